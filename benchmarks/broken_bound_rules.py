@@ -22,6 +22,8 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
+    Mutation("bound: held with its array", _HOLD, "if one not in held and one not in wanted", "if False"),
+    Mutation("bound: held before that", _HOLD, "if one.pending and not one.held}", "if one.pending}"),
     Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
     Mutation(
         "bound: where it is bound to",

@@ -141,6 +141,32 @@ def test_te_array_that_is_not_held_does_not_wait_for_a_task_of_it() -> None:
     assert [one.job_id for one in drive.cycle(310) if isinstance(one, Hold)] == [10]
 
 
+def test_task_that_is_held_with_its_array_and_may_start_is_released_by_itself() -> None:
+    drive = delayed(seconds=300)
+    rest = waiting(TE, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE), array_tasks="2")
+    drive.submits(rest, like=FIRST)
+    drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=60), like=FIRST)
+    actions = drive.cycle(310)
+    assert [one.job_id for one in actions if isinstance(one, Hold)] == [TE]
+    drive.obeys(*actions)
+    assert drive.jobs[JobId(10)].held
+    actions = drive.cycle(320)
+    assert [one.job_id for one in actions if isinstance(one, Release)] == [10]
+    drive.obeys(*actions)
+    assert (drive.jobs[JobId(TE)].held, drive.jobs[JobId(10)].held) == (True, False)
+    assert not any(isinstance(one, Hold | Release) for one in drive.cycle(330))
+
+
+def test_task_that_an_operator_holds_stays_held_when_tesched_holds_its_array() -> None:
+    drive = delayed(seconds=300)
+    rest = waiting(TE, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE), array_tasks="2")
+    drive.submits(rest, like=FIRST)
+    task = replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=60)
+    drive.submits(replace(task, priority=0, reason="JobHeldAdmin"), like=FIRST)
+    drive.obeys(*drive.cycle(310))
+    assert not any(isinstance(one, Release) for one in drive.cycle(320))
+
+
 def test_te_array_above_the_limits_of_its_user_does_not_wait_for_its_own_task() -> None:
     drive = delayed(seconds=100)
     drive.limits = replace(LIMITS, bound=Bound(), te=TeLimits(max_running_per_user=2))

@@ -87,13 +87,14 @@ def note_releases(context: CycleContext) -> None:
     held = context.changes_of(HOLD)
     for action in context.actions:
         if isinstance(action, Release) and not action.mark_only:
-            for job_id in (action.job_id, *_parts_of(action.job_id, context)):
+            for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:
                     held[job_id] = replace(one, value=FREE)
 
 
-def _parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:
+def parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:
+    """Return what Slurm holds and releases with a job: an array's tasks, a heterogeneous job's components."""
     tasks = [task.job_id for task in context.tasks_of(job_id)]
     job = context.snapshot.jobs.get(job_id)
     if job is None or job.het_job_id != job_id:
