@@ -31,8 +31,8 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "let through: an array that tesched releases",
         _OTHER,
-        ", *(task.job_id for task in context.tasks_of(action.job_id))",
-        ",",
+        "tasks = [task.job_id for task in context.tasks_of(job_id)]",
+        "tasks: list[JobId] = []",
     ),
     Mutation(
         "let through: undo looks first",

@@ -19,6 +19,25 @@ BOUND_MUTATIONS = (
     Mutation("bound: one that tesched has put off", _DEADLINES, "if job.job_id in self.put_off:", "if False:"),
     Mutation("bound: a victim that is held", _DEADLINES, "starts_by_itself(job, self.now, delay_s)", "True"),
     Mutation("bound: one that never fits", _DEADLINES, "and self._places(job).can_start", ""),
+    Mutation(
+        "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
+    ),
+    Mutation("bound: held with its array", _HOLD, "if one not in held and one not in wanted", "if False"),
+    Mutation("bound: held before that", _HOLD, "if one.pending and not one.held}", "if one.pending}"),
+    Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
+    Mutation(
+        "bound: where it is bound to",
+        _DEADLINES,
+        "required_nodes=on) if on else own",
+        "required_nodes=on) if False else own",
+    ),
+    Mutation(
+        "bound: not moved into the way",
+        "core/tesched_core/orders/reinforce.py",
+        " and not _in_the_way(elsewhere, trial, context)",
+        "",
+    ),
+    Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
     Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
     Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
@@ -27,8 +46,45 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: alike, with reservations",
         "core/tesched_core/placement/alike.py",
-        "job.time_limit_s if snapshot.reservations else None",
-        "None",
+        "barred_by(job, snapshot)",
+        "()",
+    ),
+    Mutation(
+        "bound: alike, whatever their limits",
+        "core/tesched_core/placement/alike.py",
+        "barred_by(job, snapshot)",
+        "(barred_by(job, snapshot), job.time_limit_s if snapshot.reservations else None)",
+    ),
+    Mutation("bound: whoever is there may go", _DEADLINES, "replace(self.snapshot, jobs={})", "self.snapshot"),
+    Mutation("bound: whoever keeps it may go", _DEADLINES, "replace(self.room, kept_by=())", "self.room"),
+    Mutation(
+        "bound: tasks have waited before all", _STEP, "with_tasks(memory, context) if counts_b", "memory if counts_b"
+    ),
+    Mutation(
+        "bound: a task that is changed alone", _BYSTANDERS, "    if task.pending:\n", "    if task.pending and False:\n"
+    ),
+    Mutation("bound: not one that was held apart", _BYSTANDERS, "task.eligible_time == array.eligible_time and", ""),
+    Mutation(
+        "bound: an array's release is its tasks'",
+        _TE_QUEUE,
+        "if job.held else None",
+        "if False else None",
+    ),
+    Mutation(
+        "bound: or of components",
+        _TE_QUEUE,
+        "job.het_job_id if job.array_job_id is None",
+        "None if job.array_job_id is None",
+    ),
+    Mutation(
+        "bound: components are released",
+        "core/tesched_core/levers/other_hand.py",
+        "if one.het_job_id == job_id)",
+        "if False)",
+    ),
+    Mutation("bound: one that is not held need not wait", _TE_QUEUE, "if job.held else None", "if True else None"),
+    Mutation(
+        "bound: nodes of one user, between polls", _BYSTANDERS, "anew(gone) if anew is not None else demands", "demands"
     ),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),

@@ -9,6 +9,12 @@ _BYSTANDERS, _WAY = "core/tesched_core/orders/bystanders.py", "core/tesched_core
 _MODEL, _ROWS = "core/tesched_core/model/bystander.py", "db/tesched_db/bystander_rows.py"
 
 BYSTANDER_MUTATIONS = (
+    Mutation(
+        "bystander: nodes of one user at a time",
+        _BYSTANDERS,
+        "demands_without=_demands_anew(alike[0], context)",
+        "demands_without=None",
+    ),
     Mutation("bystander: eligible before the TE job", _BYSTANDERS, "if _eligible_at(job) < way.eligible_before", ""),
     Mutation("bystander: not while it is away", _BYSTANDERS, "        and job_id not in away\n    ]", "    ]"),
     Mutation(
@@ -22,11 +28,14 @@ BYSTANDER_MUTATIONS = (
     Mutation(
         "bystander: a task waited as its array",
         _BYSTANDERS,
-        "    known |= _started_tasks(known, memory, context)\n",
-        "",
+        "    return (task.start_time or 0.0) > last - SLURM_SECOND_S\n",
+        "    return False\n",
     ),
     Mutation(
-        "bystander: not tasks that ran before", _BYSTANDERS, " and (task.start_time or 0.0) > last - SLURM_SECOND_S", ""
+        "bystander: not tasks that ran before",
+        _BYSTANDERS,
+        "    return (task.start_time or 0.0) > last - SLURM_SECOND_S\n",
+        "    return True\n",
     ),
     Mutation("bystander: from the TE job's start", _BYSTANDERS, "if started <= last - SLURM_SECOND_S:", "if True:"),
     Mutation("bystander: from the last examination", _BYSTANDERS, "else min(memory.examined.at, last)", "else last"),
@@ -61,9 +70,6 @@ BYSTANDER_MUTATIONS = (
     ),
     Mutation("bystander: kinds", _BYSTANDERS, "count > MOST_KINDS or ", ""),
     Mutation("bystander: kinds on a large cluster", _BYSTANDERS, " or (count > 1 and nodes > MOST_NODES)", ""),
-    Mutation(
-        "bystander: a reservation ahead", _BYSTANDERS, "job.time_limit_s if snapshot.reservations else None", "None"
-    ),
     Mutation(
         "bystander: away without an order",
         _BYSTANDERS,

@@ -65,7 +65,7 @@ NEAR = {
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),
-    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN),
+    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, "tests/scenarios/test_bound_places.py"),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
     "other_hand": (_LET,),
@@ -224,6 +224,8 @@ NEAR = {
     "bystander_rows": ("tests/integration/test_db_delays.py",),
     "column_layout": ("tests/unit/core/placement/test_room.py",),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
+    "alike": ("tests/scenarios/test_bound_places.py", "tests/scenarios/test_bound.py"),
+    "te_queue": ("tests/scenarios/test_bound_arrays.py",),
     "delays": (
         "tests/unit/core/intake/test_delays.py",
         "tests/integration/test_db_delays.py",

@@ -453,9 +453,22 @@ local function tesched_must_wait(file, job_desc, part_list)
     return now >= file["until"] or not limit or limit > file.most
 end
 
+-- Whether the job must not start now, and is to start now or never. A hold would be the same to it.
+local function tesched_is_too_soon(job_desc, part_list)
+    if job_desc.immediate ~= 1 or job_desc.priority ~= NO_VAL then
+        return false
+    end
+    local waits = tesched_must_wait(tesched_admission(), job_desc, part_list)
+    if waits then
+        slurm.log_user("a trial-and-error job must not start now, as others come first (tesched: guard.bound, guard.te); "
+            .. "without --immediate it waits")
+    end
+    return waits
+end
+
 local function tesched_hold(job_desc, part_list)
-    -- Held already, or an operator's own priority; with --immediate it starts now or fails.
-    if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 then
+    -- Held already, or an operator's own priority.
+    if job_desc.priority ~= NO_VAL then
         return
     end
     if tesched_must_wait(tesched_admission(), job_desc, part_list) then
@@ -470,18 +483,21 @@ end
 -- make of it.
 local function tesched_submitted(job_desc, part_list, submit_uid)
     if tesched_poke(submit_uid) then
-        local called, refused = pcall(tesched_is_one_too_many, job_desc, part_list)
-        if called and refused then
-            return slurm.ESLURM_ACCOUNTING_POLICY
+        for _, is_refused in ipairs({ tesched_is_too_soon, tesched_is_one_too_many }) do
+            local called, refused = pcall(is_refused, job_desc, part_list)
+            if called and refused then
+                return slurm.ESLURM_ACCOUNTING_POLICY
+            end
         end
         pcall(tesched_hold, job_desc, part_list)
     end
     return slurm.SUCCESS
 end
 
--- What may make a job TE, or let it start sooner.
+-- What may make a job TE, or let it start sooner, or elsewhere, where a best-effort job must not wait for it.
 local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "num_tasks",
-    "begin_time", "dependency", "reservation",
+    "begin_time", "dependency", "reservation", "features", "req_nodes", "exc_nodes", "min_mem_per_node",
+    "min_mem_per_cpu", "pn_min_tmp_disk",
     "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 
 local function tesched_is_set(value)

@@ -30,7 +30,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
-from tesched_core.orders.bystanders import see_bystanders
+from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
@@ -82,7 +82,7 @@ def step(
     for lever in levers:
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
-    memory = excused(memory, context)
+    memory = excused(with_tasks(memory, context) if counts_bystanders else memory, context)
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
     free = {job.job_id for job in columns.trials if memory.is_let_through(job)}

@@ -260,6 +260,59 @@ def test_what_a_user_changes_or_releases_waits_until_the_daemon_has_seen_it(
     assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
 
 
+@pytest.mark.gate
+def test_a_priority_of_a_users_own_starts_no_te_job(site: Site, listener: socket.socket) -> None:
+    site.says(DEBUG)
+    assert site.is_marked("--partition=debug", "--time=1", "--priority=5")
+    assert site.is_marked("--partition=debug", "--time=1", "--priority=TOP")
+    job = site.cluster.job(site.submit("--partition=debug", "--hold"))
+    assert (job["Reason"], job.get("AdminComment")) == ("JobHeldUser", None)
+    # An operator's own priority is kept.
+    job_id = site.cluster.sbatch(
+        *PLAIN, "--begin=now+1hour", "--partition=debug", "--time=1", "--priority=5", wrap="true"
+    )
+    assert site.cluster.job(job_id)["Priority"] == "5"
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+def test_a_te_job_that_is_to_start_now_or_never_and_must_wait_is_refused(site: Site, listener: socket.socket) -> None:
+    def tried(*options: str, user: str | None = None) -> tuple[bool, str]:
+        command = ("srun", "--immediate", "--time=1", *options, "hostname")
+        done = site.cluster.run(*command, check=False, user=user or site.te_user)
+        return done.returncode == 0, done.stderr
+
+    site.says(DEBUG)
+    started, said = tried("--partition=debug")
+    assert not started
+    assert "without --immediate it waits" in said
+    assert tried("--partition=main")[0]
+    site.says(DEBUG, until=time.time() + LATER_S)
+    assert tried("--partition=debug")[0]
+    site.says(DEBUG)
+    listener.close()
+    assert tried("--partition=debug")[0], "no daemon lives"
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+def test_a_change_of_where_a_te_job_may_start_waits_too(site: Site, listener: socket.socket) -> None:
+    def is_put_off(change: str) -> bool:
+        site.says(DEBUG, until=time.time() + LATER_S)
+        job_id = site.submit(*TRIAL, "--dependency=singleton", "--job-name=w", "--mem=20")
+        site.says(DEBUG)
+        before = time.time()
+        site.cluster.run("scontrol", "update", f"jobid={job_id}", change, user=site.te_user)
+        start = site.cluster.job(job_id)["StartTime"]
+        return start not in {"Unknown", "N/A"} and datetime.fromisoformat(start).timestamp() >= int(before) + 4
+
+    site.submit(*PLAIN, "--job-name=w", wrap="sleep 1000")
+    changes = ("reqnodelist=n1", "excnodelist=n1", "features=", "minmemorynode=10", "mintmpdisknode=0")
+    assert {one for one in changes if not is_put_off(one)} == set()
+    assert not is_put_off("mailuser=x")
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
 def test_accounts_and_qos_are_those_that_slurm_gives_the_job(make_cluster: MakeCluster) -> None:
     te_user, _ = ordinary_users(2)
     accounting = Accounting(accounts=(Account(name="lab", users=("root", te_user)),))

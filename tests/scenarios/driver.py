@@ -214,10 +214,11 @@ class Driver:
             elif isinstance(action, SetPriority):
                 self.change(job.job_id, nice=0, priority=action.priority)
             elif isinstance(action, Hold):
-                self.change(job.job_id, priority=0, reason="JobHeldAdmin")
+                for one in self._parts(job):
+                    if one.pending:
+                        self.change(one.job_id, priority=0, reason="JobHeldAdmin")
             elif isinstance(action, Release):
-                # That of an array's record is of all its tasks (22.05).
-                for one in [job, *(one for one in self.jobs.values() if one.array_job_id == job.job_id)]:
+                for one in self._parts(job):
                     if one.held or one is job:
                         self.change(one.job_id, priority=100, reason="Resources")
             elif isinstance(action, SetNodes):
@@ -301,6 +302,13 @@ class Driver:
     def forgets(self, job_id: int) -> None:
         """Forget a job."""
         del self.jobs[JobId(job_id)]
+
+    def _parts(self, job: Job) -> list[Job]:
+        """Return the job, and what is held and released with it: an array's tasks, a heterogeneous job's components."""
+        mine = [
+            one for one in self.jobs.values() if job.job_id in {one.array_job_id, one.het_job_id} and one is not job
+        ]
+        return [job, *mine]
 
     def _holds(self, job_id: int, *held: NodeShare) -> None:
         self.jobs[JobId(job_id)] = replace(self.jobs[JobId(job_id)], allocation=held)

@@ -408,7 +408,7 @@ def test_a_job_counts_that_ends_before_a_reservation_though_one_like_it_would_no
     short = replace(waits, job_id=LATER, time_limit_s=60)
     te = waiting(TE, cpus=16, time_limit_s=100, user="ada", reason="None")
     runs = waiting(8, cpus=16, time_limit_s=600, user="ada", submit_time=NOW - 5)
-    run_times = dict.fromkeys((WAITS, LATER), 30.0)
+    run_times: dict[int, float] = dict.fromkeys((WAITS, LATER), 30.0)
     drive = Driver([node("n1")], [runs, waits, short, te], limits=limits(), run_times=run_times)
     drive.cycle(0)
     drive.starts(8, HALF, at_s=0)

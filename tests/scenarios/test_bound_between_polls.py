@@ -245,3 +245,33 @@ def test_te_job_waits_for_one_whose_begin_time_tesched_has_put_off_and_may_lift(
     drive.memory = Memory(past=past, changes={BEGIN_TIME: {WAITS: put_off}} if by_us else {})
     drive.cycle(0)
     assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == ([TE] if by_us else [])
+
+
+@pytest.mark.parametrize("by_us", [True, False], ids=["tesched", "its user"])
+def test_victim_whose_begin_time_tesched_has_put_off_is_delayed_meanwhile(by_us: bool) -> None:
+    be = running(BE, share("n1", 32), start_time=NOW - 60, submit_time=NOW - 60, user="bob")
+    limits = Limits(bound=BOUND, order_timeout_s=1000)
+    drive = Driver(
+        [node("n1")], [be, waiting(TE, cpus=16, time_limit_s=600, user="ada")], limits=limits, graces={BE: 0}
+    )
+    # Slurm's own delay is shorter than what a begin time is put off by (SchedulerParameters=requeue_delay).
+    drive.requeue_delay_s = 10
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(10)
+    begin = int(NOW) + 300
+    drive.change(BE, reason="BeginTime", eligible_time=float(begin))
+    one = Change(
+        lever=BEGIN_TIME,
+        job_id=JobId(BE),
+        field=Field.BEGIN,
+        previous=int(NOW) + 10,
+        value=begin if by_us else begin - 60,
+        at=NOW + 10,
+        since=NOW + 10,
+        order_id=OrderId(1),
+    )
+    drive.memory = replace(drive.memory, changes={**drive.memory.changes, BEGIN_TIME: {JobId(BE): one}})
+    for at_s in range(20, 180, 10):
+        drive.cycle(at_s)
+    assert drive.decision.bound is not None
+    assert [left.delayed_s for left in drive.decision.bound.jobs] == [60 + 170 if by_us else 60 + 10]

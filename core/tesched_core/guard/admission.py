@@ -94,7 +94,7 @@ def _too_late(plan: Plan, view: View) -> Refusal | None:
         return None
     if view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
         return None
-    return view.deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids])
+    return view.deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids], plan.nodes)
 
 
 def _note_victims(plan: Plan, view: View) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import note_releases, see_other_hands
+from tesched_core.levers.other_hand import note_releases, parts_of, see_other_hands
 from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
@@ -68,6 +68,9 @@ class HoldLever(Lever):
             held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(Hold(job_id=job_id, reason=reason))
+            # Slurm holds these with it: one that may start is released by itself.
+            parts = (jobs[one] for one in parts_of(job_id, context) if one not in held and one not in wanted)
+            held |= {one.job_id: _hold(one.job_id, context) for one in parts if one.pending and not one.held}
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""

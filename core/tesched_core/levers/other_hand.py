@@ -52,6 +52,7 @@ from tesched_core.model.change import (
 from tesched_core.model.cluster import Job
 from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.request import tasks_in
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import HELD_BY_US
 
@@ -80,15 +81,25 @@ def see_other_hands(context: CycleContext) -> None:
 def note_releases(context: CycleContext) -> None:
     """Note which holds tesched ends in this cycle: with that of an array's record, those of its tasks (22.05).
 
-    The last task that waits has the array's id, and its release does the same.
+    The last task that waits has the array's id, and its release does the same; so does that of a heterogeneous job's
+    first component for the others.
     """
     held = context.changes_of(HOLD)
     for action in context.actions:
         if isinstance(action, Release) and not action.mark_only:
-            for job_id in (action.job_id, *(task.job_id for task in context.tasks_of(action.job_id))):
+            for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:
                     held[job_id] = replace(one, value=FREE)
+
+
+def parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:
+    """Return what Slurm holds and releases with a job: an array's tasks, a heterogeneous job's components."""
+    tasks = [task.job_id for task in context.tasks_of(job_id)]
+    job = context.snapshot.jobs.get(job_id)
+    if job is None or job.het_job_id != job_id:
+        return tasks
+    return [*tasks, *(one.job_id for one in context.snapshot.jobs.values() if one.het_job_id == job_id)]
 
 
 def _in_place(one: Change[int], job: Job, context: CycleContext) -> Change[int]:

@@ -32,7 +32,7 @@ Source
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -46,11 +46,11 @@ from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.alike import kind_of
+from tesched_core.placement.alike import demands_without, kind_of, minds_others
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
-from tesched_core.placement.te_runs import covered_s, free_without, left_since
+from tesched_core.placement.te_runs import covered_s, free_without, in_their_places, left_since
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
 #: them: a tenth of a second's work. One whose tasks may be spread unevenly costs as much as `UNEVEN_COSTS` others
@@ -63,6 +63,32 @@ MOST_BETWEEN_S = 60.0
 SLURM_SECOND_S = 1.0
 
 
+def with_tasks(memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which each task that has left its array's record has waited as its array had.
+
+    Slurm gives a task a record of its own when it starts, or when it is changed alone.
+    """
+    last, jobs = _last_poll(memory, context), context.snapshot.jobs
+    found = {
+        task.job_id: replace(one, submitted_at=task.submit_time)
+        for array, one in memory.bystanders.items()
+        if array in jobs and jobs[array].array_job_id is not None
+        for task in context.tasks_of(array)
+        if task.job_id not in memory.bystanders and _was_in_array(task, jobs[array], last)
+    }
+    return replace(memory, bystanders={**memory.bystanders, **found}) if found else memory
+
+
+def _was_in_array(task: Job, array: Job, last: UnixSeconds) -> bool:
+    """Check whether a task may have left its array's record since the last poll; one that ran before has not."""
+    if task.restarts:
+        return False
+    if task.pending:
+        # One that left it before, and waited as well, is known by now.
+        return task.eligible_time == array.eligible_time and room_would_not_help(task) is None
+    return (task.start_time or 0.0) > last - SLURM_SECOND_S
+
+
 def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory with the delay of each bystander until now."""
     jobs = context.snapshot.jobs
@@ -71,7 +97,6 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
         for job_id, one in memory.bystanders.items()
         if (job_id in jobs and not _is_another(one, jobs[job_id])) or job_id in memory.missing
     }
-    known |= _started_tasks(known, memory, context)
     te = te_jobs(context.snapshot)
     there = frozenset((job.job_id, job.start_time or 0.0) for job in te)
     examined = memory.examined
@@ -121,12 +146,13 @@ def _unseen(
     }
     runs = (*te, *over)
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
-    without: dict[str, Room] = {}
+    without: dict[str, tuple[Mapping[JobId, Job], Room]] = {}
     charged: dict[JobId, Bystander] = {}
     away = _away(memory, of_own_user=False)
     for alike, demands in waiting_kinds(away, memory, context, eligible_before=context.now) if runs else ():
         if not changed and fits_now(demands, room):
             continue
+        anew = _demands_anew(alike[0], context)
         for job in alike:
             since = max(last, _eligible_at(job))
             seconds = covered_s(
@@ -138,9 +164,10 @@ def _unseen(
                 continue
             own = job.user if any(run.user == job.user for run in runs) else ""
             if own not in without:
-                others = [run for run in te if run.user != job.user]
-                without[own] = free_without(others, last, snapshot, room)
-            if fits_now(demands, without[own]):
+                gone = in_their_places([run for run in te if run.user != job.user], last, snapshot)
+                without[own] = gone, free_without(gone, snapshot, room)
+            gone, free = without[own]
+            if fits_now(anew(gone) if anew is not None else demands, free):
                 one = after or Bystander(submitted_at=job.submit_time, user=job.user)
                 charged[job.job_id] = replace(one, delayed_s=one.delayed_s + seconds - seen_s)
     return charged
@@ -183,24 +210,6 @@ def _going_on(known: Mapping[JobId, Bystander], memory: Memory, context: CycleCo
     }
 
 
-def _started_tasks(
-    known: Mapping[JobId, Bystander], memory: Memory, context: CycleContext
-) -> Mapping[JobId, Bystander]:
-    """Return what is known of the array of each task that has started since the last poll: it waited as its array did.
-
-    Slurm gives a task a record of its own when it starts.
-    """
-    last = _last_poll(memory, context)
-    jobs = context.snapshot.jobs
-    return {
-        task.job_id: replace(one, submitted_at=task.submit_time)
-        for array, one in known.items()
-        if array in jobs and jobs[array].array_job_id is not None
-        for task in context.tasks_of(array)
-        if task.job_id not in known and task.restarts == 0 and (task.start_time or 0.0) > last - SLURM_SECOND_S
-    }
-
-
 def _is_another(one: Bystander, job: Job) -> bool:
     """Check whether a job merely has the id of the one that was delayed."""
     return job.restarts == 0 and job.submit_time != one.submitted_at
@@ -215,10 +224,19 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     newest = min(float(held.started[0]), context.now)
     found: dict[JobId, InTheWay] = {}
     for alike, demands in waiting_kinds(_away(memory), memory, context, eligible_before=newest):
-        way = in_the_way(demands, held, room)
+        way = in_the_way(demands, held, room, demands_without=_demands_anew(alike[0], context))
         if way is not None:
             found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
     return found
+
+
+def _demands_anew(job: Job, context: CycleContext) -> Callable[[Container[JobId]], Sequence[Demand]] | None:
+    """Return what gives a job's demands without some jobs; None: it does not matter who is there."""
+    snapshot, room = context.snapshot, context.columns.room
+    if not minds_others(job, snapshot, room):
+        return None
+    there = replace(snapshot, jobs={job_id: one for job_id, one in snapshot.jobs.items() if one.allocation})
+    return lambda gone: demands_without(job, gone, there, room)
 
 
 def waiting_kinds(

@@ -78,7 +78,7 @@ def add_victims(
         unbound = replace(trial, request=memory.own_request(trial))
         anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, state, asked)
         elsewhere = next(iter(anywhere), None)
-        if elsewhere is not None and not elsewhere.victims:
+        if elsewhere is not None and not elsewhere.victims and not _in_the_way(elsewhere, trial, context):
             memory = _moved(order, elsewhere, memory, context)
             continue
         plans, why_not = _asked(view, policy, state, asked)
@@ -87,12 +87,17 @@ def add_victims(
         if plan is not None:
             asked += len(plan.victims)
             memory = _with_more(order, plan.victims, memory, context)
-        elif elsewhere is not None and not leaving:
+        elif elsewhere is not None and elsewhere.victims and not leaving:
             asked += len(elsewhere.victims)
             memory = _moved(order, elsewhere, memory, context)
         else:
             refusals += why_not
     return memory, refusals, asked
+
+
+def _in_the_way(plan: MakeRoom, trial: Job, context: CycleContext) -> bool:
+    """Check whether the trial would keep a best-effort job there waiting for longer than it may be delayed."""
+    return context.deadlines is not None and context.deadlines.why_te_waits(trial, on=plan.nodes) is not None
 
 
 def reopened(memory: Memory, context: CycleContext) -> Memory:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tesched_core.intake.delays import delay_by
 from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.nice import awaits_release
-from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST, Change
+from tesched_core.model.change import BEGIN_TIME, PRIORITY, REQUEUE, VICTIM_BOOST, Change
 from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
@@ -52,12 +53,15 @@ def excused(memory: Memory, context: CycleContext) -> Memory:
     if not context.limits.bound.is_set or not 0 < since_s <= MOST_BETWEEN_S:
         return memory
     past = dict(memory.past)
+    # What tesched itself keeps from starting, for its order, waits for TE jobs.
+    put_off = {job_id for job_id, one in memory.changes_of(BEGIN_TIME).items() if not one.restored}
     for order in memory.open_orders():
         for victim in order.victims:
             job = context.snapshot.jobs.get(victim.job_id)
             if victim.of_own_user or not victim.awaited or job is None or not job.pending:
                 continue
-            if victim.job_id in past and not starts_by_itself(job, now, delay_s):
+            within_s = inf if victim.job_id in put_off else delay_s
+            if victim.job_id in past and not starts_by_itself(job, now, within_s):
                 before = past[victim.job_id]
                 past[victim.job_id] = replace(before, excused_s=before.excused_s + since_s)
     return replace(memory, past=past)

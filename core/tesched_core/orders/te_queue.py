@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -44,11 +44,11 @@ def te_queue(
     still_raised = memory.changes_of(PRIORITY)
     waiting: list[Job] = []
     refusals: list[Refusal] = []
+    trials = tuple(trials)
+    too_late = _too_late(trials, above_limits, deadlines)
     for job in trials:
         job_id = job.job_id
-        late = above_limits.get(job_id)
-        if late is None and deadlines is not None:
-            late = deadlines.why_te_waits(job)
+        late = too_late.get(job_id)
         if late is not None and job_id not in pressing:
             refusals.append(_let_through(late) if memory.is_let_through(job) else late)
             continue
@@ -73,6 +73,31 @@ def te_queue(
             refusals.append(Refusal(job_id=job_id, preemptor=job_id, code=why[0], text=why[1]))
     waiting.sort(key=lambda job: (job.submit_time, job.job_id))
     return tuple(waiting), tuple(refusals)
+
+
+def _too_late(
+    trials: Sequence[Job], above_limits: Mapping[JobId, Refusal], deadlines: Deadlines | None
+) -> Mapping[JobId, Refusal]:
+    """Return why TE jobs must not start by themselves, of those that must not.
+
+    The release of an array's record ends its tasks' holds as well, and that of a heterogeneous job's first component
+    those of the others (22.05). So a held one waits as long as any of them.
+    """
+    found = dict(above_limits)
+    if deadlines is None:
+        return found
+    bound = {job.job_id: why for job in trials if (why := deadlines.why_te_waits(job)) is not None}
+    of_parts = {_whole(job): bound[job.job_id] for job in trials if job.job_id in bound}
+    for job in trials:
+        why = bound.get(job.job_id) or (of_parts.get(job.job_id) if job.held else None)
+        if why is not None:
+            found.setdefault(job.job_id, replace(why, job_id=job.job_id, preemptor=job.job_id))
+    return found
+
+
+def _whole(job: Job) -> JobId | None:
+    """Return the id of the array, or of the heterogeneous job, that a job is a part of."""
+    return job.het_job_id if job.array_job_id is None else job.array_job_id
 
 
 def _let_through(late: Refusal) -> Refusal:

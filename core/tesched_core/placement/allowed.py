@@ -145,12 +145,19 @@ def allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.boo
                 kinds[features] = has_features(request.features, features)
             if not kinds[features]:
                 allowed[row] = False
-    ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
-    if job.reservation and job.reservation not in snapshot.reservations:
-        allowed[:] = False
-    for reservation in snapshot.reservations.values():
-        if reservation.name == job.reservation:
-            allowed &= rows_of(reservation.nodes, room)
-        elif reservation.start_time < ends_at and reservation.end_time > snapshot.taken_at:
-            allowed &= ~rows_of(reservation.nodes, room)
+    if job.reservation:
+        own = snapshot.reservations.get(job.reservation)
+        allowed &= rows_of(() if own is None else own.nodes, room)
+    for name in barred_by(job, snapshot):
+        allowed &= ~rows_of(snapshot.reservations[name].nodes, room)
     return allowed
+
+
+def barred_by(job: Job, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the names of the reservations of others that would begin while it ran, or have begun."""
+    ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
+    return tuple(
+        one.name
+        for one in snapshot.reservations.values()
+        if one.name != job.reservation and one.start_time < ends_at and one.end_time > snapshot.taken_at
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -305,15 +305,11 @@ def room_of(snapshot: Snapshot) -> Room:
         shards_each=shards_each,
     )
     taken = np.zeros_like(total)
-    alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
-    kept_by: set[tuple[int, str]] = set()
     for job in snapshot.jobs.values():
         for share in job.allocation:
             row_of = index.get(share.node)
             if row_of is not None:
                 taken[row_of] += freed_by(job, share, room)
-                if job.request.sharing == "USER" or (alone and job.partitions[0] in alone):
-                    kept_by.add((row_of, job.user))
     for row, node in enumerate(snapshot.nodes.values()):
         if node.held is not None:
             held = vector(node.held, layout.names)
@@ -325,4 +321,17 @@ def room_of(snapshot: Snapshot) -> Room:
     for array in (total, free, room.available):
         array.setflags(write=False)
     threads = threads_of(snapshot.nodes)
-    return replace(room, free=free, kept_by=tuple(sorted(kept_by)), threads=threads if (threads > 1).any() else None)
+    return replace(room, free=free, kept_by=kept_by(snapshot, index), threads=threads if (threads > 1).any() else None)
+
+
+def kept_by(snapshot: Snapshot, index: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
+    """Return (row, user) of the nodes that a job there shares with its own user's jobs alone."""
+    alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
+    found = {
+        (index[name], job.user)
+        for job in snapshot.jobs.values()
+        if job.request.sharing == "USER" or (alone and job.partitions[0] in alone)
+        for name in job.nodes
+        if name in index
+    }
+    return tuple(sorted(found))

@@ -163,8 +163,14 @@ class Deadlines:
         least_s = self.te_time_limit_s + self._least_costs_s(job.job_id)
         return max((self.slowdown - 1) * self._run_s(job), least_s)
 
-    def why_te_waits(self, te: Job, *, after_s: float = 0.0) -> Refusal | None:
-        """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may."""
+    def why_te_waits(self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = ()) -> Refusal | None:
+        """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may.
+
+        Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some.
+        """
+        if self.memory.is_bound(te.job_id):
+            own = self.memory.own_request(te)
+            te = replace(te, request=replace(own, required_nodes=on) if on else own)
         ends = self.now + after_s + 2 * self.poll_s + most_run_s(te) + self._ends_within_s
         for one in self.waiting:
             if one.at >= ends:
@@ -174,13 +180,13 @@ class Deadlines:
                 return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
         return None
 
-    def why_no_victims(self, te: Job, victims: Sequence[Job]) -> Refusal | None:
-        """Return why these must not be victims for a TE job, as it starts only after the last has left; None: they may.
+    def why_no_victims(self, te: Job, victims: Sequence[Job], on: tuple[str, ...]) -> Refusal | None:
+        """Return why these must not leave for a TE job, as it starts `on` their nodes after the last; None: they may.
 
         Each of them alone may be its victim.
         """
         grace_s = max(self._grace_s(victim.job_id) for victim in victims)
-        refusal = self.why_te_waits(te, after_s=grace_s + self.snapshot.settings.kill_wait_s)
+        refusal = self.why_te_waits(te, after_s=grace_s + self.snapshot.settings.kill_wait_s, on=on)
         if refusal is not None:
             return refusal
         for victim in victims:
@@ -319,7 +325,8 @@ class Deadlines:
         if job.allocation:
             return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
         try:
-            demands = demands_of(job, self.snapshot, self.room)
+            # Whoever keeps it from a node, or would be there with it, may be gone by then.
+            demands = demands_of(job, replace(self.snapshot, jobs={}), replace(self.room, kept_by=()))
         except UnsupportedRequestError:
             return _Places(nodes=None, can_start=True)
         if not demands:

@@ -12,14 +12,14 @@ Worked example
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import freed_by
@@ -94,14 +94,24 @@ def te_held(te: Sequence[Job], snapshot: Snapshot, room: Room) -> TeHeld:
     )
 
 
-def in_the_way(demands: Sequence[Demand], held: TeHeld, room: Room) -> InTheWay | None:
+def in_the_way(
+    demands: Sequence[Demand],
+    held: TeHeld,
+    room: Room,
+    *,
+    demands_without: Callable[[frozenset[JobId]], Sequence[Demand]] | None = None,
+) -> InTheWay | None:
     """Return the TE jobs in the way of a job; None: it fits, or would not fit without them either.
 
-    `demands` are what it wants in each of its partitions.
+    `demands` are what it wants in each of its partitions. `demands_without` are those as if some jobs were gone, where
+    it may run elsewhere then; None: where it may run now.
     """
 
     def fits_without(gone: NDArray[np.bool_]) -> bool:
-        return fits_now(demands, held.free_without(gone, room))
+        free, wanted = held.free_without(gone, room), demands
+        if demands_without is not None:
+            wanted = demands_without(frozenset(held.jobs[row].job_id for row in np.flatnonzero(gone).tolist()))
+        return fits_now(wanted, free)
 
     count = len(held.jobs)
     places = np.arange(count)

@@ -13,7 +13,7 @@ Worked example
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -41,11 +41,16 @@ def left_since(last: UnixSeconds, held: Container[tuple[JobId, UnixSeconds]], sn
     )
 
 
-def free_without(runs: Iterable[Job], since: UnixSeconds, snapshot: Snapshot, room: Room) -> Room:
-    """Return what would be free if these runs held nothing, nor any job that has started since, in another's place."""
+def in_their_places(runs: Iterable[Job], since: UnixSeconds, snapshot: Snapshot) -> Mapping[JobId, Job]:
+    """Return those of these runs that hold nodes, and each job that has started since, in another's place."""
     gone = {job.job_id: job for job in runs if job.on_nodes}
     started = (job for job in snapshot.jobs.values() if job.on_nodes and (job.start_time or 0.0) > since - 1)
-    held = te_held([*(gone | {job.job_id: job for job in started}).values()], snapshot, room)
+    return gone | {job.job_id: job for job in started}
+
+
+def free_without(gone: Mapping[JobId, Job], snapshot: Snapshot, room: Room) -> Room:
+    """Return what would be free if these jobs held nothing."""
+    held = te_held([*gone.values()], snapshot, room)
     return room.changed(held.share_node, held.frees)
 
 

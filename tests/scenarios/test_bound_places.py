@@ -1,0 +1,154 @@
+"""The bound and where jobs may start: nodes of one user at a time, and reservations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Hold, Notify, SetNodes
+from tesched_core.model.bystander import ended
+from tesched_core.model.cluster import Job, Partition, Request, Reservation
+from tesched_core.model.limits import Bound, Limits
+from tesched_core.model.memory import Past
+from tesched_core.model.resources import JobId
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, TE, Driver
+
+WAITS, FIRST, OTHER = JobId(20), 8, 7
+LIMITS = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600))
+FEW = Request(cpus=4, mem_per_node_mib=1)
+ALONE = replace(FEW, sharing="USER")
+
+
+def site(first: Request, waits: Request, *jobs: Job, exclusive_user: bool = False) -> Driver:
+    """Return a node that a TE job has left mostly free, and a best-effort job of another user that waits for it."""
+    drive = Driver(
+        [node("n1")],
+        [
+            waiting(FIRST, first, time_limit_s=600, user="ada", submit_time=NOW - 5),
+            waiting(WAITS, waits, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10),
+            *jobs,
+        ],
+        limits=LIMITS,
+        run_times={WAITS: 100},
+        graces={WAITS: 0},
+    )
+    partition = Partition(name="p", nodes=frozenset({"n1"}), exclusive_user=exclusive_user)
+    drive.start = replace(drive.start, partitions={"p": partition})
+    drive.cycle(0)
+    drive.starts(FIRST, share("n1", 4), at_s=0)
+    drive.cycle(1)
+    return drive
+
+
+def delayed_s(drive: Driver) -> float:
+    one = drive.memory.bystanders.get(WAITS)
+    return 0.0 if one is None else ended(one, NOW + drive.at_s).delayed_s
+
+
+@pytest.mark.parametrize(
+    ("first", "waits", "exclusive_user"), [(ALONE, FEW, False), (FEW, ALONE, False), (FEW, FEW, True)]
+)
+def test_te_job_is_in_the_way_where_it_or_the_other_has_nodes_for_its_user_alone(
+    first: Request, waits: Request, exclusive_user: bool
+) -> None:
+    drive = site(first, waits, exclusive_user=exclusive_user)
+    drive.cycle(300)
+    assert delayed_s(drive) == 300
+    drive.cycle(700)
+    drive.submits(waiting(TE, FEW, time_limit_s=100, user="ada"), like=FIRST)
+    drive.cycle(730)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]
+
+
+def test_te_run_between_two_polls_counts_though_another_job_keeps_the_node_for_its_user_by_then() -> None:
+    drive = site(ALONE, FEW)
+    drive.ends(FIRST)
+    drive.cycle(2)
+    before_s = delayed_s(drive)
+    drive.submits(waiting(TE, ALONE, time_limit_s=100, user="ada"), like=FIRST)
+    drive.starts(TE, share("n1", 4), at_s=12)
+    drive.at_s = 20
+    drive.ends(TE)
+    drive.submits(waiting(OTHER, ALONE, user="eve"), like=WAITS)
+    drive.starts(OTHER, share("n1", 4), at_s=25)
+    drive.cycle(32)
+    # From 12 to 20, and the Epilog.
+    assert delayed_s(drive) - before_s == 10
+
+
+def test_te_job_is_in_no_ones_way_where_a_best_effort_job_keeps_the_node_for_its_user() -> None:
+    drive = site(FEW, FEW, replace(running(OTHER, share("n1", 4), user="eve"), request=ALONE))
+    drive.cycle(300)
+    assert delayed_s(drive) == 0
+
+
+def test_each_time_limit_is_no_kind_of_its_own_where_there_is_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tesched_core.orders.bystanders.MOST_KINDS", 2)
+    ahead = [
+        waiting(30 + more, cpus=16, user="eve", eligible_time=NOW - 5, time_limit_s=600 + more, priority=200)
+        for more in range(4)
+    ]
+    last = waiting(WAITS, cpus=16, user="bob", eligible_time=NOW - 5, time_limit_s=60)
+    later = Reservation(name="m", nodes=frozenset({"n1"}), start_time=NOW + 86_400, end_time=NOW + 90_000)
+    drive = Driver(
+        [node("n1")],
+        [waiting(TE, cpus=32), *ahead, last],
+        run_times={WAITS: 1000, **{job.job_id: 1000 for job in ahead}},
+        reservations=[later],
+        limits=LIMITS,
+    )
+    drive.cycle(0)
+    drive.starts(TE, share("n1", 32), at_s=0)
+    drive.cycle(1)
+    assert WAITS in drive.memory.bystanders
+
+
+def near_on_n2(drive: Driver) -> None:
+    """Let a best-effort job wait for all of n2 that TE jobs may delay by no more."""
+    request = Request(cpus=32, mem_per_node_mib=1, excluded_nodes=("n1",))
+    drive.submits(waiting(WAITS, request, user="bob", eligible_time=NOW - 900, submit_time=NOW - 900), like=OTHER)
+    past = Past(submitted_at=NOW - 900, ran_s=0, delayed_s=860)
+    drive.memory = replace(drive.memory, past={**drive.memory.past, WAITS: past})
+
+
+def bound_to_n1(*jobs: Job) -> Driver:
+    """Return a TE job that waits bound to n1, where BE saves its work; job OTHER fills n2, and is no victim."""
+    be = running(BE, share("n1", 16), user="bob", start_time=NOW - 61)
+    other = running(OTHER, share("n2", 32), requeueable=False, user="eve")
+    te = waiting(TE, cpus=32, time_limit_s=60, user="ada")
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [be, other, te, *jobs],
+        limits=LIMITS,
+        graces={BE: 100},
+        run_times={2: 1000},
+        binds=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    assert [one.job_id for one in drive.order().victims] == [BE]
+    assert drive.jobs[JobId(TE)].request.required_nodes == ("n1",)
+    return drive
+
+
+def test_te_job_is_held_before_it_is_set_free_of_the_nodes_that_kept_it_out_of_the_way() -> None:
+    drive = bound_to_n1()
+    near_on_n2(drive)
+    assert drive.cycle(5) == ()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    kinds = [type(one) for one in drive.cycle(10) if one.job_id == TE]
+    assert kinds.index(Hold) < kinds.index(SetNodes)
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+def test_te_job_whose_room_is_taken_is_not_moved_into_the_way(is_near: bool) -> None:
+    drive = bound_to_n1(waiting(2, cpus=16, user="eve"))
+    drive.starts(2, share("n1", 16), at_s=4)
+    drive.ends(OTHER)
+    if is_near:
+        near_on_n2(drive)
+    actions = drive.cycle(5)
+    assert [one.nodes for one in actions if isinstance(one, SetNodes)] == ([] if is_near else [("n2",)])
+    # On n1 it is in no one's way: there another victim may be asked.
+    assert [one.job_id for one in actions if isinstance(one, Notify)] == ([2] if is_near else [])
