@@ -460,7 +460,7 @@ local function tesched_is_too_soon(job_desc, part_list)
     end
     local waits = tesched_must_wait(tesched_admission(), job_desc, part_list)
     if waits then
-        slurm.log_user("a trial-and-error job must not start now, as others come first (tesched: guard.bound, guard.te); "
+        slurm.log_user("a job that may be trial and error must not start now, as others come first (tesched: guard.bound, guard.te); "
             .. "without --immediate it waits")
     end
     return waits
