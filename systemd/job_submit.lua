@@ -286,7 +286,14 @@ local function tesched_at_least(amount, high)
     return nil
 end
 
-local function tesched_meets(condition, job_desc, part_list)
+-- Whether the amount that is asked for now is within these.
+local function tesched_within(amount, low, high)
+    amount = amount and amount ~= NO_VAL and amount or 1
+    return not (low and amount < low) and not (high and amount > high)
+end
+
+-- `seems`: amounts are taken as they are now, though slurmctld may yet raise them.
+local function tesched_meets(condition, job_desc, part_list, seems)
     local name, values = condition.name, condition.values
     if name == "partitions" then
         return tesched_any_fits(tesched_partitions(job_desc, part_list), values)
@@ -314,6 +321,12 @@ local function tesched_meets(condition, job_desc, part_list)
             return nil
         end
         return not high or limit <= high
+    elseif seems and name == "nodes" then
+        return tesched_within(job_desc.min_nodes, low, high)
+    elseif seems and name == "cpus" then
+        return tesched_within(job_desc.min_cpus, low, high)
+    elseif seems and name == "gpus" then
+        return tesched_within(tesched_gpus(job_desc), low, high)
     elseif name == "nodes" then
         return tesched_at_least(job_desc.min_nodes, high)
     elseif name == "cpus" then
@@ -324,10 +337,10 @@ local function tesched_meets(condition, job_desc, part_list)
     return nil
 end
 
-local function tesched_matches(conditions, job_desc, part_list)
+local function tesched_matches(conditions, job_desc, part_list, seems)
     local answer = true
     for _, condition in ipairs(conditions) do
-        local called, meets = pcall(tesched_meets, condition, job_desc, part_list)
+        local called, meets = pcall(tesched_meets, condition, job_desc, part_list, seems)
         if called and meets == false then
             return false
         elseif not called or meets == nil then
@@ -354,16 +367,17 @@ local function tesched_says(comment, wanted, surely)
     return false
 end
 
-local function tesched_may_be_te(file, job_desc, part_list)
+local function tesched_may_be_te(file, job_desc, part_list, seems)
     local comment = job_desc.comment or ""
-    if file.say.te and tesched_says(comment, "te") and tesched_matches(file.within, job_desc, part_list) ~= false then
+    if file.say.te and tesched_says(comment, "te")
+        and tesched_matches(file.within, job_desc, part_list, seems) ~= false then
         return true
     end
     if file.say.be and tesched_says(comment, "be", true) then
         return false
     end
     for _, rule in ipairs(file.rules) do
-        local matches = tesched_matches(rule.conditions, job_desc, part_list)
+        local matches = tesched_matches(rule.conditions, job_desc, part_list, seems)
         if matches ~= false and rule.class == "te" then
             return true
         elseif matches then
@@ -393,24 +407,38 @@ local function tesched_is_te(file, job_desc, part_list)
     return file.default == "te"
 end
 
--- How many jobs it is in the queue: the tasks of an array, as in 1-9:2%3,12.
-local function tesched_tasks(job_desc)
-    local count = 0
-    for part in (job_desc.array_inx or ""):gsub("%%.*", ""):gmatch("[^,]+") do
-        local first, last, step = part:match("^(%d+)%-(%d+):?(%d*)$")
-        first, last, step = tonumber(first), tonumber(last), math.max(tonumber(step) or 1, 1)
-        count = count + (first and last and math.floor((last - first) / step) + 1 or 1)
+-- Tasks that are told apart; of more it matters only that they are many.
+local MOST_TASKS = 100000
+
+-- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, one
+-- more than that.
+local function tesched_tasks(job_desc, most)
+    local seen, count = {}, 0
+    most = math.min(most, MOST_TASKS)
+    for part in (job_desc.array_inx or ""):gsub("[%[%]]", ""):gmatch("[^,]+") do
+        local first, last, step = part:gsub("%%.*", ""):match("^(%d+)%-?(%d*):?(%d*)$")
+        first = tonumber(first)
+        for index = first or 0, first and tonumber(last) or first or -1, math.max(tonumber(step) or 1, 1) do
+            if not seen[index] then
+                seen[index], count = true, count + 1
+            end
+            if count > most then
+                return count
+            end
+        end
     end
     return math.max(count, 1)
 end
 
--- TE jobs that were taken since the daemon has counted, by user: their times, and how many they are.
+-- TE jobs that were taken since the daemon has counted, by user: their times, and how many they are. What slurmctld has
+-- refused after that, or only tried (--test-only), counts until the daemon counts again, or for so many seconds.
 local tesched_taken = {}
+local TAKEN_S = 10
 
 local function tesched_taken_since(user, time)
-    local kept, count = {}, 0
+    local kept, count, now = {}, 0, tesched_now()
     for _, one in ipairs(tesched_taken[user] or {}) do
-        if one.at > time then
+        if one.at > time and now - one.at < TAKEN_S then
             kept[#kept + 1], count = one, count + one.tasks
         end
     end
@@ -430,12 +458,12 @@ local function tesched_is_one_too_many(job_desc, part_list)
     local name = user:gsub("[^%w_.~-]", function(byte)
         return string.format("%%%02X", byte:byte())
     end)
-    local tasks = tesched_tasks(job_desc)
+    local tasks = tesched_tasks(job_desc, file.submitted_most)
     local count = (file.submitted[name] or 0) + tesched_taken_since(user, file.counted) + tasks
     if count > file.submitted_most then
-        slurm.log_user(string.format("with it %d trial-and-error jobs of %s would be in the queue, and this site takes %d "
-            .. "(tesched: guard.te.max_submitted_per_user). One that ended a moment ago may still count.",
-            count, user, file.submitted_most))
+        slurm.log_user(string.format("with it more than %d trial-and-error jobs of %s would be in the queue (tesched: "
+            .. "guard.te.max_submitted_per_user). One that ended, or was refused, a moment ago may still count.",
+            file.submitted_most, user))
         return true
     end
     local taken = tesched_taken[user] or {}
@@ -444,23 +472,24 @@ local function tesched_is_one_too_many(job_desc, part_list)
 end
 
 -- Whether the job may be TE by the rules, and must not start by itself.
-local function tesched_must_wait(file, job_desc, part_list)
+local function tesched_must_wait(file, job_desc, part_list, seems)
     local now = os.time()
-    if not file or file.open or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
+    if not file or file.open or now > file.valid or not tesched_may_be_te(file, job_desc, part_list, seems) then
         return false
     end
     local limit = tesched_time_limit(job_desc, part_list)
     return now >= file["until"] or not limit or limit > file.most
 end
 
--- Whether the job must not start now, and is to start now or never. A hold would be the same to it.
+-- Whether the job must not start now, and is to start now or never: it is refused, which is the end of it, so it has to
+-- seem TE.
 local function tesched_is_too_soon(job_desc, part_list)
     if job_desc.immediate ~= 1 or job_desc.priority ~= NO_VAL then
         return false
     end
-    local waits = tesched_must_wait(tesched_admission(), job_desc, part_list)
+    local waits = tesched_must_wait(tesched_admission(), job_desc, part_list, true)
     if waits then
-        slurm.log_user("a job that may be trial and error must not start now, as others come first (tesched: guard.bound, guard.te); "
+        slurm.log_user("a trial-and-error job must not start now, as others come first (tesched: guard.bound, guard.te); "
             .. "without --immediate it waits")
     end
     return waits

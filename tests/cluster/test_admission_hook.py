@@ -163,13 +163,14 @@ def test_a_te_job_above_the_number_that_a_user_may_have_is_refused(site: Site, l
         said = site.cluster.run("sbatch", *later, *options, check=False, user=user or site.te_user)
         if said.returncode != 0:
             assert "Job violates accounting/QOS policy" in said.stderr
-            assert "this site takes 3 (tesched: guard.te.max_submitted_per_user)" in said.stderr
+            assert f"more than 3 trial-and-error jobs of {user or site.te_user} would be" in said.stderr
         return said.returncode != 0
 
     debug, minute = "--partition=debug", "--time=1"
     site.says(DEBUG, until=inf, submitted=SubmittedTe(most=3, by_user={site.te_user: 1}))
-    assert is_refused(debug, minute, "--array=0-4:2")
-    assert not is_refused(debug, minute, "--array=1,3%1")
+    for above in ("0-4:2", "[1-3]", "1%1,2-3", "0-1000000"):
+        assert is_refused(debug, minute, f"--array={above}"), above
+    assert not is_refused(debug, minute, "--array=1,3,1,3%1")
     assert site.held() == [], "each may start when Slurm lets it"
     assert is_refused(debug, minute)
     assert not is_refused("--partition=main"), "it is no TE job"
@@ -280,6 +281,8 @@ def test_a_te_job_that_is_to_start_now_or_never_and_must_wait_is_refused(site: S
     def tried(*options: str, user: str | None = None) -> tuple[bool, str]:
         command = ("srun", "--immediate", "--time=1", *options, "hostname")
         done = site.cluster.run(*command, check=False, user=user or site.te_user)
+        # What is still ending would keep the next one from starting at once.
+        site.cluster.wait_for(lambda: not site.cluster.run("squeue", "-h").stdout, "it to have left its node")
         return done.returncode == 0, done.stderr
 
     site.says(DEBUG)
@@ -289,6 +292,12 @@ def test_a_te_job_that_is_to_start_now_or_never_and_must_wait_is_refused(site: S
     assert tried("--partition=main")[0]
     site.says(DEBUG, until=time.time() + LATER_S)
     assert tried("--partition=debug")[0]
+    # How many nodes, CPUs and GPUs it will have is not certain; what it asks for now counts.
+    large = Classification(rules=(rule(JobClass.TE, Match(min_nodes=2)), rule(JobClass.TE, Match(min_gpus=1))))
+    site.says(large)
+    assert tried("--partition=main", "-N1")[0]
+    site.says(Classification(rules=(rule(JobClass.TE, Match(max_nodes=1, max_gpus=1, max_cpus=2)),)))
+    assert not tried("--partition=main", "-N1")[0]
     site.says(DEBUG)
     listener.close()
     assert tried("--partition=debug")[0], "no daemon lives"

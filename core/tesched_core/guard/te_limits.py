@@ -129,7 +129,8 @@ def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits
     if not _over(alone, _Held(), whole, limits):
         return ""
     most = limits.max_running_per_user
-    throttle = f": as --array={job.array_tasks.partition('%')[0]}%{most} it would" if 0 < most < alone.jobs else ""
+    helps = 0 < most < alone.jobs and not _is_one_too_many(alone, _Held(), limits)
+    throttle = f": as --array={job.array_tasks.partition('%')[0]}%{most} it would" if helps else ""
     return f"; alone it is above that, and never starts as it is{throttle}"
 
 

@@ -16,6 +16,9 @@ _CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_submitted\(", re.MULTILINE)
 _ANSWER = re.compile(r"\breturn\s+tesched_submitted\(")
 _MODIFY_CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_modified\(", re.MULTILINE)
 _PAGE = "docs/howto/bound.md"
+#: a word that the hooks of earlier releases lack
+_NEWEST = "submitted_most"
+_PARTLY = "is kept in part"
 _NOT = "is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
 
@@ -39,8 +42,9 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
         text = f"whether {what} is enforced cannot be seen here: {path}: {error.strerror}"
         yield warn(CHECK, text, "run this on slurmctld's host, as a user who may read it")
         return
-    if FORM not in hook:
-        text = f"{what} {_NOT}; {path} knows no admission file"
+    if FORM not in hook or _NEWEST not in hook:
+        older = "knows no admission file" if FORM not in hook else "is of an earlier release"
+        text = f"{what} {_NOT if FORM not in hook else _PARTLY}; {path} {older}"
         yield warn(CHECK, text, f"install systemd/job_submit.lua of this release ({_PAGE})")
     elif f'"{config.slurm.admission}"' not in hook or f'"{config.loop.socket}"' not in hook:
         text = f"{what} {_NOT}; {path} reads another file than {config.slurm.admission}, or pokes another socket"
@@ -52,8 +56,9 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
         # Whether slurmctld has read it, and what else stands in it, is not seen from here.
         kept = f"{what} is kept by the submission hook, which is installed: {path}"
         yield ok(CHECK, kept if config.mode is Mode.ENFORCE else f"the submission hook is installed: {path}")
-        if config.guard.te.max_submitted_per_user and not _ANSWER.search(hook):
-            text = f"{path} drops the answer of tesched_submitted: guard.te.max_submitted_per_user refuses no job"
+        if not _ANSWER.search(hook):
+            text = f"{path} drops the answer of tesched_submitted: no TE job is refused (srun --immediate, "
+            text += "guard.te.max_submitted_per_user)"
             yield warn(CHECK, text, f"end slurm_job_submit by `return tesched_submitted(...)` ({_PAGE})")
         if not _MODIFY_CALL.search(hook):
             text = f"{path} never calls tesched_modified: TE jobs that their users held or changed start by themselves"

@@ -77,8 +77,12 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
     assert [one.level for one in examine(limited, values)] == [Level.OK]
     hook.write_text(HOOK.replace("    return tesched_submitted(job", "    tesched_submitted(job"))
     *_, finding = examine(limited, values)
-    assert "guard.te.max_submitted_per_user refuses no job" in finding.text
-    assert [one.level for one in examine(BOUNDED, values)] == [Level.OK]
+    assert "drops the answer of tesched_submitted: no TE job is refused" in finding.text
+    assert [one.level for one in examine(BOUNDED, values)] == [Level.OK, Level.WARN]
+    hook.write_text(HOOK.replace("submitted_most", "most"))
+    (finding,) = examine(BOUNDED, values)
+    assert "is kept in part" in finding.text
+    assert "is of an earlier release" in finding.text
 
 
 def test_limits_on_te_jobs_need_the_hook_too() -> None:
