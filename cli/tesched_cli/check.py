@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
-from tesched_daemon.submission.read import WRAP, read_submission
+from tesched_daemon.submission.read import read_submission
 from tesched_daemon.submission.survival import GOOD, Judgement, Submission, judge
 
 from tesched_cli.common import configuration, json_option, named_config_option, print_json, say, say_lines
@@ -29,7 +29,13 @@ from tesched_cli.render.not_followed import not_followed_lines
 )
 @named_config_option
 @json_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH_OPTION]... SCRIPT")
+@click.argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[SBATCH_OPTION]... SCRIPT",
+    shell_complete=lambda _context, _parameter, begun: [CompletionItem(begun, type="file")],
+)
 @click.pass_context
 def check(context: click.Context, config_path: Path | None, *, as_json: bool, words: tuple[str, ...]) -> None:
     """Say whether a job would survive its preemption.
@@ -99,12 +105,13 @@ def _configured(path: Path | None) -> tuple[Config, list[str]]:
 def _diff(submission: Submission, found: Judgement) -> str:
     """Return the lines that the script's head lacks, as a patch; empty if none, or if there is no script's file."""
     where = submission.where
-    if not found.lines or where == WRAP:
+    if not found.lines or not submission.is_file:
         return ""
     before = submission.text.splitlines(keepends=True)
-    last = max((at for at, line in enumerate(before) if line.startswith("#SBATCH")), default=0)
-    if not before[last].endswith("\n"):
-        before[last] += "\n"
-    after = [*before[: last + 1], *(f"{line}\n" for line in found.lines), *before[last + 1 :]]
-    name = shlex.quote(where) if " " in where else where
-    return "".join(unified_diff(before, after, f"a/{name}", f"b/{name}", n=1))
+    last = submission.last_option_line
+    if not before[last - 1].endswith("\n"):
+        before[last - 1] += "\n"
+    after = [*before[:last], *(f"{line}\n" for line in found.lines), *before[last:]]
+    # patch reads a name up to a tab.
+    name = f"{where}\t" if " " in where else where
+    return "".join(unified_diff(before, after, name, name, n=1))

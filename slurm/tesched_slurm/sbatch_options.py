@@ -43,7 +43,20 @@ LETTERS_STAND_ALONE = frozenset("hsvHOQVW")
 #: `-kno`: what follows it in its word is its own
 LETTERS_WITH_THEIR_WORD = frozenset("k")
 LETTER_NAMES: Mapping[str, str] = MappingProxyType(
-    {"J": "job-name", "a": "array", "e": "error", "o": "output", "p": "partition", "q": "qos", "t": "time"}
+    {
+        "A": "account",
+        "G": "gpus",
+        "J": "job-name",
+        "N": "nodes",
+        "a": "array",
+        "c": "cpus-per-task",
+        "e": "error",
+        "n": "ntasks",
+        "o": "output",
+        "p": "partition",
+        "q": "qos",
+        "t": "time",
+    }
 )
 
 

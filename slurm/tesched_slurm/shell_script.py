@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
 
@@ -29,8 +29,9 @@ from tree_sitter import Language, Node, Parser
 MOST_BYTES = 65_536
 #: seconds that it may take
 _MOST_S = 5.0
-#: functions that call each other are looked into so deep
+#: functions that call each other are looked into so deep, and so many commands
 _DEPTH = 5
+_MOST_COMMANDS = 20_000
 
 
 def _words_of(text: str) -> frozenset[str]:
@@ -39,6 +40,8 @@ def _words_of(text: str) -> frozenset[str]:
 
 #: interpreters whose scripts are read; without a first line sbatch refuses a script
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+#: those whose trap may know no SIG before a name: dash is Debian's sh
+_KNOW_NO_SIG = frozenset({"sh", "dash"})
 #: builtins, and what ends at once
 _QUICK = _words_of(
     """
@@ -74,6 +77,10 @@ class Program:
     how: How
     #: it starts job steps
     is_step: bool
+    #: seconds of a sleep
+    sleeps_s: float | None = None
+    #: what it is cannot be told: a variable's value, or another script
+    is_unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,23 +91,46 @@ class Handler:
     line: int
     #: the signal does nothing (`trap '' USR1`)
     ignores: bool = False
-    #: it puts its job back in the queue
+    #: it puts its job back in the queue, submits another, or cancels its own
     requeues: bool = False
-    #: with which status it ends the script; None: it does not, or that is not plain
-    exits: int | None = None
+    submits: bool = False
+    cancels: bool = False
+    #: with which statuses it may end the script, None for one that is not plain; empty: it does not end it
+    exits: frozenset[int | None] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trap:
+    """A trap that is set (or, without a handler, taken back) for a signal; None: for one that is not plain."""
+
+    signal: str | None
+    handler: Handler | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """It waits for what runs in the background."""
+
+    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellScript:
     """What is known of a script."""
 
-    #: by the signal's name, such as USR1
-    traps: Mapping[str, Handler] = field(default_factory=dict)
-    programs: tuple[Program, ...] = ()
-    #: it waits for what runs in the background
-    waits: bool = False
-    #: what interprets it, where that is no shell
+    #: what its top shell does, in the order of the text
+    events: tuple[Program | Trap | Wait, ...] = ()
+    #: what interprets it
     interpreter: str = ""
+    #: it is no shell's: its interpreter is the one program
+    is_other: bool = False
+    #: lines with `#SBATCH` after the first command, which sbatch does not read
+    late_options: tuple[int, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Return its programs."""
+        return tuple(one for one in self.events if isinstance(one, Program))
 
 
 class ScriptError(ValueError):
@@ -119,26 +149,33 @@ def _read(text: str) -> ShellScript:
     interpreter = _interpreter(text)
     if interpreter and interpreter not in _SHELLS:
         first = Program(text=interpreter, line=1, how=How.EXEC, is_step=False)
-        return ShellScript(programs=(first,), interpreter=interpreter)
+        return ShellScript(events=(first,), interpreter=interpreter, is_other=True)
     root = _parsed(text)
     functions = dict(_functions(root))
-    traps: dict[str, Handler] = {}
-    programs: list[Program] = []
-    waits = False
-    for node, is_behind in _commands(root, functions):
+    events: list[Program | Trap | Wait] = []
+    for count, (node, where) in enumerate(_commands(root, functions)):
+        if count == _MOST_COMMANDS:
+            raise ScriptError(f"it has more than {_MOST_COMMANDS} commands, functions' each time that they are called")
         name, arguments = _words(node)
-        if name == "trap":
-            traps |= _trap(arguments, node, functions)
-        elif name == "wait":
-            waits = True
-        else:
-            program = _program(node, name, arguments, is_behind=is_behind)
-            programs += [program] if program is not None else []
-    return ShellScript(
-        traps={signal: handler for signal, handler in traps.items() if handler.text != "-"},
-        programs=tuple(programs),
-        waits=waits,
-    )
+        if name in {"trap", "wait"}:
+            if where.is_top and name == "trap":
+                events += _traps(arguments, node, functions, knows_sig=interpreter not in _KNOW_NO_SIG)
+            elif where.is_top:
+                events.append(Wait(line=_line(node)))
+            elif name == "wait" and not where.is_behind:
+                # Another shell waits, and this one for that.
+                text = " ".join(_text(node).split())
+                events.append(Program(text=text, line=_line(node), how=How.FOREGROUND, is_step=False))
+            continue
+        program = _program(node, name, arguments, is_behind=where.is_behind)
+        events += [program] if program is not None else []
+    commands = [_line(node) for node in root.children if node.type != "comment"]
+    late = [
+        _line(node)
+        for node in root.children
+        if node.type == "comment" and _text(node).startswith("#SBATCH") and commands and _line(node) > commands[0]
+    ]
+    return ShellScript(events=tuple(events), interpreter=interpreter, late_options=tuple(late))
 
 
 def _interpreter(text: str) -> str:
@@ -179,26 +216,45 @@ def _functions(root: Node) -> Iterator[tuple[str, Node]]:
             yield _text(name), body
 
 
-def _commands(
-    node: Node, functions: Mapping[str, Node], *, is_behind: bool = False, depth: int = 0
-) -> Iterator[tuple[Node, bool]]:
-    """Yield each command that a script may run, in its order, and whether it runs in the background.
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Place of a command."""
 
-    Not what a substitution runs: its end is awaited at once. A function's commands stand where it is called.
-    """
+    is_behind: bool = False
+    #: the script's own shell runs it, none that it has started
+    is_top: bool = True
+
+
+def _commands(
+    node: Node, functions: Mapping[str, Node], where: _Where = _Where(), depth: int = 0
+) -> Iterator[tuple[Node, _Where]]:
+    """Yield each command that a script may run, in its order, and where. A function's stand where it is called."""
     if node.type == "command":
+        for part in node.children:
+            yield from _substituted(part, functions, depth)
         name, _ = _words(node)
         if name in functions and depth < _DEPTH:
-            yield from _commands(functions[name], functions, is_behind=is_behind, depth=depth + 1)
+            yield from _commands(functions[name], functions, where, depth + 1)
         else:
-            yield node, is_behind
+            yield node, where
         return
-    if node.type in {"function_definition", "command_substitution", "process_substitution"}:
+    if node.type == "function_definition":
         return
+    if node.type in {"subshell", "pipeline", "command_substitution", "process_substitution"}:
+        where = replace(where, is_top=False)
     for place, child in enumerate(node.children):
         after = node.children[place + 1] if place + 1 < len(node.children) else None
-        behind = is_behind or (after is not None and after.type == "&")
-        yield from _commands(child, functions, is_behind=behind, depth=depth)
+        inner = _Where(is_behind=True, is_top=False) if after is not None and after.type == "&" else where
+        yield from _commands(child, functions, inner, depth)
+
+
+def _substituted(node: Node, functions: Mapping[str, Node], depth: int) -> Iterator[tuple[Node, _Where]]:
+    """Yield what a command's words run first, whose end it awaits."""
+    if node.type == "command_substitution":
+        yield from _commands(node, functions, _Where(is_top=False), depth)
+        return
+    for child in node.children:
+        yield from _substituted(child, functions, depth)
 
 
 def _words(command: Node) -> tuple[str, list[Node]]:
@@ -213,20 +269,45 @@ def _program(node: Node, name: str, arguments: list[Node], *, is_behind: bool) -
     if is_exec and not arguments:
         return None  # it changes where its output goes
     words = [_text(one) for one in arguments] if is_exec else [name, *map(_text, arguments)]
-    while len(words) > 1 and _base(words[0]) in _STARTERS:
+    while len(words) > 1 and (_base(words[0]) in _STARTERS or _runs_in_environment(words)):
         words = _after_starter(words)
-    if not words or (_base(words[0]) in _QUICK and not is_exec) or not words[0]:
+    if not words or not words[0] or (_base(words[0]) in _QUICK and not is_exec and not _follows(words)):
         return None
     how = How.EXEC if is_exec else How.BACKGROUND if is_behind else How.FOREGROUND
-    text = " ".join(_text(node).split())
-    return Program(text=text, line=node.start_point[0] + 1, how=how, is_step=_base(words[0]) in _STEPS)
+    base = _base(words[0])
+    sleeps = re.fullmatch(r"(\d+)s?", words[1]) if base == "sleep" and len(words) == 2 else None
+    return Program(
+        text=" ".join(_text(node).split()),
+        line=_line(node),
+        how=how,
+        is_step=base in _STEPS,
+        sleeps_s=float(sleeps[1]) if sleeps else None,
+        is_unclear=words[0].startswith(("$", '"$')) or base in _SHELLS,
+    )
+
+
+def _runs_in_environment(words: list[str]) -> bool:
+    return _base(words[0]) in {"conda", "mamba", "micromamba"} and words[1] == "run"
+
+
+def _follows(words: list[str]) -> bool:
+    """Return whether it is a `tail -f`, which does not end."""
+    return _base(words[0]) == "tail" and any(re.match(r"-\w*[fF]|--follow", word) for word in words[1:])
 
 
 def _after_starter(words: list[str]) -> list[str]:
     """Return the words from the program that another one starts on: `timeout -k 5 3600 python3 x.py`."""
-    for place, word in enumerate(words[1:], 1):
-        if not word.startswith("-") and "=" not in word and not re.fullmatch(r"[\d.]+[smhd]?", word):
-            return words[place:]
+    is_environment = _runs_in_environment(words)
+    rest = words[2:] if is_environment else words[1:]
+    place = 0
+    while place < len(rest):
+        word = rest[place]
+        if is_environment and word in {"-n", "--name", "-p", "--prefix", "--cwd"}:
+            place += 2
+        elif word.startswith("-") or "=" in word or re.fullmatch(r"[\d.]+[smhd]?", word):
+            place += 1
+        else:
+            return rest[place:]
     return []
 
 
@@ -234,26 +315,43 @@ def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _trap(arguments: list[Node], node: Node, functions: Mapping[str, Node]) -> dict[str, Handler]:
-    """Return what a trap says, by signal; `-` takes an earlier one back."""
+def _traps(arguments: list[Node], node: Node, functions: Mapping[str, Node], *, knows_sig: bool) -> list[Trap]:
+    """Return what a trap says, a signal each; `-` takes an earlier one back."""
     words = [_unquoted(one) for one in arguments if _text(one) != "--"]
     if len(words) < 2 or (words[0].startswith("-") and words[0] != "-"):
-        return {}
-    handler = _handler(words[0], node.start_point[0] + 1, functions)
-    signals = [signal_name(word) for word in words[1:]]
-    return {signal: handler for signal in signals if signal is not None}
+        return []
+    handler = None if words[0] == "-" else _handler(words[0], _line(node), functions)
+    return [
+        Trap(signal=signal_name(word) if knows_sig or not word.startswith("SIG") else None, handler=handler)
+        for word in words[1:]
+        if signal_name(word) is not None or word.startswith("$")
+    ]
 
 
 def _handler(text: str, line: int, functions: Mapping[str, Node]) -> Handler:
-    requeues, exits = False, None
+    requeues = submits = cancels = False
+    exits: set[int | None] = set()
     for command, _ in _commands(_parsed(text), functions):
         name, arguments = _words(command)
         words = [_unquoted(one) for one in arguments]
-        if _base(name) == "scontrol" and words[:1] in (["requeue"], ["requeuehold"]):
-            requeues = True
-        elif name == "exit":
-            exits = int(words[0]) % 256 if words and words[0].isdecimal() else None
-    return Handler(text=text, line=line, ignores=text == "", requeues=requeues, exits=exits)
+        requeues |= _base(name) == "scontrol" and words[:1] in (["requeue"], ["requeuehold"])
+        submits |= _base(name) == "sbatch"
+        cancels |= _base(name) == "scancel" and any("SLURM_" in word for word in words)
+        if name == "exit":
+            exits.add(int(words[0]) % 256 if words and words[0].isdecimal() else None)
+    return Handler(
+        text=text,
+        line=line,
+        ignores=text == "",
+        requeues=requeues,
+        submits=submits,
+        cancels=cancels,
+        exits=frozenset(exits),
+    )
+
+
+def _line(node: Node) -> int:
+    return node.start_point[0] + 1
 
 
 def _unquoted(node: Node) -> str:

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 
+#: five functions, each of which calls the next one sixty times
+CALLS = "".join(f"f{n}() {{\n" + f"f{n + 1}\n" * 60 + "}\n" for n in range(5)) + "f0\n"
 SCRIPT = "#!/bin/bash\n#SBATCH --signal=B:USR1@60\npython3 train.py\n"
 
 
@@ -78,11 +80,16 @@ def test_standard_input_and_wrap() -> None:
         (("--wrap=a", "job.sh"), SCRIPT, "--wrap and a script, job.sh: name one of them"),
         (("job.sh",), "#!/bin/sh\n#SBATCH --foo 1\n", "job.sh: line 2: whether --foo takes a value is not known"),
         (("job.sh",), "#!/bin/sh\n" + "a && " * 10_000, "job.sh: its commands stand in each other too deep"),
-        (("job.sh",), "#!/bin/sh\n" + "#" * 66_000, "job.sh: it has 66010 bytes, and at most 65536 are read"),
+        (("job.sh",), "#!/bin/sh\n" + "#" * 66_000, "job.sh: it has more than 65536 bytes"),
+        (("job.sh",), "#!/bin/sh\r\ntrue\r\n", "job.sh: sbatch takes no lines that end as DOS has them"),
+        (("/dev/zero",), "", "/dev/zero: it is no file"),
+        (("--signal=full:USR1", "job.sh"), SCRIPT, "--signal=full:USR1 on the command line: sbatch takes [R][B]:SIG"),
+        (("--signal=USR1@99999", "job.sh"), SCRIPT, "of 65535 s at most"),
+        (("job.sh",), "#!/bin/sh\n" + CALLS, "job.sh: it has more than 20000 commands"),
     ],
 )
 def test_what_it_cannot_judge_ends_with_2(words: tuple[str, ...], text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "job.sh").write_text(text)
+    (tmp_path / "job.sh").write_text(text, newline="")
     ran = run(*words)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert said in ran.stderr

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import re
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tesched_core.guard.eligibility import protected
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classify
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_core.model.cluster import Job, JobState, Request, SlurmSettings
 from tesched_core.model.not_followed import LONGEST_SAID
-from tesched_core.model.notice import Declared, read_signal
+from tesched_core.model.notice import Declared, Target, read_signal
 from tesched_core.model.resources import JobId
 from tesched_core.model.told_error import ToldError
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_options import Option, UnknownOptionError, options_in, read_options
+from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, read_options
 from tesched_slurm.scontrol_cluster import read_settings
-from tesched_slurm.shell_script import ScriptError, read_script
+from tesched_slurm.shell_script import MOST_BYTES, ScriptError, read_script
 from tesched_slurm.slurm_formats import seconds
 
 from tesched_daemon.config import Config
 from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.submission.survival import Submission
 
-#: what stands for the name of a script that sbatch makes itself
-WRAP = "--wrap"
+#: what stands for the name of a script that sbatch makes itself, and of one that is piped in
+WRAP, STDIN = "--wrap", "standard input"
 #: characters of a script that a site's rules look into (`classes.notice_rules`)
 _SEARCHED = 65_536
+#: seconds of the longest time that sbatch takes in --signal
+_MOST_SIGNAL_S = 65_535
 
 
 class SubmissionError(ToldError):
@@ -52,9 +56,12 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
         raise SubmissionError(f"{where}: {error}") from error
     return Submission(
         traits=traits,
+        protected="the site protects it (guard.protected_...)" if protected(job, config.guard) else "",
         script=script,
         where=where,
         text=text,
+        is_file=where not in {WRAP, STDIN},
+        last_option_line=max((line for line, _ in option_lines(text)), default=1),
         assumed=assumed,
         requeues=requeues[-1] if requeues else settings.job_requeue,
         appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
@@ -80,18 +87,29 @@ def _read(words: Sequence[str]) -> tuple[str, str, tuple[Option, ...]]:
         written = options_in(text)
     except UnknownOptionError as error:
         raise SubmissionError(f"{rest[0]}: {error}") from error
-    return text, "standard input" if rest[0] == "-" else rest[0], (*written, *given)
+    return text, STDIN if rest[0] == "-" else rest[0], (*written, *given)
 
 
 def _script(name: str) -> str:
+    """Return a script's text. Raises SubmissionError for what sbatch would refuse."""
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        elif not stat.S_ISREG(Path(name).stat().st_mode):
+            raise SubmissionError(f"{name}: it is no file: name a batch script")
+        else:
+            with Path(name).open("rb") as stream:
+                raw = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise SubmissionError(f"{name}: {error.strerror}") from error
+    if len(raw) > MOST_BYTES:
+        raise SubmissionError(f"{name}: it has more than {MOST_BYTES} bytes, and so many are read")
     if not raw.startswith(b"#!"):
         raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')
     if b"\0" in raw:
         raise SubmissionError(f"{name}: it is no text: sbatch takes a script")
+    if b"\r\n" in raw:
+        raise SubmissionError(f"{name}: sbatch takes no lines that end as DOS has them (CR LF): dos2unix mends that")
     return raw.decode(errors="replace")
 
 
@@ -119,17 +137,51 @@ def _value(options: Mapping[str, Option], name: str) -> str | None:
 def _job(options: Mapping[str, Option]) -> Job:
     """Return what the options say of the job, for the conditions of the site's rules."""
     partitions = _value(options, "partition")
+    nodes = _first_number(_value(options, "nodes"), 1)
+    tasks = _first_number(_value(options, "ntasks"), nodes)
+    each = _first_number(_value(options, "cpus-per-task"), 1)
+    array = _value(options, "array")
+    gpus = _gpus(options)
     return Job(
-        job_id=JobId(0),
+        job_id=JobId(1),
+        array_job_id=JobId(1) if array else None,
+        array_tasks=array or "",
         state=JobState.PENDING,
         name=_value(options, "job-name") or "",
         user=user_name(),
-        account=_value(options, "account") or _value(options, "A") or "",
+        account=_value(options, "account") or "",
         partitions=tuple(partitions.split(",")) if partitions else (),
         qos=_value(options, "qos") or "",
+        reservation=_value(options, "reservation") or "",
         comment=_value(options, "comment") or "",
         time_limit_s=_time_limit_s(_value(options, "time")),
+        request=Request(
+            cpus=tasks * each,
+            tasks=tasks,
+            cpus_per_task=each,
+            min_nodes=nodes,
+            max_nodes=nodes,
+            gres_per_job=(("gpu", gpus),) if gpus else (),
+        ),
     )
+
+
+def _first_number(text: str | None, default: int) -> int:
+    found = re.match(r"\d{1,9}", text or "")
+    return max(int(found[0]), 1) if found else default
+
+
+def _gpus(options: Mapping[str, Option]) -> int:
+    """Return how many GPUs the options name; by node, task or socket, for each node as if there were one of these."""
+    nodes = _first_number(_value(options, "nodes"), 1)
+    most = 0
+    for name in ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket"):
+        parts = [part for part in (_value(options, name) or "").split(",") if name != "gres" or part.startswith("gpu")]
+        count = sum(
+            int(found[1]) if (found := re.search(r"(?:^|[:=])(\d{1,6})$", part)) else 1 for part in parts if part
+        )
+        most = max(most, count if name == "gpus" else count * nodes)
+    return most
 
 
 def _time_limit_s(text: str | None) -> int | None:
@@ -151,6 +203,10 @@ def _declared(options: Mapping[str, Option], text: str, classes: Classification)
         return Declared(source="it has no --signal", script_has=patterns)
     place = "on the command line" if option.line is None else f"in line {option.line}"
     signal = read_signal(option.value or "")
+    if signal is not None and (signal.target is Target.FULL or (signal.seconds_s or 0) > _MOST_SIGNAL_S):
+        raise SubmissionError(
+            f"--signal={option.value} {place}: sbatch takes [R][B]:SIG[@SECONDS], of {_MOST_SIGNAL_S} s at most"
+        )
     if signal is None:
         said = (option.value or "")[:LONGEST_SAID]
         source = f"--signal={said} {place} is none that tesched sends"

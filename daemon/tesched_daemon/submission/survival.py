@@ -13,28 +13,34 @@ from enum import StrEnum
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.snapshot import JobClass, Traits
-from tesched_slurm.shell_script import Handler, How, Program, ShellScript
+from tesched_slurm.shell_script import Handler, How, Program, ShellScript, Trap, Wait
 
 
 class Verdict(StrEnum):
     """What becomes of a job that has to make room."""
 
-    #: it may not be requeued, so nothing is asked of it
+    #: it may not be requeued, or is protected, so nothing is asked of it
     KEPT = "never preempted"
     #: its script handles the signal, and the job goes on where it has saved
     SAVES = "saves"
     #: its program gets the signal
     PROGRAM = "saves if its program does"
+    #: in one part of the script it saves, in another it does not
+    BY_TIME = "saves in a part of its run"
+    #: the script does not tell
+    UNCLEAR = "cannot be told"
     #: it has no notice: Slurm's SIGTERM, and KillWait, are all that it gets
     UNDECLARED = "starts over, unless its program saves on SIGTERM"
     #: it runs again from its start
     AGAIN = "starts over"
     #: Slurm takes it for finished
     UNFINISHED = "ends unfinished"
+    #: its trap submits a job in its place, and it is put back besides
+    TWICE = "runs twice"
 
 
 #: the verdicts of a job that loses nothing by its script's fault
-GOOD = frozenset({Verdict.KEPT, Verdict.SAVES, Verdict.PROGRAM})
+GOOD = frozenset({Verdict.KEPT, Verdict.SAVES, Verdict.PROGRAM, Verdict.BY_TIME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +51,17 @@ class Submission:
     script: ShellScript
     #: it may be put back in the queue
     requeues: bool
+    #: what the site protects it by, in words; empty if by nothing
+    protected: str = ""
     #: its output file is written on when it runs again
     appends: bool
     settings: SlurmSettings
     #: its script's text, and its name as it was given
     text: str = ""
     where: str = ""
+    #: the script is a file of its own, and its last line that has options, or the first
+    is_file: bool = True
+    last_option_line: int = 1
     #: what had to be assumed of the site, in sentences
     assumed: Sequence[str] = ()
 
@@ -74,9 +85,11 @@ def judge(job: Submission) -> Judgement:
         because = ["it may not be requeued: tesched never preempts it"]
         because += ["Slurm does not run it again after a failed node either"]
         return Judgement(verdict=Verdict.KEPT, because=because)
-    if job.traits.job_class is JobClass.EXEMPT:
-        return Judgement(verdict=Verdict.KEPT, because=[f"rule {job.traits.rule} exempts it"])
+    if job.traits.job_class is JobClass.EXEMPT or job.protected:
+        return Judgement(verdict=Verdict.KEPT, because=[job.protected or f"rule {job.traits.rule} exempts it"])
     found = _by_requeue(job) if not job.traits.notice_signal else _by_signal(job)
+    for line in job.script.late_options:
+        found.advice.append(f"line {line}: sbatch reads no #SBATCH line after the first command")
     if not job.appends:
         found.advice.append("its next run empties its output file: --open-mode=append keeps what stands there")
         found.lines.append("#SBATCH --open-mode=append")
@@ -89,90 +102,179 @@ def _by_requeue(job: Submission) -> Judgement:
     because = [
         f"no signal is declared: it is requeued, by SIGTERM to all its processes, and SIGKILL after {wait_s:g} s"
     ]
-    handler, main = job.script.traps.get("TERM"), _main(job.script)
-    if handler is not None and not handler.ignores and _is_free(job.script):
-        because.append(f"the trap of TERM (line {handler.line}) runs, and has {wait_s:g} s (KillWait)")
+    phases = _phases(job.script, "TERM", wait_s)
+    if phases and all(one.handler is not None and not one.handler.ignores and one.is_free for one in phases):
+        handler = phases[-1].handler
+        because.append(
+            f"the trap of TERM (line {handler.line if handler else 0}) runs, and has {wait_s:g} s (KillWait)"
+        )
         return Judgement(verdict=Verdict.SAVES, because=because)
-    because.append(f"{main} has to save on SIGTERM within {wait_s:g} s; else it loses its run")
+    because.append(f"{_main(job.script)} has to save on SIGTERM within {wait_s:g} s; else it loses its run")
     advice = [f"declare a signal, and save when it comes (docs/howto/preempted.md): {_pattern(job.script)}"]
     return Judgement(verdict=Verdict.UNDECLARED, because=because, advice=advice)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Phase:
+    """Part of a script's run."""
+
+    #: what it does then: None where it waits for what runs in the background
+    program: Program | None
+    line: int
+    #: what it does on the signal then
+    handler: Handler | None
+    #: a trap runs at once
+    is_free: bool
+
+
+def _phases(script: ShellScript, signal: str, grace_s: float) -> list[_Phase]:
+    """Return the parts of the script's run that may take long."""
+    handler: Handler | None = None
+    behind = False
+    found: list[_Phase] = []
+    for one in script.events:
+        if isinstance(one, Trap):
+            handler = one.handler if one.signal == signal else handler
+        elif isinstance(one, Wait):
+            if behind:
+                found.append(_Phase(program=None, line=one.line, handler=handler, is_free=True))
+        elif one.how is How.BACKGROUND:
+            behind = True
+        elif one.sleeps_s is not None and one.sleeps_s < grace_s:
+            if behind:
+                found.append(_Phase(program=None, line=one.line, handler=handler, is_free=True))
+        else:
+            found.append(_Phase(program=one, line=one.line, handler=handler, is_free=False))
+    return found
+
+
 def _by_signal(job: Submission) -> Judgement:
-    traits, script = job.traits, job.script
+    traits = job.traits
     signal, target = traits.notice_signal, traits.notice_target
     given = f"it gets SIG{signal} to {TARGET_WORDS[target]}, from {traits.notice_source}"
     because = [f"{given}, and has {traits.grace_period_s:g} s before it is requeued"]
     if target is Target.STEPS:
         return _to_steps(job, because)
-    handler, main = script.traps.get(signal), _last(script)
-    if main is not None and main.how is How.EXEC:
-        handed = "srun hands it on to its tasks, which have" if main.is_step else "the shell is that program: it has"
-        because.append(f"{_named(main)}: {handed} to save and to end")
-        return _ended_by_program(job, because)
+    phases = _phases(job.script, signal, traits.grace_period_s)
+    if not phases:
+        because.append("nothing in the script takes long, or it does not wait for what runs in the background")
+        return Judgement(
+            verdict=Verdict.UNCLEAR, because=because, advice=[f"run it so: {_pattern(job.script, signal)}"]
+        )
+    judged = [_in_phase(one, job) for one in phases]
+    if len({one.verdict for one in judged}) == 1:
+        return _joined(judged[-1:], because)
+    found = _joined(judged, because)
+    if any(one.verdict in GOOD for one in judged):
+        found.verdict = Verdict.BY_TIME
+    elif found.verdict is not Verdict.AGAIN:
+        found.verdict = Verdict.UNCLEAR
+    return found
+
+
+def _joined(judged: Sequence[Judgement], because: list[str]) -> Judgement:
+    advice = [line for one in judged for line in one.advice]
+    said = [line for one in judged for line in one.because]
+    return Judgement(verdict=judged[-1].verdict, because=[*because, *said], advice=[*dict.fromkeys(advice)])
+
+
+def _in_phase(phase: _Phase, job: Submission) -> Judgement:
+    """Return what becomes of the job if the signal comes in this part of its run."""
+    signal, script, program, handler = job.traits.notice_signal, job.script, phase.program, phase.handler
+    while_ = f"while {_named(program)} runs" if program is not None else f"while it waits (line {phase.line})"
+    if program is not None and program.how is How.EXEC:
+        handed = "srun hands it on to its tasks, which have" if program.is_step else "the shell is that program: it has"
+        return _ended_by_program(job, [f"{_named(program)}: {handed} to save and to end"])
     if handler is None:
-        because.append("the script does not trap it: its shell dies of it, and the job is put back in the queue")
-        advice = [f"trap it: {_pattern(script, signal)}"]
-        return Judgement(verdict=Verdict.AGAIN, because=because, advice=advice)
-    if handler.ignores:
-        because.append(f"the script ignores it (line {handler.line}): it stays until it is requeued")
+        if any(isinstance(one, Trap) and one.signal is None for one in script.events):
+            because = [
+                f"{while_}: a trap names its signal by a variable, or as not every sh knows it (SIGUSR1 for USR1)"
+            ]
+            return Judgement(verdict=Verdict.UNCLEAR, because=because)
+        because = [f"{while_}: no trap is set for it, its shell dies of it, and the job is put back in the queue"]
         return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
-    if not _is_free(script):
-        where = f"{_named(main)} runs in the foreground" if main is not None else "nothing is waited for"
-        if target is Target.FULL and main is not None:
-            because.append(f"{where}, gets the signal, too, and has to save and end; then the trap runs")
-            return Judgement(verdict=Verdict.PROGRAM, because=because)
-        because.append(f"{where}: bash runs the trap (line {handler.line}) only when it has ended, which is too late")
-        return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"run it so: {_pattern(script, signal)}"])
-    because.append(f"the trap (line {handler.line}) runs at once: {_after(handler, job)}")
-    return _ended_by_trap(handler, job, because)
+    if handler.ignores:
+        because = [f"the script ignores it (line {handler.line}): it stays until it is requeued"]
+        return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
+    if phase.is_free:
+        return _by_trap(handler, job, while_)
+    if job.traits.notice_target is Target.FULL:
+        because = [f"{while_}: it gets the signal, too, and has to save and end; then the trap runs"]
+        return Judgement(verdict=Verdict.PROGRAM, because=because)
+    because = [f"{while_}: bash runs the trap (line {handler.line}) only when that has ended, which is too late"]
+    return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"run it so: {_pattern(script, signal)}"])
 
 
 def _to_steps(job: Submission, because: list[str]) -> Judgement:
     steps = [one for one in job.script.programs if one.is_step]
-    if not steps:
-        because.append("no srun starts a step: nothing gets the signal, and it stays until it is requeued")
-        advice = ["let the signal go to the shell (--signal=B:...), and trap it there; or start the program by srun"]
-        return Judgement(verdict=Verdict.AGAIN, because=because, advice=advice)
-    because.append(f"{_named(steps[-1])}: its tasks have to save and to end")
-    return _ended_by_program(job, because)
+    if steps:
+        named = _named(steps[-1])
+        is_srun = "srun" in steps[-1].text
+        because.append(f"{named}: its tasks have to save and to end{'' if is_srun else ', if it starts them as steps'}")
+        return _ended_by_program(job, because)
+    if job.script.is_other or any(one.is_unclear for one in job.script.programs):
+        because.append("no srun is seen here; whether something else starts a step cannot be told")
+        return Judgement(verdict=Verdict.UNCLEAR, because=because)
+    because.append("no srun is seen: unless a program starts a step, nothing gets the signal, and it stays until then")
+    advice = ["let the signal go to the shell (--signal=B:...), and trap it there; or start the program by srun"]
+    return Judgement(verdict=Verdict.AGAIN, because=because, advice=advice)
 
 
 def _ended_by_program(job: Submission, because: list[str]) -> Judgement:
-    """Return the verdict on a job that ends as its program does."""
+    """Return the verdict on a job that ends as its program does, or as what its script does after that."""
     if job.traits.exit0.runs_again(job.settings.release):
         return Judgement(verdict=Verdict.PROGRAM, because=because)
-    because.append(f"with exit status 0 it has finished ({_why_finished(job)}); with any other it runs again")
-    advice = ["if the program exits with 0 once it has saved, say --comment=exit0=again"]
+    because.append(
+        f"if the job then ends with exit status 0, it has finished ({_why_finished(job)}); else it runs again"
+    )
+    advice = ["if it ends with 0 once it has saved, say --comment=exit0=again"]
     return Judgement(verdict=Verdict.PROGRAM, because=because, advice=advice)
 
 
-def _ended_by_trap(handler: Handler, job: Submission, because: list[str]) -> Judgement:
-    if handler.requeues or handler.exits != 0:
-        return Judgement(verdict=Verdict.SAVES, because=because)
-    if job.traits.exit0.runs_again(job.settings.release):
-        return Judgement(verdict=Verdict.SAVES, because=because)
-    back = "let the trap put the job back in the queue (scontrol requeue $SLURM_JOB_ID)"
-    advice = [f"{back}, or say --comment=exit0=again: exit 0 means saved, run me again"]
-    return Judgement(verdict=Verdict.UNFINISHED, because=because, advice=advice)
-
-
-def _after(handler: Handler, job: Submission) -> str:
-    settings = job.settings
+def _by_trap(handler: Handler, job: Submission, while_: str) -> Judgement:
+    """Return what becomes of the job once its trap runs."""
+    settings, again = job.settings, job.traits.exit0.runs_again(job.settings.release)
+    runs = f"{while_}: the trap (line {handler.line}) runs at once"
+    back = "let the trap end by scontrol requeue $SLURM_JOB_ID"
+    if handler.cancels:
+        return Judgement(verdict=Verdict.UNFINISHED, because=[f"{runs}, and cancels its own job"], advice=[back])
     if handler.requeues:
-        return "it puts the job back in the queue"
-    if handler.exits is None:
-        return "it does not say how the job ends; by an exit status other than 0 it runs again"
-    if handler.exits == 0:
-        again = job.traits.exit0.runs_again(settings.release)
-        return (
-            "exit 0 means that it runs again" if again else f"exit 0 means that it has finished ({_why_finished(job)})"
-        )
-    if handler.exits in settings.requeue_exit_hold:
-        return f"exit {handler.exits} is of RequeueExitHold: it is put back, and held"
-    if handler.exits in settings.requeue_exit:
-        return f"exit {handler.exits} is of RequeueExit: Slurm puts it back in the queue"
-    return f"exit {handler.exits} is not of RequeueExit: tesched puts it back, and for a moment it has failed"
+        if handler.submits:
+            because = [f"{runs}, submits another job, and puts its own back in the queue"]
+            return Judgement(verdict=Verdict.TWICE, because=because, advice=["do one of both"])
+        return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: it puts the job back in the queue"])
+    if not handler.exits:
+        said = f"{runs}, and does not end the script: what comes after that says how the job ends"
+        if again:
+            return Judgement(verdict=Verdict.SAVES, because=[said])
+        because = [f"{said}; with exit status 0 it has finished ({_why_finished(job)})"]
+        return Judgement(verdict=Verdict.UNCLEAR, because=because, advice=[back])
+    if handler.submits:
+        finished = handler.exits == {0} and not again
+        verdict = Verdict.SAVES if finished else Verdict.TWICE
+        because = [
+            f"{runs}, and submits another job; {'its own has finished' if finished else 'its own runs again, too'}"
+        ]
+        return Judgement(verdict=verdict, because=because, advice=[] if finished else [f"{back}, and submit none"])
+    if handler.exits == {0}:
+        if again:
+            return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: exit 0 means that it runs again"])
+        because = [f"{runs}: exit 0 means that it has finished ({_why_finished(job)})"]
+        advice = [f"{back}, or say --comment=exit0=again: exit 0 means saved, run me again"]
+        return Judgement(verdict=Verdict.UNFINISHED, because=because, advice=advice)
+    if not again and handler.exits & {0, None}:
+        because = [f"{runs}: with exit status 0 it has finished ({_why_finished(job)}), with another it runs again"]
+        return Judgement(verdict=Verdict.UNCLEAR, because=because, advice=[back])
+    means = [_meaning(code, settings) for code in sorted(code for code in handler.exits if code)]
+    return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: {'; '.join(means) or 'it ends the script'}"])
+
+
+def _meaning(code: int, settings: SlurmSettings) -> str:
+    if code in settings.requeue_exit_hold:
+        return f"exit {code} is of RequeueExitHold: it is put back, and held"
+    if code in settings.requeue_exit:
+        return f"exit {code} is of RequeueExit: Slurm puts it back in the queue"
+    return f"exit {code} is not of RequeueExit: tesched puts it back, and for a moment it has failed"
 
 
 def _why_finished(job: Submission) -> str:
@@ -198,12 +300,6 @@ _LONGEST = 50
 def _named(program: Program) -> str:
     text = program.text if len(program.text) <= _LONGEST else f"{program.text[: _LONGEST - 1]}…"
     return f"`{text}` (line {program.line})"
-
-
-def _is_free(script: ShellScript) -> bool:
-    """Check whether a trap runs at once while the last program runs."""
-    main = _last(script)
-    return script.waits and main is not None and main.how is How.BACKGROUND
 
 
 def _pattern(script: ShellScript, signal: str = "") -> str:

@@ -41,6 +41,7 @@ def checked(
     requeue_exit: Collection[int] = (),
     requeue_exit_hold: Collection[int] = (),
     appends: bool = False,
+    config: Config | None = None,
 ) -> Checked:
     """Return what it says of a job, on a site with the default configuration and these settings of Slurm's."""
     settings = SlurmSettings(
@@ -48,7 +49,7 @@ def checked(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read, "_asked", lambda _config: (settings, appends, []))
-        patch.setattr(check, "_configured", lambda _path: (Config(), []))
+        patch.setattr(check, "_configured", lambda _path: (config or Config(), []))
         ran = CliRunner().invoke(check.check, ["--json", *words], catch_exceptions=False)
     said = json.loads(ran.stdout)
     return Checked(

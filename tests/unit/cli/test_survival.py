@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tesched_core.intake.class_rules import Classification, Match, Rule
+from tesched_core.model.limits import Limits
+from tesched_core.model.snapshot import JobClass
+from tesched_daemon.config import Config
 from tesched_daemon.submission.survival import Verdict
 from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Kind
 
@@ -46,12 +50,13 @@ def test_each_kind_is_called_what_it_becomes(kind: Kind, release: str, tmp_path:
 
 def test_where_exit_0_ends_a_job_it_says_so(tmp_path: Path) -> None:
     (silent,) = (kind for kind in TORCH if kind.name == "jit-exit0")
-    assert "with exit status 0 it has finished (Slurm 22.05.8)" in of(silent, tmp_path, "22.05.8").text
+    assert "ends with exit status 0, it has finished (Slurm 22.05.8)" in of(silent, tmp_path, "22.05.8").text
     assert "it has finished" not in of(silent, tmp_path, "26.05.5").text
     (again,) = (kind for kind in TORCH if kind.name == "jit-again")
     assert "it has finished" not in of(again, tmp_path, "22.05.8").text
 
 
+REQUEUES = "trap 'scontrol requeue $SLURM_JOB_ID' USR1"
 #: a script after its first line, options, and what it is called
 SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Verdict]] = {
     "a function as its trap": (
@@ -113,6 +118,64 @@ SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Verdict]] = {
     "all its processes": ("#SBATCH --comment=signal=full:USR1\ntrap 'exit 99' USR1\npython x", (), Verdict.PROGRAM),
     "no requeue, and then one": ("#SBATCH --no-requeue\npython x", ("--requeue",), Verdict.UNDECLARED),
     "no requeue": ("#SBATCH --requeue\npython x", ("--no-requeue",), Verdict.KEPT),
+    "a trap that does not end it": (
+        "#SBATCH --signal=B:USR1\ntrap 'kill -USR1 $PID' USR1\n./x & PID=$!\nwait $PID\necho done",
+        (),
+        Verdict.UNCLEAR,
+    ),
+    "two statuses": (
+        "#SBATCH --signal=B:USR1\ntrap 'if [ -f a ]; then exit 0; else exit 1; fi' USR1\n./x &\nwait",
+        (),
+        Verdict.UNCLEAR,
+    ),
+    "a trap after it has waited": (f"#SBATCH --signal=B:USR1\n./x &\nwait\n{REQUEUES}", (), Verdict.AGAIN),
+    "a trap of another shell": (f"#SBATCH --signal=B:USR1\n( {REQUEUES}; ./x & wait )", (), Verdict.AGAIN),
+    "a trap behind it": (f"#SBATCH --signal=B:USR1\n{REQUEUES} &\n./x &\nwait", (), Verdict.AGAIN),
+    "a trap in a pipe": (
+        f"#SBATCH --signal=B:USR1\nf() {{ {REQUEUES}; }}\nf | cat\n./x &\nwait",
+        (),
+        Verdict.AGAIN,
+    ),
+    "conda run": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\nconda run -n e python x &\nwait $!", (), Verdict.SAVES),
+    "conda run in the foreground": (
+        f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./side &\nconda run -n e python x\nwait",
+        (),
+        Verdict.BY_TIME,
+    ),
+    "tail until it ends": (
+        f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\ntail -f --pid=$! /dev/null\nwait",
+        (),
+        Verdict.BY_TIME,
+    ),
+    "a last step": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\nwait $!\ngzip out.txt", (), Verdict.BY_TIME),
+    "a loop of sleeps": (
+        f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\nwhile kill -0 $!; do sleep 1; done",
+        (),
+        Verdict.SAVES,
+    ),
+    "a signal by its variable": (
+        "#SBATCH --signal=B:USR1\nsig=USR1\ntrap 'exit 99' $sig\n./x &\nwait",
+        (),
+        Verdict.UNCLEAR,
+    ),
+    "srun in a substitution": ("#SBATCH --signal=USR1@60\nout=$(srun python x)", (), Verdict.PROGRAM),
+    "srun by its variable": ("#SBATCH --signal=USR1@60\n$SRUN python x", (), Verdict.UNCLEAR),
+    "srun by a script": ("#SBATCH --signal=USR1@60\nbash ./steps.sh", (), Verdict.UNCLEAR),
+    "a trap that submits another": (
+        "#SBATCH --signal=B:USR1\ntrap 'sbatch $0; exit 1' USR1\n./x &\nwait",
+        (),
+        Verdict.TWICE,
+    ),
+    "a trap that submits another, and ends": (
+        "#SBATCH --signal=B:USR1\ntrap 'sbatch $0; exit 0' USR1\n./x &\nwait",
+        (),
+        Verdict.SAVES,
+    ),
+    "a trap that cancels it": (
+        "#SBATCH --signal=B:USR1\ntrap 'scancel $SLURM_JOB_ID' USR1\n./x &\nwait",
+        (),
+        Verdict.UNFINISHED,
+    ),
     "broken": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\nif then ((\npython x", (), Verdict.AGAIN),
 }
 
@@ -129,6 +192,33 @@ def test_a_program_of_another_language_is_the_batch_shell(tmp_path: Path) -> Non
     script = tmp_path / "job.py"
     script.write_text("#!/usr/bin/env -S python3 -u\n#SBATCH --signal=B:USR1@60\nimport signal\n")
     assert checked(str(script)).verdict is Verdict.PROGRAM
+
+
+def test_not_every_sh_knows_a_signal_with_sig_before_its_name(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    for first, name, verdict in (
+        ("#!/bin/sh", "SIGUSR1", Verdict.UNCLEAR),
+        ("#!/bin/sh", "USR1", Verdict.SAVES),
+        ("#!/bin/bash", "SIGUSR1", Verdict.SAVES),
+    ):
+        script.write_text(f"{first}\n#SBATCH --signal=B:USR1\ntrap 'exit 99' {name}\n./x &\nwait\n")
+        assert checked(str(script)).verdict is verdict
+
+
+def test_its_size_and_what_a_site_protects_count(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\n./x\n")
+    small = Match(max_nodes=1, max_gpus=2)
+    classes = Classification(rules=(Rule(name="small", job_class=JobClass.EXEMPT, match=small),))
+    config = Config(classes=classes, guard=Limits(protected_partitions=("prod*",)))
+    for options, verdict in (
+        ((), Verdict.KEPT),
+        (("-N8",), Verdict.UNDECLARED),
+        (("--gpus=64",), Verdict.UNDECLARED),
+        (("--gres=gpu:a100:3",), Verdict.UNDECLARED),
+        (("-N8", "-p", "prod1"), Verdict.KEPT),
+    ):
+        assert checked(*options, str(script), config=config).verdict is verdict, options
 
 
 def test_what_its_exit_code_means_is_the_sites(tmp_path: Path) -> None:
@@ -148,5 +238,13 @@ def test_what_the_head_lacks_is_a_patch(tmp_path: Path) -> None:
         "+#SBATCH --open-mode=append",
         " echo a",
     ]
+    # What sbatch does not read is no head.
+    script.write_text("#!/bin/bash\necho a\n#SBATCH --time=9\n")
+    assert checked(str(script)).diff.splitlines()[2:5] == [
+        "@@ -1,2 +1,3 @@",
+        " #!/bin/bash",
+        "+#SBATCH --open-mode=append",
+    ]
+    assert "line 3: sbatch reads no #SBATCH line after the first command" in checked(str(script)).text
     assert checked("--open-mode=append", str(script)).diff == ""
     assert checked(str(script), appends=True).diff == ""
