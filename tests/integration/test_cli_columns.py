@@ -239,6 +239,19 @@ class TestWidth:
         whole = " ".join(" ".join(lines(config, "orders")).split())
         assert " ".join(" ".join(lines(config, "orders", columns=columns)).split()) == whole
 
+    @pytest.mark.parametrize("text", ["0", "-5", "", "abc", "\u00b2"])
+    @pytest.mark.parametrize(
+        "argv", [("jobs",), ("jobs", "--mine"), ("orders",), ("explain", "2"), ("status",)], ids=" ".join
+    )
+    def test_columns_that_are_no_positive_number_count_for_nothing(
+        self, config: Path, argv: tuple[str, ...], text: str
+    ) -> None:
+        def shown(**columns: str | None) -> str:
+            said = CliRunner(env={"NO_COLOR": "1", **columns}).invoke(main, [*argv, "--config", str(config)]).output
+            return re.sub(r"\d+", "0", said)  # ages go on
+
+        assert shown(COLUMNS=text) == shown(COLUMNS=None) != ""
+
     def test_wide_letters_count_as_two(self, tmp_path: Path) -> None:
         path, url = configured_store(tmp_path)
         engine = open_store(url)
