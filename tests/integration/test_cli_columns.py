@@ -130,6 +130,19 @@ class TestColumns:
         assert answer.exit_code == 2
         assert "TESCHED_FORMAT" in answer.output
 
+    @pytest.mark.parametrize("argv", [("--json",), ("--mine",), ("--mine", "--json")])
+    def test_the_environment_is_not_read_where_its_columns_are_not_shown(
+        self, config: Path, argv: tuple[str, ...]
+    ) -> None:
+        assert ask(config, "jobs", *argv, TESCHED_FORMAT="%i %X").exit_code == 0
+        assert ask(config, "jobs", *argv, "--format=%X").exit_code == 2, "asked for by name it counts"
+
+    @pytest.mark.parametrize("argv", [("orders",), ("orders", "--mine"), ("jobs",), ("jobs", "--mine")])
+    def test_an_empty_list_without_headings_is_empty(self, tmp_path: Path, argv: tuple[str, ...]) -> None:
+        path, _ = configured_store(tmp_path)
+        assert ask(path, *argv).output != ""
+        assert lines(path, *argv, "--noheader") == []
+
     def test_json_is_what_it_was(self, config: Path) -> None:
         plain = json.loads(ask(config, "jobs", "--json").output)["jobs"]
         more = ("--json", "-o", "%i", "-S", "-i", "--noheader")
