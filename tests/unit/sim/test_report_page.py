@@ -183,7 +183,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ReportError) as caught:
         page(one_of_each())
     assert str(caught.value) == (
-        "a page with plots needs Matplotlib, which is not installed; pip install 'tesched[plots]'"
+        "a page with plots needs Matplotlib, which is not installed; pip install '.[plots]'"
     )
 
 
