@@ -13,7 +13,6 @@ Principle
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from tesched_core.model.visible import shortened, visible
 
-from tesched_cli.common import Terminal
+from tesched_cli.common import Terminal, columns_of_environment
 
 R = TypeVar("R")
 
@@ -173,7 +172,7 @@ def read_sort(text: str, fields: Fields[R]) -> Callable[[Sequence[R]], list[R]]:
 
 def room_of(terminal: Terminal) -> int | None:
     """Return how wide a line may be; None in a pipe, unless COLUMNS says it."""
-    return terminal.width if terminal.is_terminal or "COLUMNS" in os.environ else None
+    return terminal.width if terminal.is_terminal or columns_of_environment() else None
 
 
 def listed(rows: Sequence[R], form: Format[R], *, header: bool, width: int | None) -> Iterator[Text]:

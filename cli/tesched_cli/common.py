@@ -161,7 +161,17 @@ class Terminal(Console):
 
     def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
         """Take the width, which else is the terminal's."""
-        super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=False, width=width, stderr=stderr)
+        # Rich takes COLUMNS=0 at its word, and then prints nothing.
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        super().__init__(
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=False,
+            width=width or columns_of_environment(),
+            stderr=stderr,
+            _environ=environment,
+        )
 
     def render_str(self, text: str, *args: Any, **more: Any) -> Text:
         """Return a string as it is printed, alone or in a cell."""
@@ -180,6 +190,15 @@ def _seen(console: Console, text: Text) -> Text:
     return Text.assemble(*parts, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
 
 
+def columns_of_environment() -> int | None:
+    """Return COLUMNS; None if it is no positive number, which counts for nothing."""
+    try:
+        columns = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        return None
+    return columns if columns > 0 else None
+
+
 def console() -> Terminal:
     """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says.
 
@@ -188,7 +207,7 @@ def console() -> Terminal:
     piped = Terminal()
     if piped.options.ascii_only and isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    if piped.is_terminal or "COLUMNS" in os.environ:
+    if piped.is_terminal or columns_of_environment():
         return piped
     return Terminal(width=200)
 

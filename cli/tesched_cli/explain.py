@@ -191,10 +191,10 @@ def lines(story: JobStory, until: Until) -> Iterator[str]:
     job = story.job
     for view in story.orders_as_preemptor:
         yield ""
-        yield from _as_preemptor(view)
+        yield from _as_preemptor(view, until)
     for view in story.orders_as_victim:
         yield ""
-        yield from _as_victim(view, job.job_id)
+        yield from _as_victim(view, job.job_id, until)
     yield from _refusals(story, until)
 
 
@@ -206,9 +206,9 @@ def _times(story: JobStory) -> str:
     return said if times.whole else f"{said} (first seen after it had begun)"
 
 
-def _as_preemptor(view: OrderView) -> Iterator[str]:
+def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
     order = view.order
-    ending = order.ending.replace("_", " ") if order.ending else f"under way{order_ends(order)}"
+    ending = order.ending.replace("_", " ") if order.ending else f"under way{order_ends(order, until)}"
     if not order.nodes:
         shadow = order.ending is Ending.SHADOW
         first, ending = ("would be", _SHADOW) if shadow else ("is", ending)
@@ -232,7 +232,7 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
     yield from _steps(view)
 
 
-def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
+def _as_victim(view: OrderView, job_id: int, until: Until) -> Iterator[str]:
     order = view.order
     victim = next(victim for victim in order.victims if victim.job_id == job_id)
     to = f"job {view.preemptor_label} of {view.preemptor_user}"
@@ -244,13 +244,13 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     else:
         yield f"order {order.order_id}: it {_asked(victim)} to {to}"
     if victim.suspended_at is not None:
-        until = victim.back_at if victim.back_at is not None else victim.left_at
-        for_s = "is suspended" if until is None else f"was suspended for {duration(until - victim.suspended_at)}"
+        back_at = victim.back_at if victim.back_at is not None else victim.left_at
+        for_s = "is suspended" if back_at is None else f"was suspended for {duration(back_at - victim.suspended_at)}"
         yield f"  {for_s}; it lost nothing of its work by that"
     elif victim.noticed_at is not None and victim.left_at is not None:
         used_s = victim.left_at - victim.noticed_at
         yield f"  {_what_it_did(victim, used_s)}"
-    yield from grace_ends(victim)
+    yield from grace_ends(victim, until)
     if victim.left_at is not None and victim.back_at is not None:
         yield f"  was away for {duration(victim.back_at - victim.left_at)}"
     lost = lost_node_s(victim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from tesched_cli.mine import my_jobs, show, who_asks
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 _CODES = {code: state for state, code in SHORT_STATES.items()} | {state.value: state for state in JobState}
+_FORMAT = "TESCHED_FORMAT"
 _MANY = "several with commas between them"
 
 
@@ -48,12 +50,9 @@ def _as_squeue(fields: Fields[R], *, variable: str | None) -> Callable[[F], F]:
     environment = f" Environment: {variable}, as SQUEUE_FORMAT." if variable else ""
 
     def columns(context: click.Context, parameter: click.Parameter, text: str | None) -> Format[R] | None:
-        try:
-            return None if text is None else read_format(text, fields)
-        except click.BadParameter as error:
-            if context.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
-                error.param_hint = f"{variable} of the environment"
-            raise
+        # The environment's are read where they are shown: `_usual`.
+        is_asked = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        return read_format(text, fields) if text is not None and is_asked else None
 
     options = (
         click.option(
@@ -88,6 +87,16 @@ def _as_squeue(fields: Fields[R], *, variable: str | None) -> Callable[[F], F]:
     return give
 
 
+def _usual(fields: Fields[R], default: Format[R]) -> Format[R]:
+    """Return the columns of the environment, or the default. Raises BadParameter, which names the variable."""
+    text = os.environ.get(_FORMAT)
+    try:
+        return read_format(text, fields) if text else default
+    except click.BadParameter as error:
+        error.param_hint = f"{_FORMAT} of the environment"
+        raise
+
+
 @click.command()
 @config_option
 @json_option
@@ -97,10 +106,8 @@ def _as_squeue(fields: Fields[R], *, variable: str | None) -> Callable[[F], F]:
 @click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R.")
 @click.option("--mine", "--me", is_flag=True, help="Only your own, and what became of those that were preempted.")
 @click.option("--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows.")
-@_as_squeue(JOB_FIELDS, variable="TESCHED_FORMAT")
-@click.pass_context
+@_as_squeue(JOB_FIELDS, variable=_FORMAT)
 def jobs(
-    context: click.Context,
     *,
     config_path: Path,
     as_json: bool,
@@ -133,18 +140,18 @@ def jobs(
         with_gone=with_gone,
     )
     in_order = sort if sort is not None and not as_json else list[JobView]
-    # The user's usual columns are not asked for here by name.
-    asked = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
-    if mine and (as_json or not asked):
+    # A table of its own, to which the user's usual columns do not apply.
+    if mine and (as_json or form is None):
         show(my_jobs(config_path, who_asks(), which, in_order), as_json=as_json, header=not noheader)
         return
+    shown = form or (JOBS_DEFAULT if as_json else _usual(JOB_FIELDS, JOBS_DEFAULT))
     with store(config_path) as engine:
         found = read.jobs(engine, which)
     if as_json:
         print_json("jobs", {"jobs": found})
         return
     out = console()
-    for line in listed(in_order(found), form or JOBS_DEFAULT, header=not noheader, width=room_of(out)):
+    for line in listed(in_order(found), shown, header=not noheader, width=room_of(out)):
         out.print(line, soft_wrap=True)
 
 
@@ -191,7 +198,7 @@ def orders(
         return
     # In a pipe a line is as long as it is.
     is_whole = room_of(out) is None
-    if not found:
+    if not found and not noheader:
         out.print("no orders")
     for view in in_order:
         order = view.order

@@ -36,7 +36,7 @@ _EXIT_STATUS = {
 }
 _ENVIRONMENT = {
     "SLURM_CONF": "Slurm's own: where slurm.conf is, unless `slurm.conf` in the configuration says it.",
-    "COLUMNS": "How wide the output may be, also in a pipe.",
+    "COLUMNS": "How wide the output may be, also in a pipe; what is no positive number counts for nothing.",
 }
 _FILES = {
     f"./{NAME}, ~/.config/tesched/{NAME}, {DEFAULT_PATH}": "The configuration, where neither `--config` nor "

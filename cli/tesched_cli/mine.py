@@ -111,6 +111,8 @@ def show(jobs: Sequence[MyJob], *, as_json: bool, header: bool = True) -> None:
         return
     out = console()
     if not jobs:
+        if not header:
+            return
         out.print("tesched knows no job of yours; `--all` shows those that Slurm has forgotten, too")
         return
     width = room_of(out)

@@ -65,7 +65,7 @@ _WORKLOAD = "workload."
     type=click.Choice(("here", "slurm")),
     default="here",
     show_default=True,
-    help="slurm: as an array of jobs (tesched[submitit]).",
+    help="slurm: as an array of jobs (needs the extra submitit).",
 )
 @click.option(
     "--folder",
@@ -74,7 +74,7 @@ _WORKLOAD = "workload."
 )
 @click.option("--sbatch", "sbatch", multiple=True, metavar="KEY=VALUE", help="With --on slurm: an option of sbatch.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots (tesched[plots])."
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots (needs the extra plots)."
 )
 @json_option
 def simulate(

@@ -18,7 +18,7 @@ from tesched_db.store_file import OPTION, StoreFile, check_log, check_owner, fou
 #: The migration that this code was written for, `migrations/versions/*`.
 SCHEMA = "0.2"
 #: What speaks to PostgreSQL.
-DRIVER = Extra(package="psycopg", module="psycopg", install="tesched[postgresql]")
+DRIVER = Extra(package="psycopg", module="psycopg", install=".[postgresql]")
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.

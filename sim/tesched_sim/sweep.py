@@ -27,7 +27,7 @@ from tesched_sim.workload import Workload, WorkloadError
 MakeWorkload = Callable[[int], Workload]
 
 #: submits the array
-SUBMITIT = Extra(package="submitit", module="submitit", install="tesched[submitit]")
+SUBMITIT = Extra(package="submitit", module="submitit", install=".[submitit]")
 #: seconds between two looks at jobs on Slurm
 POLL_S = 1.0
 

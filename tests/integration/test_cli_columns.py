@@ -130,6 +130,19 @@ class TestColumns:
         assert answer.exit_code == 2
         assert "TESCHED_FORMAT" in answer.output
 
+    @pytest.mark.parametrize("argv", [("--json",), ("--mine",), ("--mine", "--json")])
+    def test_the_environment_is_not_read_where_its_columns_are_not_shown(
+        self, config: Path, argv: tuple[str, ...]
+    ) -> None:
+        assert ask(config, "jobs", *argv, TESCHED_FORMAT="%i %X").exit_code == 0
+        assert ask(config, "jobs", *argv, "--format=%X").exit_code == 2, "asked for by name it counts"
+
+    @pytest.mark.parametrize("argv", [("orders",), ("orders", "--mine"), ("jobs",), ("jobs", "--mine")])
+    def test_an_empty_list_without_headings_is_empty(self, tmp_path: Path, argv: tuple[str, ...]) -> None:
+        path, _ = configured_store(tmp_path)
+        assert ask(path, *argv).output != ""
+        assert lines(path, *argv, "--noheader") == []
+
     def test_json_is_what_it_was(self, config: Path) -> None:
         plain = json.loads(ask(config, "jobs", "--json").output)["jobs"]
         more = ("--json", "-o", "%i", "-S", "-i", "--noheader")
@@ -238,6 +251,19 @@ class TestWidth:
     def test_steps_of_orders_are_broken_between_words(self, config: Path, columns: int) -> None:
         whole = " ".join(" ".join(lines(config, "orders")).split())
         assert " ".join(" ".join(lines(config, "orders", columns=columns)).split()) == whole
+
+    @pytest.mark.parametrize("text", ["0", "-5", "", "abc", "\u00b2"])
+    @pytest.mark.parametrize(
+        "argv", [("jobs",), ("jobs", "--mine"), ("orders",), ("explain", "2"), ("status",)], ids=" ".join
+    )
+    def test_columns_that_are_no_positive_number_count_for_nothing(
+        self, config: Path, argv: tuple[str, ...], text: str
+    ) -> None:
+        def shown(**columns: str | None) -> str:
+            said = CliRunner(env={"NO_COLOR": "1", **columns}).invoke(main, [*argv, "--config", str(config)]).output
+            return re.sub(r"\d+", "0", said)  # ages go on
+
+        assert shown(COLUMNS=text) == shown(COLUMNS=None) != ""
 
     def test_wide_letters_count_as_two(self, tmp_path: Path) -> None:
         path, url = configured_store(tmp_path)

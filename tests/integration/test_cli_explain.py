@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,7 +178,16 @@ def test_what_a_user_said_and_the_site_ignored_is_told_with_what_counts_instead(
     assert "is not followed" not in explained(path, "4")
 
 
-def test_until_when_is_said_of_each_refusal_that_ends_by_itself(tmp_path: Path) -> None:
+@pytest.fixture
+def clock_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Give what sets the command's clock."""
+    return lambda at: monkeypatch.setattr("tesched_cli.explain.time", SimpleNamespace(time=lambda: at))
+
+
+def test_until_when_is_said_of_each_refusal_that_ends_by_itself(
+    tmp_path: Path, clock_says: Callable[[float], None]
+) -> None:
+    clock_says(1_000_011.0)
     path, url = configured_store(tmp_path)
     path.write_text(path.read_text() + "[guard]\nmin_run_time_s = 60\ncool_down_s = 600\n")
     engine = open_store(url)
@@ -206,9 +217,22 @@ def test_until_when_is_said_of_each_refusal_that_ends_by_itself(tmp_path: Path) 
         ("3", "cool_down"): 1_000_500.0,
         ("9", "retry_later"): 1_000_300.0,
     }
+    assert "which is over" not in said
+
+    clock_says(1_000_062.0)
+    assert f"guard.min_run_time_s, 60 s (until {clock(1_000_061)}, which is over)  [min_run_time]" in explained(
+        path, "1"
+    )
+    both = f"the first until {clock(1_000_061)}, which is over, the last until {clock(1_000_062)}, which is over"
+    assert f"job 1, 2: {texts[1][1]} ({both})  [min_run_time]" in explained(path, "9")
+    over = {(one["job"], one["over"]) for one in json.loads(explained(path, "9", "--json"))["until"]}
+    assert over == {("1", True), ("2", True), ("3", False), ("9", False)}
 
 
-def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(tmp_path: Path) -> None:
+def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(
+    tmp_path: Path, clock_says: Callable[[float], None]
+) -> None:
+    clock_says(1_000_011.0)
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     later = victim(1, VictimState.NOTICED, noticed_at=1_000_000.0, grace_period_s=90.0)
@@ -239,6 +263,16 @@ def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(tmp
     held = explained(path, "8")
     assert f"  hold    held by tesched until it may start, as is said below; since {clock(1_000_005)}" in held
     assert "would run at once (until TE jobs have ended, or guard.te changes)  [te_limit]" in held
+
+    # Where no daemon polls, nothing ends in time.
+    clock_says(1_010_000.0)
+    ended = f"  its grace period ended at {clock(1_000_090)}: it was to be requeued then\n"
+    assert ended in explained(path, "1")
+    ends = f"(under way, until {clock(1_000_200)}, which is over, unless it starts or a victim takes longer to end)"
+    assert ends in explained(path, "9")
+    assert f"holds its nodes, until {clock(1_000_260)}, which is over\n" in explained(path, "2")
+    assert f"until {clock(1_000_905)}, which is over\n" in explained(path, "3")
+    assert f"as is said below; since {clock(1_000_005)}\n" in explained(path, "8")
 
 
 def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:

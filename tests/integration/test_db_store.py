@@ -18,6 +18,7 @@ from tesched_core.ports import JournalError
 from tesched_db import engine as engine_module
 from tesched_db import migrate
 from tesched_db import queries as read
+from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, make_engine, open_store, reading, writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
@@ -51,6 +52,14 @@ def test_a_schema_that_is_not_the_codes_is_told_apart(store: Engine) -> None:
     found = " ".join(migrate.differences(store))
     assert "mascot" in found
     assert "ix_jobs_last_seen" in found
+
+
+def test_a_store_of_the_same_schema_that_lacks_a_column_is_told(store: Engine) -> None:
+    check_columns(store)
+    with writing(store).begin() as connection:
+        connection.execute(text("ALTER TABLE jobs DROP COLUMN elastic"))
+    with pytest.raises(StoreError, match=r"jobs\.elastic.*made by another development version"):
+        check_columns(store)
 
 
 def test_the_code_knows_the_newest_migration(empty_url: str) -> None:

@@ -1,4 +1,4 @@
-"""tesched as `pip install tesched` brings it: what it does without its extras, and what it says where one is missing.
+"""tesched as `pip install .` brings it: what it does without its extras, and what it says where one is missing.
 
 The packages of the extras are hidden in every process, those of a pool among them.
 """
@@ -122,13 +122,13 @@ def test_an_option_that_needs_an_extra_says_so_before_anything_is_run(
     option, package, extra = said
     hide(monkeypatch, *EXTRAS)
     done = CliRunner().invoke(main, [*argv])
-    line = f"Error: {option} needs {package}, which is not installed; pip install 'tesched[{extra}]'\n"
+    line = f"Error: {option} needs {package}, which is not installed; pip install '.[{extra}]'\n"
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", line)
 
 
 def test_a_policy_that_needs_an_extra_is_refused_by_the_check_and_by_the_daemon(slim: Slim) -> None:
     (slim.folder / "tesched.toml").write_text('policy.be = "gavel"\n')
-    why = """policy.be: "gavel" needs SciPy, which is not installed; pip install 'tesched[gavel]'"""
+    why = """policy.be: "gavel" needs SciPy, which is not installed; pip install '.[gavel]'"""
     for argv in (("config", "check", "tesched.toml"), ("daemon", "--once", "--config", "tesched.toml")):
         done = slim.run(*argv)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: tesched.toml: {why}\n")

@@ -53,11 +53,19 @@ class Until:
             return None
         return ends_at(refusal.code, job, self.memory, self.limits, self.now)
 
+    def is_over(self, at: UnixSeconds) -> bool:
+        """Return whether a time has come; where no daemon polls, what ends then still stands in the store."""
+        return at <= self.now
+
+    def at(self, at: UnixSeconds) -> str:
+        """Return a time at which something ends, as it is shown."""
+        return f"{clock(at)}, which is over" if self.is_over(at) else clock(at)
+
     def words(self, refusals: Sequence[RefusalView]) -> str:
         """Return until when these stand, which have one code, to be put behind their text; empty if not known."""
         times = sorted(at for one in refusals if (at := self.of(one)) is not None)
         if times:
-            first, last = clock(times[0]), clock(times[-1])
+            first, last = self.at(times[0]), self.at(times[-1])
             return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
         stands, code = refusals[0].stands, refusals[0].code
         is_own = refusals[0].job_id == refusals[0].preemptor
@@ -98,7 +106,7 @@ def change_lines(job: JobView, until: Until) -> Iterator[str]:
     if job.gone:
         return
     for what, at, words in _changes(job, until):
-        yield f"  {what:<7} {words}{clock(at)}"
+        yield f"  {what:<7} {words}{until.at(at) if words.endswith('until ') else clock(at)}"
 
 
 def _changes(job: JobView, until: Until) -> Iterator[tuple[str, UnixSeconds, str]]:
@@ -130,26 +138,36 @@ def _change(memory: Memory, job: JobView, lever: str) -> Change[Any] | None:
 def bound_ends(story: JobStory, bound: LeftOfBound, until: Until) -> str:
     """Return when a job that TE jobs keep waiting may not be delayed any more; empty for any other job."""
     waits = story.job.state is JobState.PENDING and delay_of(story).waits_for
-    return f": no TE job delays it after {clock(until.seen_at + bound.bound_s - bound.delayed_s)}" if waits else ""
+    return f": no TE job delays it after {until.at(until.seen_at + bound.bound_s - bound.delayed_s)}" if waits else ""
 
 
-def order_ends(order: Order) -> str:
+def order_ends(order: Order, until: Until) -> str:
     """Return when an order that is under way is given up, or asks a victim, at the latest."""
     if order.ended_at is not None or order.started_at is not None:
         return ""
     if order.waits_until is not None:
-        return f", awaits free resources until {clock(order.waits_until)}"
-    return f", until {clock(order.expires_at)} unless it starts or a victim takes longer to end"
+        return f", awaits free resources until {until.at(order.waits_until)}"
+    comma = "," if until.is_over(order.expires_at) else ""
+    return f", until {until.at(order.expires_at)}{comma} unless it starts or a victim takes longer to end"
 
 
-def grace_ends(victim: Victim) -> Iterator[str]:
+def grace_ends(victim: Victim, until: Until) -> Iterator[str]:
     """Yield when a victim that has its notice is requeued."""
     if victim.state is VictimState.NOTICED and victim.noticed_at is not None and victim.left_at is None:
-        yield f"  its grace period ends at {clock(victim.noticed_at + victim.grace_period_s)}: then it is requeued"
+        at = victim.noticed_at + victim.grace_period_s
+        if until.is_over(at):
+            yield f"  its grace period ended at {clock(at)}: it was to be requeued then"
+        else:
+            yield f"  its grace period ends at {clock(at)}: then it is requeued"
 
 
 def until_json(story: JobStory, until: Until) -> Iterable[Mapping[str, object]]:
-    """Yield each time that is known, by refusal and by change."""
+    """Yield each time that is known, by refusal and by change, and whether it is over."""
+    for found in _json(story, until):
+        yield {**found, "over": until.is_over(found["at"])}
+
+
+def _json(story: JobStory, until: Until) -> Iterator[Mapping[str, Any]]:
     for one in (*story.refusals_as_preemptor, *story.refusals_as_candidate):
         if (at := until.of(one)) is not None:
             yield {"job": one.job_label, "preemptor": one.preemptor_label, "what": one.code, "at": at}
@@ -159,6 +177,6 @@ def until_json(story: JobStory, until: Until) -> Iterable[Mapping[str, object]]:
                 yield {"job": story.job.label, "preemptor": None, "what": what, "at": at}
     for view in story.orders_as_victim:
         for victim in view.order.victims:
-            if victim.job_id == story.job.job_id and [*grace_ends(victim)]:
+            if victim.job_id == story.job.job_id and [*grace_ends(victim, until)]:
                 at = (victim.noticed_at or 0.0) + victim.grace_period_s
                 yield {"job": story.job.label, "preemptor": view.preemptor_label, "what": "grace_period", "at": at}

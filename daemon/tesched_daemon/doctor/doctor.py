@@ -19,6 +19,7 @@ from tesched_core.model.change import Field
 from tesched_core.model.refused import WORDS, recent
 from tesched_core.ports import JournalError
 from tesched_db import queries as read
+from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
 
@@ -126,6 +127,7 @@ def _store(config: Config) -> Iterator[Finding]:
         yield fail("store", text, advice or "mend store.url, or the database that it names")
         return
     try:
+        check_columns(engine)
         yield _opened(config, path)
         if path is not None:
             yield _room(path)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tesched_policies.gavel.allocators.problem import Policy as Allocator
 
 #: solves its linear programs
-SCIPY = Extra(package="SciPy", module="scipy.optimize", install="tesched[gavel]")
+SCIPY = Extra(package="SciPy", module="scipy.optimize", install=".[gavel]")
 
 
 @dataclass(frozen=True, kw_only=True)

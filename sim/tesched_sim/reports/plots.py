@@ -44,7 +44,7 @@ _TIMES = {
     8_640_000.0: "100 d",
 }
 #: draws them
-MATPLOTLIB = Extra(package="Matplotlib", module="matplotlib.figure", install="tesched[plots]")
+MATPLOTLIB = Extra(package="Matplotlib", module="matplotlib.figure", install=".[plots]")
 _PERCENT = (0, 25, 50, 75, 95, 100)
 
 

@@ -17,8 +17,8 @@ from tesched_db import migrate
 from tests.missing_packages import hide
 from tests.unit.daemon.test_config_reload import BASE, Site
 
-GAVEL = """policy.be: "gavel" needs SciPy, which is not installed; pip install 'tesched[gavel]'"""
-POSTGRESQL = """store.url: "postgresql://…" needs psycopg, which is not installed; pip install 'tesched[postgresql]'"""
+GAVEL = """policy.be: "gavel" needs SciPy, which is not installed; pip install '.[gavel]'"""
+POSTGRESQL = """store.url: "postgresql://…" needs psycopg, which is not installed; pip install '.[postgresql]'"""
 MISSING = [
     ('policy.be = "gavel"\n', GAVEL),
     ('[[policy.be]]\nname = "slaq"\npartitions = ["cpu"]\n[[policy.be]]\nname = "gavel"\n', GAVEL),
@@ -101,5 +101,5 @@ def test_a_command_says_what_the_store_needs(tmp_path: Path) -> None:
     assert said.exit_code == 2
     assert said.stderr == (
         "Error: a state store in PostgreSQL (store.url) needs psycopg, which is not installed; "
-        "pip install 'tesched[postgresql]'\n"
+        "pip install '.[postgresql]'\n"
     )

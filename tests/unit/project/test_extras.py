@@ -12,6 +12,11 @@ from typing import Any
 
 import pytest
 from tesched_core.model.extra import Extra
+from tesched_policies.registry import INSTALLED
+from tesched_sim.papers.gavel.policies import NAMES as GAVEL_NAMES
+from tesched_sim.papers.gavel.policies import Contender, Optimum
+from tesched_sim.papers.pdors.methods import NAMES as PDORS_NAMES
+from tesched_sim.papers.pdors.methods import needs
 
 ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -82,8 +87,34 @@ def test_no_package_of_an_extra_is_a_dependency_or_left_out_above() -> None:
 def test_what_is_said_to_be_missing_is_brought_by_the_extra_that_is_named(name: str) -> None:
     module, attribute = WHERE[name]
     extra: Extra = getattr(import_module(module), attribute)
-    assert extra.install == f"tesched[{name}]"
+    assert extra.install == f".[{name}]"
     assert names(EXTRAS[name]) == {extra.module.partition(".")[0]}
+
+
+def words_of(cell: str) -> set[str]:
+    return set(re.findall(r"`([a-z0-9-]+)`", cell))
+
+
+def test_the_page_on_installation_lists_what_needs_scipy_and_what_does_not() -> None:
+    page = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines() if "|" in line]
+    listed = {row[0]: (words_of(row[1]), words_of(row[2])) for row in rows if len(row) == 3}
+
+    def gavel(optimum: Optimum) -> tuple[set[str], set[str]]:
+        lacking = {name for name in GAVEL_NAMES if Contender(name=name, optimum=optimum).needs}
+        return lacking, set(GAVEL_NAMES) - lacking
+
+    methods = {name for name in PDORS_NAMES if needs(name)}
+    policies = {name for name, policy in INSTALLED.items() if policy.needs}
+    assert listed["`policy.be`"][0] == policies
+    assert listed["`simulate-gavel --policy`"] == gavel(Optimum.MIDDLE)
+    assert listed["the same with `--optimum corner`"] == gavel(Optimum.CORNER)
+    assert listed["`simulate-pdors --method`"] == (methods, set(PDORS_NAMES) - methods)
+
+
+def test_pip_is_told_of_a_checkout_since_no_index_has_tesched() -> None:
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "systemd" / "tesched.toml"]
+    assert [path.name for path in texts if re.search(r"pip install '?tesched\b(?!-)", path.read_text())] == []
 
 
 def locked(path: Path) -> dict[str, set[str]]:

@@ -182,9 +182,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     hide(monkeypatch, "matplotlib")
     with pytest.raises(ReportError) as caught:
         page(one_of_each())
-    assert str(caught.value) == (
-        "a page with plots needs Matplotlib, which is not installed; pip install 'tesched[plots]'"
-    )
+    assert str(caught.value) == "a page with plots needs Matplotlib, which is not installed; pip install '.[plots]'"
 
 
 def test_no_cases_make_no_page() -> None:

@@ -55,7 +55,7 @@ _PACKED = "-packed"
 NAMES = ("pd-ors", "oasis", "blind", *_SHARED, *(f"{name}{_PACKED}" for name in _SHARED))
 
 #: solves their linear programs, and finds the offline optimum
-SCIPY = Extra(package="SciPy", module="scipy.optimize", install="tesched[pdors]")
+SCIPY = Extra(package="SciPy", module="scipy.optimize", install=".[pdors]")
 
 
 def needs(name: str) -> Sequence[Extra]:

@@ -1,0 +1,16 @@
+"""Whether a store has the columns of this code: a schema that has not been released yet changes under the same name."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, select
+
+from tesched_db.engine import reading
+from tesched_db.errors import store_errors
+from tesched_db.tables import Base
+
+
+def check_columns(engine: Engine) -> None:
+    """Raise StoreError if a table or a column is lacking, in the words that whatever reads it would have."""
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        for table in Base.metadata.sorted_tables:
+            connection.execute(select(table).limit(0))

@@ -1,0 +1,53 @@
+"""`tesched doctor` on a state store that lacks what this code reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tesched_cli.main import main
+from tesched_daemon.doctor.doctor import examine
+from tesched_daemon.doctor.finding import Finding, Level
+from tesched_testcluster.harness.store_examples import configured_store
+
+ANEW = "(made by another development version: move it away and make a new one by tesched db upgrade)"
+
+
+def store_found(config: Path) -> list[Finding]:
+    # Slurm is not asked: what its configuration file would say is missing.
+    config.write_text(config.read_text() + '[slurm]\nconf = "/nowhere/slurm.conf"\n')
+    return [one for one in examine(config) if one.check == "store"]
+
+
+def changed(config: Path, statement: str) -> None:
+    with sqlite3.connect(config.with_name("store.sqlite")) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_a_store_with_all_columns_is_good(tmp_path: Path) -> None:
+    config, _ = configured_store(tmp_path)
+    assert [one.level for one in store_found(config)] == [Level.OK]
+
+
+@pytest.mark.parametrize(
+    ("statement", "lacks", "command"),
+    [
+        ("ALTER TABLE jobs DROP COLUMN elastic", "no such column: jobs.elastic", ["jobs"]),
+        ("ALTER TABLE daemon DROP COLUMN bound", "no such column: daemon.bound", ["status"]),
+        ("ALTER TABLE victims DROP COLUMN held_before", "no such column: victims.held_before", []),
+        ("DROP TABLE refusals", "no such table: refusals", []),
+    ],
+)
+def test_a_store_that_lacks_some_fails_in_the_words_of_what_reads_it(
+    tmp_path: Path, statement: str, lacks: str, command: list[str]
+) -> None:
+    config, _ = configured_store(tmp_path)
+    changed(config, statement)
+    (found,) = store_found(config)
+    assert (found.level, found.text) == (Level.FAIL, f"cannot read the state store: {lacks} {ANEW}")
+    if command:
+        said = CliRunner(env={"NO_COLOR": "1"}).invoke(main, [*command, "--config", str(config)]).output
+        assert said == f"Error: {found.text}\n"
