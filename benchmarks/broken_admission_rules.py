@@ -143,7 +143,9 @@ ADMISSION_MUTATIONS = (
         "admission rules: what is TE by default", _RULES, "if classes.default_class is not JobClass.TE:", "if True:"
     ),
     Mutation("admission rules: the user's bounds", _RULES, "yield from _conditions(classes.user_word.within)", "pass"),
-    Mutation("admission: doctor knows the old hook", _DOCTOR, "if FORM not in hook:", "if False:"),
+    Mutation(
+        "admission: doctor knows the old hook", _DOCTOR, "if FORM not in hook or _NEWEST not in hook:", "if False:"
+    ),
     Mutation("admission: doctor reads no comment", _DOCTOR, "hook = _code(path", "hook = str(path"),
     Mutation("admission: doctor wants a call", _DOCTOR, "elif not _CALL.search(hook):", "elif False:"),
     Mutation("admission: doctor wants the call of changes", _DOCTOR, "if not _MODIFY_CALL.search(hook):", "if False:"),

@@ -14,7 +14,7 @@ class Extra:
     package: str
     #: the module that is imported: "scipy.optimize"
     module: str
-    #: as pip is told: "tesched[gavel]"
+    #: as pip is told: ".[gavel]"
     install: str
 
     def lacking(self) -> str:

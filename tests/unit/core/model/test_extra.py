@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 from tesched_core.model.extra import Extra
 
-INNER = Extra(package="Slimpack", module="slimpack.inner", install="tesched[slim]")
+INNER = Extra(package="Slimpack", module="slimpack.inner", install=".[slim]")
 
 
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({}, "Slimpack, which is not installed; pip install 'tesched[slim]'"),
+        ({}, "Slimpack, which is not installed; pip install '.[slim]'"),
         ({"__init__.py": "", "inner.py": ""}, ""),
         (
             {"__init__.py": ""},
-            "Slimpack, which cannot be imported: No module named 'slimpack.inner'; pip install 'tesched[slim]'",
+            "Slimpack, which cannot be imported: No module named 'slimpack.inner'; pip install '.[slim]'",
         ),
         (
             {"__init__.py": "", "inner.py": "import nosuchpackage"},
-            "Slimpack, which cannot be imported: No module named 'nosuchpackage'; pip install 'tesched[slim]'",
+            "Slimpack, which cannot be imported: No module named 'nosuchpackage'; pip install '.[slim]'",
         ),
         (
             {"__init__.py": "raise ValueError('numpy.dtype size changed')"},
-            "Slimpack, which cannot be imported: ValueError: numpy.dtype size changed; pip install 'tesched[slim]'",
+            "Slimpack, which cannot be imported: ValueError: numpy.dtype size changed; pip install '.[slim]'",
         ),
     ],
     ids=["missing", "there", "a part missing", "without what it needs", "of another build"],
