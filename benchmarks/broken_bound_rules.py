@@ -22,8 +22,26 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
-    Mutation("bound: held with its array", _HOLD, "if one not in held and one not in wanted", "if False"),
-    Mutation("bound: held before that", _HOLD, "if one.pending and not one.held}", "if one.pending}"),
+    Mutation(
+        "bound: held with its array",
+        _HOLD,
+        "elif one is None or one.restored:",
+        "elif False:",
+    ),
+    Mutation("bound: held before that", _HOLD, "if not job.pending or job.held:", "if not job.pending:"),
+    Mutation(
+        "bound: let through, held with its array",
+        _HOLD,
+        "if one is not None and one.value == LET_THROUGH:",
+        "if False:",
+    ),
+    Mutation(
+        "bound: held with its array once more",
+        _HOLD,
+        "elif one is None or one.restored:",
+        "elif one is None:",
+    ),
+    Mutation("bound: with its array, on its way", _HOLD, "one.value in {HELD, LET_THROUGH}", "one.value == HELD"),
     Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
     Mutation(
         "bound: where it is bound to",
