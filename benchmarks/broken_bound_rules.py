@@ -28,6 +28,9 @@ BOUND_MUTATIONS = (
         "elif one is None or one.restored:",
         "elif False:",
     ),
+    Mutation(
+        "bound: held with its array, in its turn", _HOLD, "            if part in served:", "            if False:"
+    ),
     Mutation("bound: held before that", _HOLD, "if not job.pending or job.held:", "if not job.pending:"),
     Mutation(
         "bound: let through, held with its array",

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tesched_core.levers.hold import MOST_HELD
 from tesched_core.model.actions import Action, Hold, Release
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 
-from tests.builders import share, waiting
-from tests.scenarios.driver import TE, Driver
-from tests.scenarios.test_bound_arrays import ARRAY, FIRST, delayed, with_limit
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import HALF, TE, Driver
+from tests.scenarios.test_bound_arrays import ARRAY, FIRST, LIMITS, be_array, delayed, with_limit
 
 TASK = 10
 
@@ -120,3 +122,30 @@ def test_of_more_tasks_than_are_held_in_a_poll_none_stays_held_once_its_array_is
     for at_s in (340, 350, 360, 370):
         done(drive, at_s)
     assert not any(job.held for job in drive.jobs.values())
+
+
+@pytest.mark.parametrize("grace_s", [0, 100])
+def test_array_is_held_while_victims_leave_for_a_task_of_it(grace_s: int) -> None:
+    first = waiting(FIRST, cpus=16, time_limit_s=600, user="ada", submit_time=NOW - 5)
+    victim = running(40, share("n2", 32), user="eve", start_time=NOW - 50, submit_time=NOW - 100)
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [be_array(), first, victim],
+        limits=LIMITS,
+        run_times={ARRAY: 10, 40: 100_000},
+        graces={ARRAY: 0, 40: grace_s},
+    )
+    drive.cycle(0)
+    drive.starts(FIRST, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(300)
+    drive.submits(replace(task(60), reason="Resources"), like=FIRST)
+    drive.submits(replace(rest(), priority=0, reason="JobHeldUser"), like=FIRST)
+    done(drive, 301)
+    assert drive.victim(2).state in {VictimState.NOTICED, VictimState.REQUEUING}
+    # Its user releases the array.
+    drive.change(TE, priority=100, reason="Resources")
+    assert done(drive, 306) == [(Hold, TE), (Release, TASK)]
+    assert done(drive, 311) == []
+    assert drive.open_orders() == [2]
+    assert not drive.jobs[JobId(TASK)].held

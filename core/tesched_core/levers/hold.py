@@ -21,7 +21,7 @@ from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import note_releases, parts_of, see_other_hands
+from tesched_core.levers.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
@@ -68,7 +68,7 @@ class HoldLever(Lever):
             held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(Hold(job_id=job_id, reason=reason))
-            self._hold_parts(job_id, context)
+            self._hold_parts(job_id, served, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
@@ -105,8 +105,8 @@ class HoldLever(Lever):
             if has_hook_mark(job) and job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
-    def _hold_parts(self, job_id: JobId, context: CycleContext) -> None:
-        """Note what Slurm holds with a job: one that may start is released by itself."""
+    def _hold_parts(self, job_id: JobId, served: Mapping[JobId, Order], context: CycleContext) -> None:
+        """Note what Slurm holds with a job: one that may start is released by itself, one with an order at once."""
         held = context.changes_of(self.name)
         for part in parts_of(job_id, context):
             job, one = context.snapshot.jobs[part], held.get(part)
@@ -116,6 +116,10 @@ class HoldLever(Lever):
                 held[part] = replace(one, restored=False, at=context.now)
             elif one is None or one.restored:
                 held[part] = _hold(part, context)
+            if part in served:
+                # Seen to be held its order would end, and victims have left for it.
+                held[part] = released(held[part])
+                context.actions.append(_its_turn(served[part]))
 
     def _release(
         self,
@@ -138,14 +142,7 @@ class HoldLever(Lever):
                     _forget(one, held)
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
-                    order = served[job_id]
-                    reason = Reason(
-                        code=ReasonCode.ITS_TURN,
-                        text="it is its turn in this round",
-                        preemptor=job_id,
-                        order_id=order.order_id,
-                    )
-                    context.actions.append(Release(job_id=job_id, reason=reason))
+                    context.actions.append(_its_turn(served[job_id]))
             elif job_id in wanted:
                 continue
             elif job is not None and job.held and job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job):
@@ -169,6 +166,16 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
         at=context.now,
         since=context.now,
     )
+
+
+def _its_turn(order: Order) -> Release:
+    reason = Reason(
+        code=ReasonCode.ITS_TURN,
+        text="it is its turn in this round",
+        preemptor=order.preemptor,
+        order_id=order.order_id,
+    )
+    return Release(job_id=order.preemptor, reason=reason)
 
 
 def _forget(one: Change[int], held: MutableMapping[JobId, Change[int]]) -> None:
