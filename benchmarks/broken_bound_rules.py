@@ -91,6 +91,9 @@ BOUND_MUTATIONS = (
         "if job.held else None",
         "if False else None",
     ),
+    Mutation("bound: asked once", _TE_QUEUE, "if job.job_id not in above_limits or _whole(job) in held:", "if True:"),
+    Mutation("bound: of a part above limits", _TE_QUEUE, "above_limits or _whole(job) in held", "above_limits"),
+    Mutation("bound: due to none above limits", _TE_QUEUE, "counts=job.job_id not in above_limits", "counts=True"),
     Mutation(
         "bound: or of components",
         _TE_QUEUE,

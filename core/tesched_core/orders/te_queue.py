@@ -86,7 +86,14 @@ def _too_late(
     found = dict(above_limits)
     if deadlines is None:
         return found
-    bound = {job.job_id: why for job in trials if (why := deadlines.why_te_waits(job)) is not None}
+    held = {job.job_id for job in trials if job.held and job.job_id not in above_limits}
+    bound: dict[JobId, Refusal] = {}
+    for job in trials:
+        # Of one that waits for a limit of its own it matters where others wait with it.
+        if job.job_id not in above_limits or _whole(job) in held:
+            why = deadlines.why_te_waits(job, counts=job.job_id not in above_limits)
+            if why is not None:
+                bound[job.job_id] = why
     of_parts = {_whole(job): bound[job.job_id] for job in trials if job.job_id in bound}
     for job in trials:
         why = bound.get(job.job_id) or (of_parts.get(job.job_id) if job.held else None)

@@ -163,10 +163,13 @@ class Deadlines:
         least_s = self.te_time_limit_s + self._least_costs_s(job.job_id)
         return max((self.slowdown - 1) * self._run_s(job), least_s)
 
-    def why_te_waits(self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = ()) -> Refusal | None:
+    def why_te_waits(
+        self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = (), counts: bool = True
+    ) -> Refusal | None:
         """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may.
 
-        Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some.
+        Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some. The BE job that it
+        waits for is `due` if that `counts`.
         """
         if self.memory.is_bound(te.job_id):
             own = self.memory.own_request(te)
@@ -176,7 +179,8 @@ class Deadlines:
             if one.at >= ends:
                 return None
             if one.job.user != te.user and self._may_meet(te, one.job):
-                self.due.setdefault(one.job.job_id, one)
+                if counts:
+                    self.due.setdefault(one.job.job_id, one)
                 return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
         return None
 
