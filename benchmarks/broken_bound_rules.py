@@ -91,6 +91,7 @@ BOUND_MUTATIONS = (
         "if job.held else None",
         "if False else None",
     ),
+    Mutation("bound: but of what is let through", _TE_QUEUE, "in bound and not memory.is_let_through(job)", "in bound"),
     Mutation("bound: asked once", _TE_QUEUE, "if job.job_id not in above_limits or _whole(job) in held:", "if True:"),
     Mutation("bound: of a part above limits", _TE_QUEUE, "above_limits or _whole(job) in held", "above_limits"),
     Mutation("bound: due to none above limits", _TE_QUEUE, "counts=job.job_id not in above_limits", "counts=True"),

@@ -149,3 +149,10 @@ def test_array_is_held_while_victims_leave_for_a_task_of_it(grace_s: int) -> Non
     assert done(drive, 311) == []
     assert drive.open_orders() == [2]
     assert not drive.jobs[JobId(TASK)].held
+
+
+def test_array_does_not_wait_for_a_task_that_is_let_through() -> None:
+    drive = let_through()
+    with_limit(drive, TASK, 600)
+    assert done(drive, 360) == [(Release, TE)]
+    assert drive.why_not(TASK) is RefusalCode.LET_THROUGH
