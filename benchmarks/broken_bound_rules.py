@@ -187,7 +187,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: what is expected", _DEADLINES, "expected.low_s if expected else 0.0", "0.0"),
     Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
     Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
-    Mutation("bound: its own user", _DEADLINES, "one.job.user != te.user and self._may_meet", "self._may_meet"),
+    Mutation("bound: its own user", _DEADLINES, "if one.job.user == te.user:", "if False:"),
     Mutation("bound: other nodes", _DEADLINES, "bool((mine.nodes & its.nodes).any())", "True"),
     Mutation("bound: the first deadline", _DEADLINES, "min(until, self.waiting[0].at", "max(until, self.waiting[0].at"),
     Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),
