@@ -109,7 +109,7 @@ BOUND_MUTATIONS = (
     ),
     Mutation("bound: one that is not held need not wait", _TE_QUEUE, "if job.held else None", "if True else None"),
     Mutation(
-        "bound: nodes of one user, between polls", _BYSTANDERS, "anew(gone) if anew is not None else demands", "demands"
+        "bound: nodes of one user, between polls", _BYSTANDERS, "anew.demands(alike[0], demands, gone_ids)", "demands"
     ),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),
