@@ -23,7 +23,7 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: not in shadow mode", _OTHER, "one.restored or one.dry:", "one.restored:"),
     Mutation("let through: what is recorded alone", _HOLD, "held[action.job_id] = replace(one, dry=True)", "pass"),
     Mutation("let through: for one run", _CHANGE, " and job.restarts == one.restarts", ""),
-    Mutation("let through: its run is over", _OTHER, "else replace(one, value=FREE)", "else one"),
+    Mutation("let through: its run is over", _OTHER, "in known) else replace(one, value=FREE)", "in known) else one"),
     Mutation("let through: the last task alone", _OTHER, " and tasks_in(job) > 1", ""),
     Mutation("let through: an array with its tasks", _CHANGE, "(one.of_array and", "(False and"),
     Mutation("let through: not the array", _CHANGE, "(one.of_array and", "("),
@@ -42,9 +42,9 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("let through: the clock set back", _OTHER, " or one.taken_at > context.now", ""),
     Mutation("hold: the clock set back", _HOLD, "0.0 <= context.now - one.at <=", "context.now - one.at <="),
-    Mutation("let through: its own release", _OTHER, "held[job_id] = replace(one, value=FREE)", "pass"),
+    Mutation("let through: its own release", _OTHER, "held[job_id] = released(one)", "pass"),
     Mutation("let through: a release that fails", _HOLD, "held[action.job_id] = replace(one, value=HELD)", "pass"),
-    Mutation("let through: it is kept", _HOLD, " and one.value != LET_THROUGH:", ":"),
+    Mutation("let through: it is kept", _HOLD, "if one.value == LET_THROUGH:", "if False:"),
     Mutation("let through: an array's tasks", _MEMORY, "in (job.job_id, job.array_job_id) if", "in (job.job_id,) if"),
     Mutation(
         "let through: it is not held", _TE_QUEUE, "_let_through(late) if memory.is_let_through(job) else late", "late"

@@ -22,8 +22,29 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
-    Mutation("bound: held with its array", _HOLD, "if one not in held and one not in wanted", "if False"),
-    Mutation("bound: held before that", _HOLD, "if one.pending and not one.held}", "if one.pending}"),
+    Mutation(
+        "bound: held with its array",
+        _HOLD,
+        "elif one is None or one.restored:",
+        "elif False:",
+    ),
+    Mutation(
+        "bound: held with its array, in its turn", _HOLD, "            if part in served:", "            if False:"
+    ),
+    Mutation("bound: held before that", _HOLD, "if not job.pending or job.held:", "if not job.pending:"),
+    Mutation(
+        "bound: let through, held with its array",
+        _HOLD,
+        "if one is not None and one.value == LET_THROUGH:",
+        "if False:",
+    ),
+    Mutation(
+        "bound: held with its array once more",
+        _HOLD,
+        "elif one is None or one.restored:",
+        "elif one is None:",
+    ),
+    Mutation("bound: with its array, on its way", _HOLD, "one.value in {HELD, LET_THROUGH}", "one.value == HELD"),
     Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
     Mutation(
         "bound: where it is bound to",
@@ -70,6 +91,10 @@ BOUND_MUTATIONS = (
         "if job.held else None",
         "if False else None",
     ),
+    Mutation("bound: but of what is let through", _TE_QUEUE, "in bound and not memory.is_let_through(job)", "in bound"),
+    Mutation("bound: asked once", _TE_QUEUE, "if job.job_id not in above_limits or _whole(job) in held:", "if True:"),
+    Mutation("bound: of a part above limits", _TE_QUEUE, "above_limits or _whole(job) in held", "above_limits"),
+    Mutation("bound: due to none above limits", _TE_QUEUE, "counts=job.job_id not in above_limits", "counts=True"),
     Mutation(
         "bound: or of components",
         _TE_QUEUE,
@@ -84,7 +109,7 @@ BOUND_MUTATIONS = (
     ),
     Mutation("bound: one that is not held need not wait", _TE_QUEUE, "if job.held else None", "if True else None"),
     Mutation(
-        "bound: nodes of one user, between polls", _BYSTANDERS, "anew(gone) if anew is not None else demands", "demands"
+        "bound: nodes of one user, between polls", _BYSTANDERS, "anew.demands(alike[0], demands, gone_ids)", "demands"
     ),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),
@@ -162,7 +187,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: what is expected", _DEADLINES, "expected.low_s if expected else 0.0", "0.0"),
     Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
     Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
-    Mutation("bound: its own user", _DEADLINES, "one.job.user != te.user and self._may_meet", "self._may_meet"),
+    Mutation("bound: its own user", _DEADLINES, "if one.job.user == te.user:", "if False:"),
     Mutation("bound: other nodes", _DEADLINES, "bool((mine.nodes & its.nodes).any())", "True"),
     Mutation("bound: the first deadline", _DEADLINES, "min(until, self.waiting[0].at", "max(until, self.waiting[0].at"),
     Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),

@@ -6,14 +6,20 @@ from benchmarks.mutation import Mutation
 
 _TE_RUNS = "core/tesched_core/placement/te_runs.py"
 _BYSTANDERS, _WAY = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/in_the_way.py"
+_ALIKE = "core/tesched_core/placement/alike.py"
 _MODEL, _ROWS = "core/tesched_core/model/bystander.py", "db/tesched_db/bystander_rows.py"
 
 BYSTANDER_MUTATIONS = (
     Mutation(
         "bystander: nodes of one user at a time",
         _BYSTANDERS,
-        "demands_without=_demands_anew(alike[0], context)",
-        "demands_without=None",
+        "demands_without=without)",
+        "demands_without=None)",
+    ),
+    Mutation("bystander: where others are, too", _ALIKE, "kept | others if minds else kept", "kept"),
+    Mutation("bystander: alike, whoever keeps nodes", _ALIKE, "job.user in room.keepers or ", ""),
+    Mutation(
+        "bystander: they stay", _ALIKE, "stays[[there.place[one] for one in gone if one in there.place]] = False", ""
     ),
     Mutation("bystander: eligible before the TE job", _BYSTANDERS, "if _eligible_at(job) < way.eligible_before", ""),
     Mutation("bystander: not while it is away", _BYSTANDERS, "        and job_id not in away\n    ]", "    ]"),

@@ -14,14 +14,14 @@ A TE job that another hand has released is not held again for its run (`other_ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import note_releases, parts_of, see_other_hands
+from tesched_core.levers.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
@@ -68,9 +68,7 @@ class HoldLever(Lever):
             held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(Hold(job_id=job_id, reason=reason))
-            # Slurm holds these with it: one that may start is released by itself.
-            parts = (jobs[one] for one in parts_of(job_id, context) if one not in held and one not in wanted)
-            held |= {one.job_id: _hold(one.job_id, context) for one in parts if one.pending and not one.held}
+            self._hold_parts(job_id, served, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
@@ -107,6 +105,22 @@ class HoldLever(Lever):
             if has_hook_mark(job) and job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
+    def _hold_parts(self, job_id: JobId, served: Mapping[JobId, Order], context: CycleContext) -> None:
+        """Note what Slurm holds with a job: one that may start is released by itself, one with an order at once."""
+        held = context.changes_of(self.name)
+        for part in parts_of(job_id, context):
+            job, one = context.snapshot.jobs[part], held.get(part)
+            if not job.pending or job.held:
+                continue
+            if one is not None and one.value == LET_THROUGH:
+                held[part] = replace(one, restored=False, at=context.now)
+            elif one is None or one.restored:
+                held[part] = _hold(part, context)
+            if part in served:
+                # Seen to be held its order would end, and victims have left for it.
+                held[part] = released(held[part])
+                context.actions.append(_its_turn(served[part]))
+
     def _release(
         self,
         wanted: Mapping[JobId, str],
@@ -124,22 +138,15 @@ class HoldLever(Lever):
                 if job is not None and job.pending and has_hook_mark(job):
                     over = one if one.restored else replace(one, restored=True, since=context.now)
                     held[job_id] = _without_mark(over, job, context)
-                elif job_id not in context.absent and one.value != LET_THROUGH:
-                    del held[job_id]
+                elif job_id not in context.absent:
+                    _forget(one, held)
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
-                    order = served[job_id]
-                    reason = Reason(
-                        code=ReasonCode.ITS_TURN,
-                        text="it is its turn in this round",
-                        preemptor=job_id,
-                        order_id=order.order_id,
-                    )
-                    context.actions.append(Release(job_id=job_id, reason=reason))
+                    context.actions.append(_its_turn(served[job_id]))
             elif job_id in wanted:
                 continue
             elif job is not None and job.held and job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job):
-                del held[job_id]
+                _forget(one, held)
             elif _shows(job_id, context):
                 admitted += context.snapshot.job_class(job_id) is JobClass.TE
                 if admitted > most_admitted:
@@ -159,6 +166,24 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
         at=context.now,
         since=context.now,
     )
+
+
+def _its_turn(order: Order) -> Release:
+    reason = Reason(
+        code=ReasonCode.ITS_TURN,
+        text="it is its turn in this round",
+        preemptor=order.preemptor,
+        order_id=order.order_id,
+    )
+    return Release(job_id=order.preemptor, reason=reason)
+
+
+def _forget(one: Change[int], held: MutableMapping[JobId, Change[int]]) -> None:
+    """Drop a hold that is over. That another hand has let the job through is kept."""
+    if one.value == LET_THROUGH:
+        held[one.job_id] = replace(one, restored=True)
+    else:
+        del held[one.job_id]
 
 
 def _without_mark(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
@@ -190,7 +215,7 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
     if job is None or one.job_id in context.absent:
         return one.job_id in context.absent
     # Not negative: the clock may have been set back.
-    on_its_way = one.value == HELD and 0.0 <= context.now - one.at <= RESEND_AFTER_S
+    on_its_way = one.value in {HELD, LET_THROUGH} and 0.0 <= context.now - one.at <= RESEND_AFTER_S
     return not job.finished and (job.priority == 0 or on_its_way)
 
 

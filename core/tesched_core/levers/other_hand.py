@@ -24,7 +24,8 @@ Principle
     - A task that was split off an array may never have been held, or by its user: it has to have had a hold of its own.
 
     An array is let through with its tasks. One task that is released alone is held anew, by itself, and is let through
-    once that hold is released. It is over with the run: its owner may requeue the job, and that one waits as others do.
+    once that hold is released. A task that is let through, and that Slurm holds with its array, is released, and stays
+    let through. It is over with the run: its owner may requeue the job, and that one waits as others do.
 
 Source
     tesched's own; what Slurm does was tried on 22.05.
@@ -90,7 +91,12 @@ def note_releases(context: CycleContext) -> None:
             for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:
-                    held[job_id] = replace(one, value=FREE)
+                    held[job_id] = released(one)
+
+
+def released(one: Change[int]) -> Change[int]:
+    """Return a hold that tesched ends. One of a job that is let through came with its array's, and that stays so."""
+    return one if one.value == LET_THROUGH else replace(one, value=FREE)
 
 
 def parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:

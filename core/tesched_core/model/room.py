@@ -28,6 +28,10 @@ class Room:
     threads: NDArray[np.intp] | None = None
     #: (row, user) of nodes that a running job shares with its own user's jobs alone
     kept_by: tuple[tuple[int, str], ...] = ()
+    #: those users
+    keepers: frozenset[str] = frozenset()
+    #: [nodes] where other users' jobs are, of the user whose job is meant; None: by the snapshot
+    with_others: NDArray[np.bool_] | None = None
     #: which columns are there beside amounts; None: none
     layout: ColumnLayout | None = None
     #: [nodes] shards of each GPU; None: no GPU has shards

@@ -32,8 +32,9 @@ Source
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from tesched_core.intake.pending_reason import WANTS_ROOM, has_reason, room_would_not_help
@@ -46,14 +47,15 @@ from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.alike import demands_without, kind_of, minds_others
+from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
 from tesched_core.placement.te_runs import covered_s, free_without, in_their_places, left_since
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
-#: them: a tenth of a second's work. One whose tasks may be spread unevenly costs as much as `UNEVEN_COSTS` others
+#: them: a tenth of a second's work. One whose tasks may be spread unevenly, or whose demands are to be worked out anew
+#: without others (`placement/alike.py`), costs as much as `UNEVEN_COSTS` others
 MOST_KINDS, MOST_NODES, UNEVEN_COSTS = 64, 200_000, 10
 #: seconds after which all is examined anew, and for which cycles that act put it off
 EXAMINED_EACH_S, MOST_DEFERRED_S = 10.0, 30.0
@@ -146,13 +148,14 @@ def _unseen(
     }
     runs = (*te, *over)
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
-    without: dict[str, tuple[Mapping[JobId, Job], Room]] = {}
+    anew = WithoutSome(snapshot=snapshot, room=room)
+    without: dict[str, tuple[frozenset[JobId], Room]] = {}
     charged: dict[JobId, Bystander] = {}
     away = _away(memory, of_own_user=False)
-    for alike, demands in waiting_kinds(away, memory, context, eligible_before=context.now) if runs else ():
+    for alike, demands in waiting_kinds(anew, away, memory, context, eligible_before=context.now) if runs else ():
         if not changed and fits_now(demands, room):
             continue
-        anew = _demands_anew(alike[0], context)
+        fits: dict[str, bool] = {}
         for job in alike:
             since = max(last, _eligible_at(job))
             seconds = covered_s(
@@ -165,9 +168,11 @@ def _unseen(
             own = job.user if any(run.user == job.user for run in runs) else ""
             if own not in without:
                 gone = in_their_places([run for run in te if run.user != job.user], last, snapshot)
-                without[own] = gone, free_without(gone, snapshot, room)
-            gone, free = without[own]
-            if fits_now(anew(gone) if anew is not None else demands, free):
+                without[own] = frozenset(gone), free_without(gone, snapshot, room)
+            if own not in fits:
+                gone_ids, free = without[own]
+                fits[own] = fits_now(anew.demands(alike[0], demands, gone_ids), free)
+            if fits[own]:
                 one = after or Bystander(submitted_at=job.submit_time, user=job.user)
                 charged[job.job_id] = replace(one, delayed_s=one.delayed_s + seconds - seen_s)
     return charged
@@ -222,25 +227,23 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     snapshot, room = context.snapshot, context.columns.room
     held = te_held(te, snapshot, room)
     newest = min(float(held.started[0]), context.now)
+    anew = WithoutSome(snapshot=snapshot, room=room)
     found: dict[JobId, InTheWay] = {}
-    for alike, demands in waiting_kinds(_away(memory), memory, context, eligible_before=newest):
-        way = in_the_way(demands, held, room, demands_without=_demands_anew(alike[0], context))
+    for alike, demands in waiting_kinds(anew, _away(memory), memory, context, eligible_before=newest):
+        without = partial(anew.demands, alike[0], demands) if anew.matters(alike[0]) else None
+        way = in_the_way(demands, held, room, demands_without=without)
         if way is not None:
             found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
     return found
 
 
-def _demands_anew(job: Job, context: CycleContext) -> Callable[[Container[JobId]], Sequence[Demand]] | None:
-    """Return what gives a job's demands without some jobs; None: it does not matter who is there."""
-    snapshot, room = context.snapshot, context.columns.room
-    if not minds_others(job, snapshot, room):
-        return None
-    there = replace(snapshot, jobs={job_id: one for job_id, one in snapshot.jobs.items() if one.allocation})
-    return lambda gone: demands_without(job, gone, there, room)
-
-
 def waiting_kinds(
-    away: Collection[JobId], memory: Memory, context: CycleContext, *, eligible_before: UnixSeconds
+    anew: WithoutSome,
+    away: Collection[JobId],
+    memory: Memory,
+    context: CycleContext,
+    *,
+    eligible_before: UnixSeconds,
 ) -> Iterator[tuple[list[Job], Sequence[Demand]]]:
     """Yield the BE jobs that wait for resources since before then, each kind of them with what it asks for.
 
@@ -269,7 +272,8 @@ def waiting_kinds(
         except UnsupportedRequestError:
             continue
         count += 1
-        nodes += len(room.names) * (UNEVEN_COSTS if any(one.uneven is not None for one in demands) else 1)
+        costs = any(one.uneven is not None for one in demands) or anew.costs(alike[0], demands)
+        nodes += len(room.names) * (UNEVEN_COSTS if costs else 1)
         if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
             break
         yield alike, demands

@@ -45,7 +45,7 @@ def te_queue(
     waiting: list[Job] = []
     refusals: list[Refusal] = []
     trials = tuple(trials)
-    too_late = _too_late(trials, above_limits, deadlines)
+    too_late = _too_late(trials, memory, above_limits, deadlines)
     for job in trials:
         job_id = job.job_id
         late = too_late.get(job_id)
@@ -76,7 +76,7 @@ def te_queue(
 
 
 def _too_late(
-    trials: Sequence[Job], above_limits: Mapping[JobId, Refusal], deadlines: Deadlines | None
+    trials: Sequence[Job], memory: Memory, above_limits: Mapping[JobId, Refusal], deadlines: Deadlines | None
 ) -> Mapping[JobId, Refusal]:
     """Return why TE jobs must not start by themselves, of those that must not.
 
@@ -86,8 +86,17 @@ def _too_late(
     found = dict(above_limits)
     if deadlines is None:
         return found
-    bound = {job.job_id: why for job in trials if (why := deadlines.why_te_waits(job)) is not None}
-    of_parts = {_whole(job): bound[job.job_id] for job in trials if job.job_id in bound}
+    held = {job.job_id for job in trials if job.held and job.job_id not in above_limits}
+    bound: dict[JobId, Refusal] = {}
+    for job in trials:
+        # Of one that waits for a limit of its own it matters where others wait with it.
+        if job.job_id not in above_limits or _whole(job) in held:
+            why = deadlines.why_te_waits(job, counts=job.job_id not in above_limits)
+            if why is not None:
+                bound[job.job_id] = why
+    # What is let through may start as it is.
+    parts = (job for job in trials if job.job_id in bound and not memory.is_let_through(job))
+    of_parts = {_whole(job): bound[job.job_id] for job in parts}
     for job in trials:
         why = bound.get(job.job_id) or (of_parts.get(job.job_id) if job.held else None)
         if why is not None:

@@ -117,6 +117,8 @@ def cpus_for_sockets(
 
 def with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
     """Return [nodes] where another user's job is."""
+    if room.with_others is not None:
+        return room.with_others
     names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}
     return mask_of(names, room.index)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -321,17 +321,26 @@ def room_of(snapshot: Snapshot) -> Room:
     for array in (total, free, room.available):
         array.setflags(write=False)
     threads = threads_of(snapshot.nodes)
-    return replace(room, free=free, kept_by=kept_by(snapshot, index), threads=threads if (threads > 1).any() else None)
+    kept = _kept_by(snapshot, index)
+    return replace(
+        room,
+        free=free,
+        kept_by=kept,
+        keepers=frozenset(user for _, user in kept),
+        threads=threads if (threads > 1).any() else None,
+    )
 
 
-def kept_by(snapshot: Snapshot, index: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
-    """Return (row, user) of the nodes that a job there shares with its own user's jobs alone."""
+def keeps_nodes(snapshot: Snapshot) -> Callable[[Job], bool]:
+    """Return what tells whether a job shares its nodes with its own user's jobs alone."""
     alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
+    return lambda job: job.request.sharing == "USER" or bool(alone and job.partitions[0] in alone)
+
+
+def _kept_by(snapshot: Snapshot, index: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
+    """Return (row, user) of the nodes that a job there shares with its own user's jobs alone."""
+    keeps = keeps_nodes(snapshot)
     found = {
-        (index[name], job.user)
-        for job in snapshot.jobs.values()
-        if job.request.sharing == "USER" or (alone and job.partitions[0] in alone)
-        for name in job.nodes
-        if name in index
+        (index[name], job.user) for job in snapshot.jobs.values() if keeps(job) for name in job.nodes if name in index
     }
     return tuple(sorted(found))

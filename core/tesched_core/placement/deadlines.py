@@ -108,6 +108,7 @@ class Deadlines:
     due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _of: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _places_of: dict[Hashable, _Places] = field(init=False, default_factory=dict)
+    _places_of_job: dict[JobId, _Places] = field(init=False, default_factory=dict)
     #: whether jobs of two of those may run on one node, by their identities
     _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
 
@@ -163,20 +164,29 @@ class Deadlines:
         least_s = self.te_time_limit_s + self._least_costs_s(job.job_id)
         return max((self.slowdown - 1) * self._run_s(job), least_s)
 
-    def why_te_waits(self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = ()) -> Refusal | None:
+    def why_te_waits(
+        self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = (), counts: bool = True
+    ) -> Refusal | None:
         """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may.
 
-        Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some.
+        Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some. The BE job that it
+        waits for is `due` if that `counts`.
         """
         if self.memory.is_bound(te.job_id):
             own = self.memory.own_request(te)
             te = replace(te, request=replace(own, required_nodes=on) if on else own)
         ends = self.now + after_s + 2 * self.poll_s + most_run_s(te) + self._ends_within_s
+        mine: _Places | None = None
         for one in self.waiting:
             if one.at >= ends:
                 return None
-            if one.job.user != te.user and self._may_meet(te, one.job):
-                self.due.setdefault(one.job.job_id, one)
+            if one.job.user == te.user:
+                continue
+            if mine is None:
+                mine = self._places(te)
+            if self._may_meet(mine, self._places_by_job(one.job)):
+                if counts:
+                    self.due.setdefault(one.job.job_id, one)
                 return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
         return None
 
@@ -302,14 +312,20 @@ class Deadlines:
             delay_s = inf  # it may be lifted in this cycle
         return job.pending and starts_by_itself(job, self.now, delay_s) and self._places(job).can_start
 
-    def _may_meet(self, te: Job, be: Job) -> bool:
-        """Check whether both may run on one node; in doubt they may."""
-        mine, its = self._places(te), self._places(be)
+    def _may_meet(self, mine: _Places, its: _Places) -> bool:
+        """Check whether jobs of both kinds may run on one node; in doubt they may."""
         pair = id(mine), id(its)
         if pair not in self._meets:
             both = mine.nodes is None or its.nodes is None or bool((mine.nodes & its.nodes).any())
             self._meets[pair] = both
         return self._meets[pair]
+
+    def _places_by_job(self, job: Job) -> _Places:
+        """Return where a BE job may start: each TE job is held against it."""
+        known = self._places_of_job.get(job.job_id)
+        if known is None:
+            known = self._places_of_job[job.job_id] = self._places(job)
+        return known
 
     def _places(self, job: Job) -> _Places:
         """Return where a job may start; jobs that are alike in that have the same object."""
