@@ -35,7 +35,7 @@ ADMISSION_MUTATIONS = (
         "tasks: list[JobId] = []",
     ),
     Mutation(
-        "let through: undo looks first",
+        "let through: undo polls first",
         _HOLD,
         "        see_other_hands(context)\n        self._take_over(context)\n        held",
         "        self._take_over(context)\n        held",

@@ -76,8 +76,8 @@ BOUND_MUTATIONS = (
         "barred_by(job, snapshot)",
         "(barred_by(job, snapshot), job.time_limit_s if snapshot.reservations else None)",
     ),
-    Mutation("bound: whoever is there may go", _DEADLINES, "replace(self.snapshot, jobs={})", "self.snapshot"),
-    Mutation("bound: whoever keeps it may go", _DEADLINES, "replace(self.room, kept_by=())", "self.room"),
+    Mutation("bound: other jobs may leave", _DEADLINES, "replace(self.snapshot, jobs={})", "self.snapshot"),
+    Mutation("bound: a user's nodes may be given back", _DEADLINES, "replace(self.room, kept_by=())", "self.room"),
     Mutation(
         "bound: tasks have waited before all", _STEP, "with_tasks(memory, context) if counts_b", "memory if counts_b"
     ),

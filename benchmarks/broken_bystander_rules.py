@@ -17,7 +17,7 @@ BYSTANDER_MUTATIONS = (
         "demands_without=None)",
     ),
     Mutation("bystander: where others are, too", _ALIKE, "kept | others if minds else kept", "kept"),
-    Mutation("bystander: alike, whoever keeps nodes", _ALIKE, "job.user in room.keepers or ", ""),
+    Mutation("bystander: alike, users that keep nodes", _ALIKE, "job.user in room.keepers or ", ""),
     Mutation(
         "bystander: they stay", _ALIKE, "stays[[there.place[one] for one in gone if one in there.place]] = False", ""
     ),

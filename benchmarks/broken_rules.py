@@ -403,7 +403,7 @@ MUTATIONS = (
     Mutation(
         "notice: options end at the first command",
         "slurm/tesched_slurm/sbatch_options.py",
-        "return  # the first command: sbatch looks no further",
+        "return  # the first command: sbatch reads no further",
         "pass",
     ),
     Mutation(

@@ -407,7 +407,7 @@ local function tesched_is_te(file, job_desc, part_list)
     return file.default == "te"
 end
 
--- Tasks that are told apart; of more it matters only that they are many.
+-- Tasks that are counted one by one; of more it matters only that they are many.
 local MOST_TASKS = 100000
 
 -- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, one
@@ -447,9 +447,9 @@ local function tesched_taken_since(user, time)
 end
 
 -- Whether the job is one too many TE job of its user's (guard.te.max_submitted_per_user); else it counts from here on.
-local function tesched_is_one_too_many(job_desc, part_list)
-    local file, user = tesched_admission(), job_desc.user_name
-    if not (file and file.submitted_most and has_clock and user) or os.time() > file.valid then
+local function tesched_is_one_too_many(file, job_desc, part_list)
+    local user = job_desc.user_name
+    if not (file.submitted_most and has_clock and user) or os.time() > file.valid then
         return false
     end
     if not tesched_is_te(file, job_desc, part_list) then
@@ -483,11 +483,11 @@ end
 
 -- Whether the job must not start now, and is to start now or never: it is refused, which is the end of it, so it has to
 -- seem TE.
-local function tesched_is_too_soon(job_desc, part_list)
+local function tesched_is_too_soon(file, job_desc, part_list)
     if job_desc.immediate ~= 1 or job_desc.priority ~= NO_VAL then
         return false
     end
-    local waits = tesched_must_wait(tesched_admission(), job_desc, part_list, true)
+    local waits = tesched_must_wait(file, job_desc, part_list, true)
     if waits then
         slurm.log_user("a trial-and-error job must not start now, as others come first (tesched: guard.bound, guard.te); "
             .. "without --immediate it waits")
@@ -495,12 +495,12 @@ local function tesched_is_too_soon(job_desc, part_list)
     return waits
 end
 
-local function tesched_hold(job_desc, part_list)
-    -- Held already, or an operator's own priority.
-    if job_desc.priority ~= NO_VAL then
+local function tesched_hold(file, job_desc, part_list)
+    -- Held already, or an operator's own priority; with --immediate a hold would be the end of a job that seems BE.
+    if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 then
         return
     end
-    if tesched_must_wait(tesched_admission(), job_desc, part_list) then
+    if tesched_must_wait(file, job_desc, part_list) then
         local other = job_desc.admin_comment or ""
         -- Beside what a site's own hook has written there.
         job_desc.admin_comment = other == "" and TESCHED_HELD or other .. "; " .. TESCHED_HELD
@@ -511,15 +511,17 @@ end
 -- A job that is to be made: pokes the daemon, holds the job if it must not start by itself, and returns what slurmctld is to
 -- make of it.
 local function tesched_submitted(job_desc, part_list, submit_uid)
-    if tesched_poke(submit_uid) then
-        for _, is_refused in ipairs({ tesched_is_too_soon, tesched_is_one_too_many }) do
-            local called, refused = pcall(is_refused, job_desc, part_list)
-            if called and refused then
-                return slurm.ESLURM_ACCOUNTING_POLICY
-            end
-        end
-        pcall(tesched_hold, job_desc, part_list)
+    local read, file = pcall(tesched_admission)
+    if not tesched_poke(submit_uid) or not read or not file then
+        return slurm.SUCCESS
     end
+    for _, is_refused in ipairs({ tesched_is_too_soon, tesched_is_one_too_many }) do
+        local called, refused = pcall(is_refused, file, job_desc, part_list)
+        if called and refused then
+            return slurm.ESLURM_ACCOUNTING_POLICY
+        end
+    end
+    pcall(tesched_hold, file, job_desc, part_list)
     return slurm.SUCCESS
 end
 

@@ -42,8 +42,8 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
 
     SCRIPT is a batch script, "-" for one on standard input; what stands before it are options of sbatch's, which go
     before those in the script, and --config and --json come first of all. Nothing is submitted, and nothing of the
-    script is run: which signal its processes get, whether it traps that one, and what comes then is told as far as its
-    text tells. Exit status 0: its work is saved, if its program does its part; 1: it loses its run; 2: an error.
+    script is run: which signal its processes get, whether it traps that one, and what comes then, as far as its text
+    shows. Exit status 0: its work is saved, if its program does its part; 1: it loses its run; 2: an error.
     """
     if words[:1] == ("-h",):
         say_lines(f"{context.get_help()}\n")

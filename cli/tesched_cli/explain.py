@@ -333,11 +333,11 @@ def _refusals(story: JobStory, until: Until) -> Iterator[str]:
             text = "its order was recorded in mode shadow; the next comes after guard.retry_after_s"
             yield f"{text}{until.words([refusal])}  [{refusal.code}]"
             continue
-        tense = "makes" if refusal.stands else "made"
-        yield f"tesched {tense} nobody yield for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"
+        tense = "is" if refusal.stands else "was"
+        yield f"no victim {tense} selected for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"
     if others:
         yield ""
-        yield "who was looked at for it, and spared:"
+        yield "candidates considered for it and not selected:"
         yield from _grouped(others, until, by_preemptor=False)
     waits = [refusal for refusal in story.refusals_as_candidate if refusal.code is RefusalCode.WOULD_DELAY]
     for refusal in waits:

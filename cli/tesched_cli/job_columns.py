@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
@@ -10,6 +12,8 @@ from tesched_db.views import JobView, OrderView
 
 from tesched_cli.columns import Field, default_format
 from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, duration, hostlist
+
+R = TypeVar("R")
 
 #: squeue's compact state codes
 SHORT_STATES = {
@@ -46,6 +50,26 @@ def _where(job: JobView) -> str:
     return hostlist(job.nodes) or (f"({job.reason})" if job.reason else "")
 
 
+def _number(value: Callable[[R], float], **more: Any) -> Field[R]:
+    """Return the field of a number."""
+    return Field(cell=lambda row: str(value(row)), key=value, right=True, **more)
+
+
+def _moment(value: Callable[[R], float | None], **more: Any) -> Field[R]:
+    """Return the field of a time."""
+    return Field(cell=lambda row: clock(value(row)), key=value, **more)
+
+
+def _seconds(value: Callable[[R], float], **more: Any) -> Field[R]:
+    """Return the field of a duration."""
+    return Field(cell=lambda row: duration(value(row)), key=value, right=True, **more)
+
+
+def _left(value: Callable[[R], float | None], **more: Any) -> Field[R]:
+    """Return the field of a limit, or of what is left of it."""
+    return Field(cell=lambda row: _limit(value(row)), key=value, right=True, **more)
+
+
 JOB_FIELDS: tuple[Field[JobView], ...] = (
     Field(names=("jobid",), letter="i", cell=lambda job: job.label, key=lambda job: (job.job_id, job.key), least=10),
     Field(names=("class",), cell=lambda job: job.job_class.upper()),
@@ -56,91 +80,28 @@ JOB_FIELDS: tuple[Field[JobView], ...] = (
     Field(names=("qos",), letter="q", cell=lambda job: job.qos, least=6),
     Field(names=("st", "statecompact"), letter="t", cell=lambda job: SHORT_STATES.get(job.state, job.state)),
     Field(names=("state",), letter="T", cell=lambda job: job.state),
-    Field(names=("time", "timeused"), letter="M", cell=lambda job: duration(_run_time(job)), key=_run_time, right=True),
-    Field(
-        names=("timelimit",),
-        letter="l",
-        heading="TIME_LIMIT",
-        cell=lambda job: _limit(job.time_limit_s),
-        key=lambda job: job.time_limit_s,
-        right=True,
-    ),
-    Field(
-        names=("timeleft",),
-        letter="L",
-        heading="TIME_LEFT",
-        cell=lambda job: _limit(_time_left(job)),
-        key=_time_left,
-        right=True,
-    ),
-    Field(
-        names=("numnodes",),
-        letter="D",
-        heading="NODES",
-        cell=lambda job: str(len(job.nodes) or job.min_nodes),
-        key=lambda job: len(job.nodes) or job.min_nodes,
-        right=True,
-    ),
-    Field(names=("cpus", "numcpus"), letter="C", cell=lambda job: str(job.cpus), key=lambda job: job.cpus, right=True),
-    Field(names=("gpus",), cell=lambda job: str(job.gpus), key=lambda job: job.gpus, right=True, leave_out=5),
+    _seconds(_run_time, names=("time", "timeused"), letter="M"),
+    _left(lambda job: job.time_limit_s, names=("timelimit",), letter="l", heading="TIME_LIMIT"),
+    _left(_time_left, names=("timeleft",), letter="L", heading="TIME_LEFT"),
+    _number(lambda job: len(job.nodes) or job.min_nodes, names=("numnodes",), letter="D", heading="NODES"),
+    _number(lambda job: job.cpus, names=("cpus", "numcpus"), letter="C"),
+    _number(lambda job: job.gpus, names=("gpus",), leave_out=5),
     Field(
         names=("memory",),
         cell=lambda job: f"{job.mem_mib}M",
         key=lambda job: job.mem_mib,
         right=True,
     ),
-    Field(
-        names=("priority", "prioritylong"),
-        letter="Q",
-        cell=lambda job: str(job.priority),
-        key=lambda job: job.priority,
-        right=True,
-    ),
-    Field(
-        names=("nice",), letter="y", cell=lambda job: str(job.nice), key=lambda job: job.nice, right=True, leave_out=6
-    ),
-    Field(
-        names=("preempted",),
-        cell=lambda job: str(job.preemptions),
-        key=lambda job: job.preemptions,
-        right=True,
-        leave_out=4,
-    ),
-    Field(
-        names=("restarts", "restartcnt"),
-        cell=lambda job: str(job.restarts),
-        key=lambda job: job.restarts,
-        right=True,
-    ),
+    _number(lambda job: job.priority, names=("priority", "prioritylong"), letter="Q"),
+    _number(lambda job: job.nice, names=("nice",), letter="y", leave_out=6),
+    _number(lambda job: job.preemptions, names=("preempted",), leave_out=4),
+    _number(lambda job: job.restarts, names=("restarts", "restartcnt")),
     Field(names=("rule",), cell=lambda job: job.rule, most=LONGEST_CELL, least=8, leave_out=1),
     Field(names=("signal",), cell=lambda job: job.notice_signal or "none"),
-    Field(
-        names=("grace",),
-        cell=lambda job: duration(job.grace_period_s),
-        key=lambda job: job.grace_period_s,
-        right=True,
-    ),
-    Field(
-        names=("submittime",),
-        letter="V",
-        heading="SUBMIT_TIME",
-        cell=lambda job: clock(job.first_submit_time),
-        key=lambda job: job.first_submit_time,
-    ),
-    Field(
-        names=("starttime",),
-        letter="S",
-        heading="START_TIME",
-        cell=lambda job: clock(job.start_time),
-        key=lambda job: job.start_time,
-    ),
-    Field(
-        names=("endtime",),
-        letter="e",
-        heading="END_TIME",
-        cell=lambda job: clock(job.end_time),
-        key=lambda job: job.end_time,
-    ),
+    _seconds(lambda job: job.grace_period_s, names=("grace",)),
+    _moment(lambda job: job.first_submit_time, names=("submittime",), letter="V", heading="SUBMIT_TIME"),
+    _moment(lambda job: job.start_time, names=("starttime",), letter="S", heading="START_TIME"),
+    _moment(lambda job: job.end_time, names=("endtime",), letter="e", heading="END_TIME"),
     Field(names=("nodelist",), letter="N", cell=lambda job: hostlist(job.nodes)),
     Field(names=("reason",), letter="r", cell=lambda job: job.reason),
     Field(
@@ -166,31 +127,15 @@ def _victims(view: OrderView) -> str:
 
 
 ORDER_FIELDS: tuple[Field[OrderView], ...] = (
-    Field(names=("order",), cell=lambda one: str(one.order.order_id), key=lambda one: one.order.order_id, right=True),
+    _number(lambda one: one.order.order_id, names=("order",)),
     Field(names=("jobid",), letter="i", cell=lambda one: one.preemptor_label, key=lambda one: one.order.preemptor),
     Field(names=("user", "username"), letter="u", cell=lambda one: one.preemptor_user, least=8),
     Field(names=("state",), letter="T", cell=_ending),
-    Field(
-        names=("created", "submittime"),
-        letter="V",
-        cell=lambda one: clock(one.order.created_at),
-        key=lambda one: one.order.created_at,
-    ),
-    Field(
-        names=("ended", "endtime"),
-        letter="e",
-        cell=lambda one: clock(one.order.ended_at),
-        key=lambda one: one.order.ended_at,
-    ),
+    _moment(lambda one: one.order.created_at, names=("created", "submittime"), letter="V"),
+    _moment(lambda one: one.order.ended_at, names=("ended", "endtime"), letter="e"),
     Field(names=("victims",), cell=_victims, key=lambda one: len(one.order.victims), least=8),
     Field(names=("victimusers",), cell=lambda one: ",".join(dict.fromkeys(one.victim_users)), least=8),
-    Field(
-        names=("lost",),
-        heading="LOST_NODE_TIME",
-        cell=lambda one: duration(one.lost_node_s),
-        key=lambda one: one.lost_node_s,
-        right=True,
-    ),
+    _seconds(lambda one: one.lost_node_s, names=("lost",), heading="LOST_NODE_TIME"),
     Field(
         names=("shadow",),
         cell=lambda one: "yes" if one.order.ending is Ending.SHADOW else "no",

@@ -87,7 +87,7 @@ def _obstacle(path: Path, word: str, *, replaced: bool) -> str:
     except NotADirectoryError:
         return "it is below a file, which has to be a folder"
     except OSError as error:
-        return f"it cannot be looked at: {error.strerror}"
+        return f"it cannot be examined: {error.strerror}"
 
 
 def _configurations(path: Path, loaded: Loaded) -> str:

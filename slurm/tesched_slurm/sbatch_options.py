@@ -149,7 +149,7 @@ def option_lines(script: str) -> Iterator[tuple[int, list[str]]]:
         if line.startswith(_MAGIC):
             yield number, _words(line[len(_MAGIC) :])
         elif line.strip() and not line.lstrip().startswith("#"):
-            return  # the first command: sbatch looks no further
+            return  # the first command: sbatch reads no further
 
 
 def _words(text: str) -> list[str]:

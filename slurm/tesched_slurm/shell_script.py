@@ -1,8 +1,8 @@
-"""What a batch script does about signals, as far as its text tells: its traps, and what it runs in which way.
+"""What a batch script does about signals, as far as its text shows: its traps, and what it runs in which way.
 
 Principle
     The text is parsed (tree-sitter's grammar of bash), never run or expanded. Which branch is taken is not known, so
-    all are looked at. Of a program's own handlers nothing is known.
+    all are read. Of a program's own handlers nothing is known.
 
     bash runs a trap only between two commands: while a program runs in the foreground the trap waits for its end.
     `wait` is ended by the signal, so what runs in the background and is waited for leaves the trap free. `exec` puts
@@ -29,7 +29,7 @@ from tree_sitter import Language, Node, Parser
 MOST_BYTES = 65_536
 #: seconds that it may take
 _MOST_S = 5.0
-#: functions that call each other are looked into so deep, and so many commands
+#: functions that call each other are read to this depth, and so many commands
 _DEPTH = 5
 _MOST_COMMANDS = 20_000
 
@@ -79,7 +79,7 @@ class Program:
     is_step: bool
     #: seconds of a sleep
     sleeps_s: float | None = None
-    #: what it is cannot be told: a variable's value, or another script
+    #: what it runs is not known: a variable's value, or another script
     is_unclear: bool = False
 
 

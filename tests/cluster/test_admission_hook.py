@@ -292,6 +292,10 @@ def test_a_te_job_that_is_to_start_now_or_never_and_must_wait_is_refused(site: S
     large = Classification(rules=(rule(JobClass.TE, Match(min_nodes=2)), rule(JobClass.TE, Match(min_gpus=1))))
     site.says(large)
     assert not is_refused("--partition=main", "-N1")
+    command = ("srun", "--immediate", "--time=1", "--partition=main", "-N1", "true")
+    site.cluster.wait_for(
+        lambda: site.cluster.run(*command, check=False, user=site.te_user).returncode == 0, "it to start at once"
+    )
     site.says(Classification(rules=(rule(JobClass.TE, Match(max_nodes=1, max_gpus=1, max_cpus=2)),)))
     assert is_refused("--partition=main", "-N1")
     site.says(DEBUG)

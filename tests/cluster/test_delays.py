@@ -46,7 +46,7 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(ONE_NODE)
-    # Nothing of what it says is followed, and explain says so: it changes no step of what is told here.
+    # Nothing of what it says is followed, and explain says so: it changes no step of this.
     script = script_file(cluster, "be.sh", "#!/bin/sh\n#SBATCH --signal=KILL@60\nexec sleep 1000\n")
     be = cluster.sbatch("--job-name=be", "--comment=te grace=9999 exit0=agian", *WHOLE, script=script)
     before = started(cluster, be)
@@ -65,11 +65,11 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
         (first_of_all,) = daemon.json("status")["delays"]["jobs"]
         assert (first_of_all["job"], first_of_all["delay"]) == (str(be), shown["delay"])
         assert "delays by TE jobs: 1 job(s)" in daemon.ask("status").stdout
-        told = {one["said"]: one for one in daemon.json("explain", str(be))["story"]["job"]["not_followed"]}
-        assert told.keys() == {"te", "grace=9999", "exit0=agian", "--signal=KILL@60"}
-        assert told["te"]["why"] == "classes.user_word.may_say_te = false"
-        assert told["--signal=KILL@60"]["source"] == "its script"
-        assert told["--signal=KILL@60"]["why"].startswith("SIGKILL may not be a notice")
+        said = {one["said"]: one for one in daemon.json("explain", str(be))["story"]["job"]["not_followed"]}
+        assert said.keys() == {"te", "grace=9999", "exit0=agian", "--signal=KILL@60"}
+        assert said["te"]["why"] == "classes.user_word.may_say_te = false"
+        assert said["--signal=KILL@60"]["source"] == "its script"
+        assert said["--signal=KILL@60"]["why"].startswith("SIGKILL may not be a notice")
         assert "said    te (the job's comment) is not followed: classes" in daemon.ask("explain", str(be)).stdout
 
 
@@ -107,7 +107,7 @@ def test_two_te_jobs_one_after_the_other_add_up(
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "twice.toml").write_text("[guard]\nmax_preemptions_per_job = 2\n")
     cluster = make_cluster(ONE_NODE)
-    # Nothing of what it says is followed, and explain says so: it changes no step of what is told here.
+    # Nothing of what it says is followed, and explain says so: it changes no step of this.
     script = script_file(cluster, "be.sh", "#!/bin/sh\n#SBATCH --signal=KILL@60\nexec sleep 1000\n")
     be = cluster.sbatch("--job-name=be", "--comment=te grace=9999 exit0=agian", *WHOLE, script=script)
     before = started(cluster, be)

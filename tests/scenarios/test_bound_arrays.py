@@ -148,7 +148,7 @@ def test_task_that_is_held_with_its_array_and_may_start_is_released_by_itself() 
     drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=60), like=FIRST)
     actions = drive.cycle(310)
     assert [one.job_id for one in actions if isinstance(one, Hold)] == [TE]
-    # The room for it is free: it has an order, and is released at once.
+    # Its resources are free: it has an order, and is released at once.
     assert [one.job_id for one in actions if isinstance(one, Release)] == [10]
     drive.obeys(*actions)
     assert (drive.jobs[JobId(TE)].held, drive.jobs[JobId(10)].held) == (True, False)

@@ -259,7 +259,7 @@ def test_an_array_all_tasks_of_which_run_is_remembered_and_one_that_has_had_its_
 def test_a_task_that_tesched_has_not_held_itself_is_not_let_through(reason: str) -> None:
     drive = Driver([node("n1")], [trial(FIRST), trial(SECOND, tasks="0-3")], limits=ONE_EACH)
     drive.starts(FIRST, share("n1", 1), at_s=0)
-    # Its user has held it, or it is split off when somebody names it.
+    # Its user has held it, or it is split off when a user names it.
     drive.submits(task(20, priority=0, reason=reason), like=SECOND)
     drive.obeys(*drive.cycle(1))
     for at_s in (2.0, STOOD_S):

@@ -43,7 +43,7 @@ class Until:
     limits: Limits
     jobs: Mapping[JobId, Kept]
     now: UnixSeconds
-    #: the last good look at the cluster
+    #: the last good poll
     seen_at: UnixSeconds
 
     def of(self, refusal: RefusalView) -> UnixSeconds | None:

@@ -1,10 +1,10 @@
 """Words of users that do not count, or not as they were said, and why: in comments, and in jobs' own --signal.
 
 Principle
-    A comment is free text, and a word counts wherever it stands in it. That one does *not* count is told only where it
-    was surely said to tesched. A word with the prefix (`tesched:te`) always was. `run=baseline`, `signal=weak` and `to
-    be done` are ordinary text: the value that can't be read must look like one (`run=2h`, `signal=KILL`), and a bare
-    word must not stand among others (`_MOST_BESIDE`).
+    A comment is free text, and a word counts wherever it stands in it. That one does *not* count is reported only where
+    it was surely said to tesched. A word with the prefix (`tesched:te`) always was. `run=baseline`, `signal=weak` and
+    `to be done` are ordinary text: the value that can't be read must look like one (`run=2h`, `signal=KILL`), and a
+    bare word must not stand among others (`_MOST_BESIDE`).
 
 Worked example
     On a site with max_grace_period_s = 600, where `te` is not allowed, `te grace=9999 exit0=agian lr=0.1` has three
@@ -49,7 +49,7 @@ _LOOKS_MEANT: Mapping[str, re.Pattern[str]] = {
     "exit0": re.compile(r".*"),
     "run": re.compile(r"\d+(\.\d+)?(s|sec|m|min|h|hours?|minutes?|seconds?)|(\d+-)?\d+(:\d+){1,2}", re.IGNORECASE),
 }
-#: What a comment must have for a word of it to be told: few have it, and at a start 100,000 comments are read.
+#: What a comment must have for a word of it to be reported: few have it, and at a start 100,000 comments are read.
 _ANY = re.compile(
     rf"{PREFIX}|(?<![^\s,;])(?:(?:{'|'.join(_MOST_BESIDE)})(?![^\s,;])|(?:{'|'.join(_LOOKS_MEANT)})[=:])", re.IGNORECASE
 )

@@ -14,7 +14,7 @@ class Extra:
     package: str
     #: the module that is imported: "scipy.optimize"
     module: str
-    #: as pip is told: ".[gavel]"
+    #: as an argument of pip install: ".[gavel]"
     install: str
 
     def lacking(self) -> str:

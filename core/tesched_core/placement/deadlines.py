@@ -341,7 +341,7 @@ class Deadlines:
         if job.allocation:
             return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
         try:
-            # Whoever keeps it from a node, or would be there with it, may be gone by then.
+            # Jobs that keep it from a node, or would be there with it, may have left by then.
             demands = demands_of(job, replace(self.snapshot, jobs={}), replace(self.room, kept_by=()))
         except UnsupportedRequestError:
             return _Places(nodes=None, can_start=True)

@@ -29,7 +29,7 @@ from tesched_daemon.submission.survival import Submission
 
 #: what stands for the name of a script that sbatch makes itself, and of one that is piped in
 WRAP, STDIN = "--wrap", "standard input"
-#: characters of a script that a site's rules look into (`classes.notice_rules`)
+#: characters of a script that a site's rules search (`classes.notice_rules`)
 _SEARCHED = 65_536
 #: seconds of the longest time that sbatch takes in --signal
 _MOST_SIGNAL_S = 65_535

@@ -1,7 +1,7 @@
-"""Whether a batch job's work would survive its preemption, as far as its options and its script tell.
+"""Whether a batch job's work would survive its preemption, as far as its options and its script show.
 
 Each verdict is what became of such a job on a real Slurm (docs/reference/notice.md, `tesched_testcluster/kinds.py`).
-What a program does with a signal is not known: where it counts, the verdict says which program has to save, and when.
+What a program does with a signal is not known: where it counts, the verdict names the program that has to save.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tesched_slurm.shell_script import Handler, How, Program, ShellScript, Trap,
 
 
 class Verdict(StrEnum):
-    """What becomes of a job that has to make room."""
+    """What becomes of a job that is a victim."""
 
     #: it may not be requeued, or is protected, so nothing is asked of it
     KEPT = "never preempted"
@@ -27,8 +27,8 @@ class Verdict(StrEnum):
     PROGRAM = "saves if its program does"
     #: in one part of the script it saves, in another it does not
     BY_TIME = "saves in a part of its run"
-    #: the script does not tell
-    UNCLEAR = "cannot be told"
+    #: the script does not show it
+    UNCLEAR = "not known"
     #: it has no notice: Slurm's SIGTERM, and KillWait, are all that it gets
     UNDECLARED = "starts over, unless its program saves on SIGTERM"
     #: it runs again from its start
@@ -213,7 +213,7 @@ def _to_steps(job: Submission, because: list[str]) -> Judgement:
         because.append(f"{named}: its tasks have to save and to end{'' if is_srun else ', if it starts them as steps'}")
         return _ended_by_program(job, because)
     if job.script.is_other or any(one.is_unclear for one in job.script.programs):
-        because.append("no srun is seen here; whether something else starts a step cannot be told")
+        because.append("no srun is seen here; whether something else starts a step is not known")
         return Judgement(verdict=Verdict.UNCLEAR, because=because)
     because.append("no srun is seen: unless a program starts a step, nothing gets the signal, and it stays until then")
     advice = ["let the signal go to the shell (--signal=B:...), and trap it there; or start the program by srun"]

@@ -93,7 +93,7 @@ def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path, path: str, w
     (tmp_path / "loop").symlink_to("loop")
     text = f'[slurm]\n{key} = "{tmp_path}/{path}"\n'
     said = site.reload(text)
-    start = f"{site.path}: slurm.{key}: {tmp_path}/{path}: it cannot be looked at: {why}; name a path"
+    start = f"{site.path}: slurm.{key}: {tmp_path}/{path}: it cannot be examined: {why}; name a path"
     assert said.startswith(f"the configuration is not reloaded: {start}")
     assert check(site.path).stderr.startswith(f"Error: {start}")
     assert any(one.text in start for one in examine(site.path) if one.level is Level.FAIL)
@@ -103,8 +103,8 @@ def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path, path: str, w
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (OSError(errno.EIO, "Input/output error"), "it cannot be looked at: Input/output error"),
-        (OSError(errno.ESTALE, "Stale file handle"), "it cannot be looked at: Stale file handle"),
+        (OSError(errno.EIO, "Input/output error"), "it cannot be examined: Input/output error"),
+        (OSError(errno.ESTALE, "Stale file handle"), "it cannot be examined: Stale file handle"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory"), ""),
         (PermissionError(errno.EACCES, "Permission denied"), ""),
     ],

@@ -41,7 +41,7 @@ def _socket(path: Path) -> None:
 
 
 def as_it_is(path: Path) -> tuple[object, ...]:
-    """Return what a write, a replacement or a removal of a file would change, and a look at it would not."""
+    """Return what a write, a replacement or a removal of a file would change, and reading it would not."""
     status = path.lstat()
     text = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
     return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, text

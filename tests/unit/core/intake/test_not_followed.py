@@ -21,10 +21,10 @@ READ = Declared(source="no --signal in its script")
 
 
 def said(comment: str, how: Classification | None = None, declared: Declared | None = None) -> list[tuple[str, ...]]:
-    return told(waiting(1, comment=comment), how, declared)
+    return ignored(waiting(1, comment=comment), how, declared)
 
 
-def told(job: Job, how: Classification | None = None, declared: Declared | None = None) -> list[tuple[str, ...]]:
+def ignored(job: Job, how: Classification | None = None, declared: Declared | None = None) -> list[tuple[str, ...]]:
     found = classify(job, how or Classification(), declared).not_followed
     assert all(one.source for one in found)
     return [(one.said, one.why, one.instead) for one in found]
@@ -56,13 +56,13 @@ class TestClass:
     def test_te_outside_the_sites_bounds_names_the_bound_and_what_the_job_has(self, within: Match, why: str) -> None:
         how = Classification(user_word=UserWord(may_say_te=True, within=within))
         job = replace(waiting(1, comment="te", partitions=("main",)), time_limit_s=3600)
-        assert told(job, how) == [("te", f"classes.user_word.within.{why}", BE_BY_DEFAULT)]
+        assert ignored(job, how) == [("te", f"classes.user_word.within.{why}", BE_BY_DEFAULT)]
 
     def test_each_bound_that_is_not_met_is_named(self) -> None:
         how = Classification(user_word=UserWord(may_say_te=True, within=Match(users=("bob",), max_nodes=1)))
         job = waiting(1, comment="te", user="ada")
         job = replace(job, request=replace(job.request, min_nodes=4))
-        [(_, why, _)] = told(job, how)
+        [(_, why, _)] = ignored(job, how)
         assert why == (
             'classes.user_word.within.users = ["bob"], and the job has ada; '
             "classes.user_word.within.max_nodes = 1, and the job has 4"
@@ -70,7 +70,7 @@ class TestClass:
 
     def test_a_job_without_a_time_limit_is_above_each(self) -> None:
         how = Classification(user_word=UserWord(may_say_te=True, within=Match(max_time_limit_s=600)))
-        [(_, why, _)] = told(replace(waiting(1, comment="te"), time_limit_s=None), how)
+        [(_, why, _)] = ignored(replace(waiting(1, comment="te"), time_limit_s=None), how)
         assert why.endswith("max_time_limit_s = 600, and the job has none")
 
     def test_what_is_followed_is_not_told(self) -> None:
@@ -195,7 +195,7 @@ class TestRest:
         [(word, why, _)] = said("elastic")
         assert (word, why) == ("elastic", "a job array alone is elastic: its tasks are the workers of one training")
         array = replace(waiting(1, comment="elastic"), array_job_id=JobId(1), array_tasks="0-9")
-        assert told(array) == []
+        assert ignored(array) == []
 
     def test_with_the_prefix_every_word_that_is_not_followed_is_told(self) -> None:
         found = said("tesched:fast tesched:run=soon tesched:signal=strong tesched:weight=heavy tesched:speed=9")
