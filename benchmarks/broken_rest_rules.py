@@ -8,6 +8,7 @@ _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 
 REST_MUTATIONS = (
+    Mutation("rest: ends that count", _OBSERVER, "return not (waits or ends or", "return not (waits or"),
     Mutation("rest: a record that a text has foreseen", _OBSERVER, "count - known.count > len(new) or ", ""),
     Mutation("rest: records are counted", _OBSERVER, "or count != known.count ", ""),
     Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] in _UNKNOWN", "False"),

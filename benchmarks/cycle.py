@@ -70,7 +70,7 @@ class TimedLook:
     looked_s: float = field(default=0.0)
     jobs: int = field(default=0)
 
-    def observe(self, *, whole: bool = True) -> Snapshot | Failure:  # noqa: ARG002 - what a whole poll costs is measured
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:  # noqa: ARG002 - always whole
         """Return all that Slurm says now."""
         began = time.perf_counter()
         seen = self.observer.observe()

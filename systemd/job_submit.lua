@@ -434,6 +434,8 @@ end
 -- refused after that, or only tried (--test-only), counts until the daemon counts again, or for so many seconds.
 local tesched_taken = {}
 local TAKEN_S = 10
+-- Seconds for which a count holds.
+local COUNTED_S = 30
 
 local function tesched_taken_since(user, time)
     local kept, count, now = {}, 0, tesched_now()
@@ -460,9 +462,10 @@ local function tesched_is_one_too_many(file, job_desc, part_list)
     end)
     local tasks = tesched_tasks(job_desc, file.submitted_most)
     local count = (file.submitted[name] or 0) + tesched_taken_since(user, file.counted) + tasks
-    if count > file.submitted_most then
+    -- By a count of a daemon that hangs no job is refused.
+    if count > file.submitted_most and tesched_now() - file.counted < COUNTED_S then
         slurm.log_user(string.format("with it more than %d trial-and-error jobs of %s would be in the queue (tesched: "
-            .. "guard.te.max_submitted_per_user). One that ended, or was refused, a moment ago may still count.",
+            .. "guard.te.max_submitted_per_user). One that ended, was refused or only tried (--test-only) a moment ago may count.",
             file.submitted_most, user))
         return true
     end

@@ -73,11 +73,14 @@ class Cluster:
     acted: list[Action] = field(default_factory=list)
     #: of each poll, whether it was to be a whole one
     whole: list[bool] = field(default_factory=list)
+    #: and whether each change was to be read
+    ends: list[bool] = field(default_factory=list)
     #: what happens while an action looks at its job, before its command
     looking: Callable[[], object] = lambda: None
 
-    def observe(self, *, whole: bool = True) -> Snapshot | Failure:
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
         self.whole.append(whole)
+        self.ends.append(ends)
         return self.now if whole and self.now is not None else self.seen
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:

@@ -22,11 +22,12 @@ from tesched_core.model.told_error import ToldError
 class Observer(Protocol):
     """Sees the cluster."""
 
-    def observe(self, *, whole: bool = True) -> Snapshot | Failure:
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors.
 
         Without `whole`, all but the jobs may be of an earlier answer, though `taken_at` is now; and the jobs, too,
-        where none has changed, or for some seconds none of those that wait: then they are the same object.
+        where none has changed, or for some seconds none of those that wait: then they are the same object. With `ends`
+        any change of a job is seen at once.
         """
         ...
 

@@ -212,7 +212,8 @@ class Loop:
         if fresh and self._last is None:
             self._looked_at = began
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
-        seen = self.observer.observe(whole=whole)
+        # A job that has ended must not count for the next one's submission.
+        seen = self.observer.observe(whole=whole, ends=self.limits.te.max_submitted_per_user > 0)
         if not whole and isinstance(seen, Snapshot) and self._is_more_due(seen, memory):
             whole, seen = True, self.observer.observe()
         looked = self.stopwatch()

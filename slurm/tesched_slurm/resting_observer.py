@@ -98,9 +98,10 @@ class RestingObserver:
     _left: float = field(default=float(BURST))
     _counted_at: float = 0.0
 
-    def observe(self, *, whole: bool = True) -> Snapshot | Failure:
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified; without `whole`, with the last whole poll's nodes and all else.
 
+        With `ends` the jobs are read after any change of theirs, however many come and end.
         Where no job has changed, that is the last poll, with another `taken_at`: the same objects.
         """
         at, known, self._known = self.stopwatch(), self._known, None
@@ -116,7 +117,7 @@ class RestingObserver:
         # Whatever changes from here on differs from these records at the next poll.
         lines = {hash(line): _WAITS in line for line in _lasting(query.unmarked(answer))}
         whole_at, count = at, query.count(answer)
-        stands = known is not None and self._stands(known, lines, count, at)
+        stands = known is not None and self._stands(known, lines, count, at, ends=ends)
         if known is None or not self._is_young(known, at):
             seen = self.observer.observe()
         elif stands:
@@ -134,14 +135,14 @@ class RestingObserver:
     def _is_young(self, known: _Known, now: float) -> bool:
         return now - known.whole_at < min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)
 
-    def _stands(self, known: _Known, lines: dict[int, bool], count: int, now: float) -> bool:
+    def _stands(self, known: _Known, lines: dict[int, bool], count: int, now: float, *, ends: bool) -> bool:
         """Return whether the last poll may stand for this one; `lines` says of each record whether it waits."""
         new = lines.keys() - known.records
         if new or count != known.count or len(lines) != len(known.records):
             self._changed_at = now
             # More records than lines that are new: a text had the record of a job before that was there.
             waits = count - known.count > len(new) or any(lines[line] for line in new)
-            return not waits and not self._may_read(known, now)
+            return not (waits or ends or self._may_read(known, now))
         return not (known.doubtful and self._may_read(known, now))
 
     def _may_read(self, known: _Known, now: float) -> bool:

@@ -59,11 +59,14 @@ class Site:
         valid: float | None = None,
         uids: tuple[int, ...] = (),
         submitted: SubmittedTe | None = None,
+        counted_s: float = 0.0,
     ) -> None:
-        """Write the file in the daemon's place: a minute is the longest time limit; jobs are counted now."""
+        """Write the file in the daemon's place: a minute is the longest time limit; jobs were counted so long ago."""
         now = time.time()
         admission = Admission(until=until, most_s=60.0, submitted=submitted)
-        self.file.write_text(text_of(admission, classes, now + LATER_S if valid is None else valid, uids, now=now))
+        self.file.write_text(
+            text_of(admission, classes, now + LATER_S if valid is None else valid, uids, now=now - counted_s)
+        )
 
     def submit(self, *options: str, wrap: str = "true", user: str = "") -> int:
         """Submit a job."""

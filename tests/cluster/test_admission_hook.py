@@ -183,6 +183,8 @@ def test_a_te_job_above_the_number_that_a_user_may_have_is_refused(site: Site, l
     site.says(short, submitted=SubmittedTe(most=3, by_user={site.te_user: 3}))
     assert not is_refused(debug), "which time limit it gets is not certain yet"
     assert is_refused(debug, minute)
+    site.says(short, submitted=SubmittedTe(most=3, by_user={site.te_user: 3}), counted_s=40.0)
+    assert not is_refused(debug, minute), "the daemon that counted hangs"
     site.says(short, submitted=SubmittedTe(most=3, by_user={site.te_user: 3}), valid=time.time() - 1)
     assert not is_refused(debug, minute), "the daemon that counted has gone"
     site.cluster.cancel_all()

@@ -51,7 +51,7 @@ class Listed:
     path: Path
     began: float
 
-    def observe(self, *, whole: bool = True) -> Snapshot:
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot:
         lines = [line.split() for line in self.path.read_text().splitlines()]
         nice = {int(words[2]): int(words[3]) for words in lines if words[1] == "setnice"}
         gone = [float(words[4]) for words in lines if words[1] == "requeue"]

@@ -237,7 +237,7 @@ def test_reloads_asked_for_during_a_turn_are_made_after_it(site: Site) -> None:
     inside, go_on = threading.Event(), threading.Event()
     observe = site.cluster.observe
 
-    def slow(*, whole: bool = True) -> object:
+    def slow(*, whole: bool = True, ends: bool = False) -> object:
         order.append("look")
         inside.set()
         assert go_on.wait(10)

@@ -9,7 +9,7 @@ import pytest
 from tesched_core.levers.nice import BASIC
 from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import JobState, SlurmSettings
-from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
@@ -19,7 +19,7 @@ from tesched_daemon.settings import Mode, Pace
 from tesched_policies.fill import Fill
 from tesched_policies.fitgpp import FitGpp
 
-from tests.loop_parts import TRIAL, VICTIM
+from tests.loop_parts import TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 TE_ALONE = in_turn(FitGpp())
 
@@ -171,3 +171,12 @@ def test_a_change_and_a_whole_poll_bring_the_configured_interval_back() -> None:
     rest.saw(AT_REST, 300.0, whole=False)
     rest.saw(AT_REST, 400.0, whole=True)
     assert intervals(rest, pace, 405.0) == [1.0]
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_each_end_is_read_where_te_jobs_in_the_queue_are_counted(most: int) -> None:
+    cluster = Cluster()
+    loop = loop_of(cluster, Notebook())
+    loop.limits = replace(loop.limits, te=TeLimits(max_submitted_per_user=most))
+    loop.turn()
+    assert {*cluster.ends} == {most > 0}

@@ -78,10 +78,10 @@ class Watch:
         )
         assert self.polls_whole()
 
-    def polls_whole(self, *, whole: bool = False) -> bool:
+    def polls_whole(self, *, whole: bool = False, ends: bool = False) -> bool:
         """Poll; return whether everything was read."""
         before = self.slurm.whole
-        self.observer.observe(whole=whole)
+        self.observer.observe(whole=whole, ends=ends)
         return self.slurm.whole > before
 
 
@@ -133,6 +133,13 @@ def test_a_new_waiting_job_is_read_at_once_however_many_came_before(watch: Watch
     for number in range(3 * BURST):
         watch.slurm.records = [*watch.slurm.records, WAITS.replace("JobId=2", f"JobId={10 + number}")]
         assert watch.polls_whole()
+
+
+def test_where_ends_count_each_is_read_at_once_and_no_poll_besides(watch: Watch) -> None:
+    for number in range(3 * BURST):
+        watch.slurm.records = [RUNS.replace("Restarts=0", f"Restarts={number + 1}"), WAITS]
+        assert watch.polls_whole(ends=True)
+        assert not watch.polls_whole(ends=True)
 
 
 def test_jobs_that_come_and_end_are_read_at_once_a_few_times_and_then_now_and_then(watch: Watch) -> None:

@@ -176,7 +176,7 @@ class Daemon:
 
     # The observer.
 
-    def observe(self, *, whole: bool = True) -> Snapshot | Failure:  # noqa: ARG002 - each poll is a whole one
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:  # noqa: ARG002 - each poll is a whole one
         """Look, or fail to."""
         if self._good_look_s is None:
             self._good_look_s = self.slurm.clock.steady_s
