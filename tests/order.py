@@ -6,6 +6,7 @@ from __future__ import annotations
 TIERS = ("tests/cluster/", "tests/integration/", "tests/properties/", "tests/scenarios/", "tests/unit/")
 #: files of more than half a minute, the longest first (`--durations=0`, added up by file)
 LONGEST = (
+    "tests/properties/test_bound_attack.py",
     "tests/cluster/test_placement.py",
     "tests/cluster/test_suspend.py",
     "tests/cluster/test_crash.py",

@@ -298,7 +298,8 @@ class Loop:
         if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
         if self.expectations is not None and self.mode is not Mode.OBSERVE:
-            waiting = any(entry.policy.reads_run_times for entry in self.policies)
+            # A waiting job's bound rests on what is expected of it, whatever the policy reads.
+            waiting = self.limits.bound.is_set or any(entry.policy.reads_run_times for entry in self.policies)
             snapshot = replace(snapshot, expected=self.expectations.read(snapshot, waiting=waiting))
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))

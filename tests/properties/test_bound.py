@@ -1,6 +1,6 @@
 """The promise of guard.bound, attacked: no BE job is delayed by other users' TE jobs by more than its bound.
 
-`python -m benchmarks.bound` is the same attack for longer.
+`test_bound_attack.py` has 50,000 arrivals of one seed, `python -m benchmarks.bound` any number of any.
 """
 
 from __future__ import annotations
@@ -15,17 +15,6 @@ from tesched_testcluster.harness.bound.attack import Attack
 from tesched_testcluster.harness.bound.found import Found, run, run_episode
 
 from tests.examples import examples
-
-
-def test_no_job_is_delayed_by_more_than_its_bound() -> None:
-    attacked = run(1200, 7, Attack(), processes=1)
-    assert attacked.violations == []
-    # The attack is one: most jobs are delayed, some nearly as far as they may be, and TE jobs start nevertheless.
-    assert attacked.counts["of them delayed"] > attacked.counts["BE jobs"] / 2
-    assert attacked.counts["preemptions"] > 10
-    assert attacked.counts["kills"] > 20
-    assert attacked.tightest > 0.7
-    assert len(attacked.te_waits_s) > attacked.counts["TE jobs"] / 3
 
 
 @settings(max_examples=examples(15), deadline=None)
