@@ -79,6 +79,7 @@ test-release-26: image-26  ## Run what differs by release on Slurm 26.05 with py
 
 test-nightly: install image-26  ## Run all of tests/cluster on Slurm 26.05, and ten times as many, random examples.
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(IN_PARALLEL) tests/properties tests/unit
+	$(BIN)/python -m benchmarks.bound --arrivals 1000000 --seed $$(date +%s)
 	$(BIN)/python -m tesched_testcluster docker run -- \
 	  python -m tests.two_passes $(IN_PARALLEL) tests/cluster -m 'not docker and not clients'
 
