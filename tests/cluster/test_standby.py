@@ -6,6 +6,7 @@ victim has had its notice, and its grace period is over.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +15,13 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.harness.daemon_process import TESCHED, crashing_daemon, until_killed, write_config
+from tesched_testcluster.harness.daemon_process import (
+    TESCHED,
+    crashing_daemon,
+    run_tesched,
+    until_killed,
+    write_config,
+)
 from tesched_testcluster.load import EventName, LoadJob, await_begun, hold, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
@@ -92,8 +99,11 @@ def test_the_standby_takes_over_in_the_middle_of_an_order(
                 )
             cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the nice value to be put back")
             assert "requeue job" not in first.log.read_text()
-            assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in ids) == 1
+            (victim,) = [job_id for job_id in ids if cluster.job(job_id)["Restarts"] == "1"]
             assert notices() == 1
+            # The grace period that began beside the first daemon is part of the victim's delay.
+            shown = json.loads(run_tesched("explain", str(victim), "--json", TESCHED_CONFIG=str(config)).stdout)
+            assert shown["delay"]["by_own_user"]["total_s"] >= 3
 
 
 def _last_standby(lines: list[str]) -> str:
