@@ -220,7 +220,7 @@ class _Picture:
         if run.preemption is not None and run.preemption.noticed_at is not None:
             at, how = self._s(run.preemption.noticed_at), run.preemption.how.replace("_", " ")
             signal = run.preemption.signal
-            text += f"; {visible(signal)} at {at}, {how}" if signal else f"; {how} at {at}"
+            text += f"; SIG{visible(signal)} at {at}, {how}" if signal else f"; {how} at {at}"
         if run.saving is not None:
             text += f", saved at {self._s(run.saving[1])}"
         return text

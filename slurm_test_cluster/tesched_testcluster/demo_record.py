@@ -41,7 +41,7 @@ class Preemption:
     victim: int
     preemptor: int
     nodes: tuple[str, ...]
-    #: empty: it had none, and was requeued at once
+    #: as USR1; empty: it had none, and was requeued at once
     signal: str
     #: when it had its signal, or was asked to leave; None: never
     noticed_at: float | None

@@ -67,7 +67,7 @@ def record(saver: str = "saver", plain: str = "plain", trial: str = "trial") -> 
             event(34.0, loses, EventName.DONE, 120),
         ),
         preemptions=(
-            preemption(victim=saves, preemptor=first, node="n1", signal="SIGUSR1", how="requeued_itself", left_at=11.3),
+            preemption(victim=saves, preemptor=first, node="n1", signal="USR1", how="requeued_itself", left_at=11.3),
             preemption(victim=loses, preemptor=second, node="n2", signal="", how="requeued", left_at=12.0),
         ),
         status="",
