@@ -244,12 +244,11 @@ class _Picture:
             text = self._waiting(wait)
             ET.SubElement(line, "title").text = text
             what = text.removeprefix(visible(wait.job.name))
-            shown = f"{shortened(wait.job.name, 24)}{what}"
-            room = WIDTH - _RIGHT - right - 8
-            if len(shown) * _LETTER < room:
-                self._text(shown, right + 8, y + 4)
-            else:
-                self._text(shown, left - 8, y + 4, anchor="end")
+            before, behind = left - 8, WIDTH - _RIGHT - right - 8
+            after = behind >= min(before, (24 + len(what)) * _LETTER)
+            letters = int((behind if after else before) / _LETTER) - len(what)
+            shown = f"{shortened(wait.job.name, max(min(letters, 24), 3))}{what}"
+            self._text(shown, right + 8 if after else before, y + 4, anchor="start" if after else "end")
 
 
 def _fitting(captions: Iterable[Callable[[int], str]], width: float) -> str:
