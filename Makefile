@@ -40,9 +40,11 @@ plugin:  ## Build preempt/tesched for the installed Slurm, in build/slurm_plugin
 
 # On which cluster the demo runs: auto (containers where a Docker engine answers), docker, local.
 DEMO ?= auto
+# Where it draws what happened (.svg); the record of it is kept beside that (.json).
+PICTURE ?=
 demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that start in seconds.
 	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
-	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
+	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)' $(if $(PICTURE),--picture '$(PICTURE)')
 
 test: install plugin  ## The gate, up to a quarter of an hour: all tests but those of tests/cluster that are not marked `gate`.
 	@$(MAKE) --no-print-directory -C slurm_plugin test
@@ -115,7 +117,8 @@ format: setup  ## Format the code.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-drawings:  ## Make docs/a-jobs-way.svg from its source (needs graphviz, a Debian package).
+drawings: setup  ## Make docs/a-jobs-way.svg from its source (needs graphviz, a Debian package), docs/demo.svg from its record.
+	$(BIN)/python -m tesched_testcluster draw docs/demo.json
 	dot -Tsvg docs/a-jobs-way.dot -o docs/a-jobs-way.svg
 
 bench: install  ## Print the benchmarks' figures.

@@ -17,6 +17,11 @@ A victim is futile if the TE job started elsewhere; of those that Slurm chose, s
 Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
 Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do
 again, times its part of a node's GPUs. Exit status 1 unless every job ran to its end, once.
+
+README's table is that of one run, whose JSON is in docs:
+
+    python -m benchmarks.native --json > docs/native.json
+    python -m benchmarks.first_screen
 """
 
 from __future__ import annotations
@@ -26,14 +31,14 @@ import math
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 import click
 import numpy as np
@@ -43,15 +48,22 @@ from tesched_testcluster.load import Event, EventName, LoadJob, Mix, plan, read_
 from tesched_testcluster.local import LocalCluster, plugin_is_built
 from tesched_testcluster.stage import LocalStage
 
+from benchmarks.native_outcome import (
+    GRACE_S,
+    NATIVE,
+    ROWS,
+    WAYS,
+    Outcome,
+    Trace,
+    Way,
+    from_json,
+    headline,
+    ratios,
+    text_table,
+)
 from benchmarks.scheduling import Scheduling, scheduling_option
 
-Way = Literal["grace 0", "signal", "one partition", "tiers", "plugin"]
-WAYS: tuple[Way, ...] = get_args(Way)
-#: ways without tesched
-NATIVE: tuple[Way, ...] = ("grace 0", "signal")
 NODES, GPUS = 84, 8
-#: seconds that a victim has, in every way that gives it a notice
-GRACE_S = 18
 #: seconds of work
 BE_S, TE_S, TICK_S = (20, 40, 80), (5, 5, 10), 1.0
 #: seconds in which 170 BE and 80 TE jobs come; shorter for fewer
@@ -78,34 +90,6 @@ _PREEMPTION = re.compile(
 EPILOG = """#!/bin/bash
 echo "$EPOCHREALTIME $SLURM_JOB_ID" >>{ends}
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Result of one way on the trace."""
-
-    way: Way
-    te_wait_p50_s: float
-    te_wait_p95_s: float
-    te_wait_max_s: float
-    #: runs that were cut short, and how many jobs these were
-    victims: int
-    victim_jobs: int
-    #: preemptions of the job that had the most
-    most_of_one: int
-    lost_node_s: float
-    be_completion_mean_s: float
-    #: victims that left although the TE job started elsewhere; not known of Slurm
-    futile: int | None
-    #: the same by slurmctld's log, where Slurm preempts without GraceTime; it logs no other preemption
-    elsewhere: int | None
-    #: jobs that did not run to their end, and those that did so more than once
-    lost: int
-    twice: int
-    #: seconds from the first submission to the last end, and the machine's mean load
-    took_s: float
-    load: float
-    te_waits_s: tuple[float, ...]
 
 
 def trace(be_count: int, te_count: int, save_s: float, seed: int) -> tuple[LoadJob, ...]:
@@ -312,40 +296,6 @@ def outcome(  # noqa: PLR0917 - all that is known of one way
     )
 
 
-ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
-    ("TE wait p50, s", lambda one: f"{one.te_wait_p50_s:.2f}"),
-    ("TE wait p95, s", lambda one: f"{one.te_wait_p95_s:.2f}"),
-    ("TE wait max, s", lambda one: f"{one.te_wait_max_s:.2f}"),
-    ("victims (jobs)", lambda one: f"{one.victims} ({one.victim_jobs})"),
-    ("most preemptions of one job", lambda one: f"{one.most_of_one}"),
-    ("lost node-seconds", lambda one: f"{one.lost_node_s:.0f}"),
-    ("BE mean completion, s", lambda one: f"{one.be_completion_mean_s:.1f}"),
-    ("futile", lambda one: "-" if one.futile is None else f"{one.futile}"),
-    ("for a TE job elsewhere", lambda one: "-" if one.elsewhere is None else f"{one.elsewhere}"),
-    ("jobs lost, run twice", lambda one: f"{one.lost}, {one.twice}"),
-    ("whole trace, s", lambda one: f"{one.took_s:.0f}"),
-    ("machine's load", lambda one: f"{one.load:.1f}"),
-)
-
-
-def ratios(outcomes: Mapping[Way, Outcome]) -> dict[str, dict[str, float]]:
-    """Return each of tesched's ways by what it is compared with."""
-    found: dict[str, dict[str, float]] = {}
-    for way, one in outcomes.items():
-        if way in NATIVE:
-            continue
-        mine = found[way] = {}
-        if signal := outcomes.get("signal"):
-            mine["victims / signal's"] = one.victims / max(signal.victims, 1)
-            mine["TE wait p95 / signal's"] = one.te_wait_p95_s / signal.te_wait_p95_s
-            mine["BE mean completion / signal's"] = one.be_completion_mean_s / signal.be_completion_mean_s
-        if at_once := outcomes.get("grace 0"):
-            mine["victims / grace 0's"] = one.victims / max(at_once.victims, 1)
-            mine["lost node-seconds / grace 0's"] = one.lost_node_s / max(at_once.lost_node_s, 1e-9)
-            mine["BE mean completion / grace 0's"] = one.be_completion_mean_s / at_once.be_completion_mean_s
-    return found
-
-
 @click.command()
 @click.option("--be", "be_count", type=click.IntRange(1), default=BE_COUNT, show_default=True, help="Best-effort jobs.")
 @click.option("--te", "te_count", type=click.IntRange(1), default=TE_COUNT, show_default=True, help="Trials.")
@@ -355,7 +305,13 @@ def ratios(outcomes: Mapping[Way, Outcome]) -> dict[str, dict[str, float]]:
 @scheduling_option
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only this; may be given more than once.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for the state stores and logs.")
+@click.option(
+    "--earlier",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Run nothing: what --json printed then.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", is_flag=True, help="Print README's table, in Markdown.")
 def main(
     *,
     be_count: int,
@@ -366,34 +322,48 @@ def main(
     scheduling: Scheduling,
     ways: tuple[Way, ...],
     keep: Path | None,
+    earlier: Path | None,
     as_json: bool,
+    markdown: bool,
 ) -> None:
     """Run the trace in each way, one after the other, and print the table."""
-    if "plugin" in (ways or WAYS) and not plugin_is_built():
-        raise click.ClickException("the way plugin needs the plugin: run make plugin, or choose other ways by --way")
-    jobs = trace(be_count, te_count, save_s, seed)
-    outcomes: dict[Way, Outcome] = {}
-    for way in WAYS:
-        if way in (ways or WAYS):
-            one = outcomes[way] = run(way, jobs, nodes, scheduling, keep)
-            # If a later way fails, what is known by then is not lost.
-            print(f"{way}: " + "; ".join(f"{name} {shown(one)}" for name, shown in ROWS), file=sys.stderr, flush=True)
-    if as_json:
-        print(json.dumps({"ways": [asdict(one) for one in outcomes.values()], "ratios": ratios(outcomes)}, indent=2))
+    if earlier is not None:
+        try:
+            of, outcomes = from_json(earlier.read_text())
+        except ValueError as error:
+            raise click.UsageError(f"--earlier {earlier}: it is not what --json prints: {error}") from None
     else:
-        print(f"{be_count} BE, {te_count} TE jobs, {nodes} nodes; {save_s:g} s to save; seed {seed}; {scheduling}\n")
-        _table(outcomes)
+        jobs = trace(be_count, te_count, save_s, seed)
+        outcomes = _run_all([way for way in WAYS if way in (ways or WAYS)], jobs, nodes, scheduling, keep)
+        of = Trace(
+            be=be_count, te=te_count, nodes=nodes, save_s=save_s, seed=seed, scheduling=scheduling, slurm=_slurm()
+        )
+    if as_json:
+        found = {"trace": asdict(of), "ways": [asdict(one) for one in outcomes.values()], "ratios": ratios(outcomes)}
+        print(json.dumps(found, indent=2))
+    elif markdown:
+        print(headline(of, outcomes))
+    else:
+        print(f"{of}\n\n{text_table(outcomes)}")
     sys.exit(1 if any(one.lost or one.twice for one in outcomes.values()) else 0)
 
 
-def _table(outcomes: Mapping[Way, Outcome]) -> None:
-    print(f"{'':<32}" + "".join(f"{way:>15}" for way in outcomes))
-    for name, shown in ROWS:
-        print(f"{name:<32}" + "".join(f"{shown(one):>15}" for one in outcomes.values()))
-    found = ratios(outcomes)
-    for name in next(iter(found.values()), {}):
-        values = (f"{found[way][name]:.2f}" if way in found else "" for way in outcomes)
-        print(f"{name:<32}" + "".join(f"{value:>15}" for value in values))
+def _run_all(
+    ways: Sequence[Way], jobs: Sequence[LoadJob], nodes: int, scheduling: Scheduling, keep: Path | None
+) -> dict[Way, Outcome]:
+    if "plugin" in ways and not plugin_is_built():
+        raise click.ClickException("the way plugin needs the plugin: run make plugin, or choose other ways by --way")
+    outcomes: dict[Way, Outcome] = {}
+    for way in ways:
+        one = outcomes[way] = run(way, jobs, nodes, scheduling, keep)
+        # If a later way fails, what is known by then is not lost.
+        print(f"{way}: " + "; ".join(f"{name} {shown(one)}" for name, shown in ROWS), file=sys.stderr, flush=True)
+    return outcomes
+
+
+def _slurm() -> str:
+    """Return the release of this host's Slurm."""
+    return subprocess.run(["scontrol", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
 if __name__ == "__main__":

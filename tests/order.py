@@ -25,6 +25,7 @@ LONGEST = (
     "tests/cluster/test_plugin_jobs.py",
     "tests/cluster/test_binding.py",
     "tests/cluster/test_no_preemption.py",
+    "tests/cluster/test_demo.py",
     "tests/cluster/test_observer.py",
     "tests/cluster/test_actuator.py",
     "tests/integration/test_two_daemons.py",

@@ -6,6 +6,7 @@ import random
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -52,12 +53,35 @@ main.add_command(docker_commands)
     show_default=True,
     help="Containers, this host, or containers where a Docker engine answers.",
 )
-def demo(*, where: str) -> None:
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw what happened into this file (.svg); the record of it is kept beside it (.json).",
+)
+def demo(*, where: str, picture: Path | None) -> None:
     """Show tesched's main job on a cluster of its own."""
     # It needs tesched itself, which the cluster's other commands do not.
+    from tesched_testcluster import demo_picture, demo_record  # noqa: PLC0415
     from tesched_testcluster.demo import Where, run_demo  # noqa: PLC0415
 
-    run_demo(Where(where))
+    if picture is not None and (picture.suffix != ".svg" or not picture.parent.is_dir()):
+        raise click.UsageError(f"--picture {picture}: give a file that ends in .svg, in a folder that is there")
+    record = run_demo(Where(where))
+    if picture is not None:
+        demo_record.write(record, picture.with_suffix(".json"))
+        picture.write_text(demo_picture.draw(record), encoding="utf-8")
+        click.echo(f"drawn: {picture}; its record: {picture.with_suffix('.json')}")
+
+
+@main.command()
+@click.argument("record", type=click.Path(dir_okay=False, path_type=Path))
+def draw(*, record: Path) -> None:
+    """Draw the picture of a demo again, from the RECORD (.json) beside it."""
+    from tesched_testcluster import demo_picture, demo_record  # noqa: PLC0415
+
+    picture = record.with_suffix(".svg")
+    picture.write_text(demo_picture.draw(demo_record.read(record)), encoding="utf-8")
+    click.echo(f"drawn: {picture}")
 
 
 @main.command()

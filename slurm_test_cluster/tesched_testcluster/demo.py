@@ -1,7 +1,10 @@
 """The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
 
 Everything is real but the work of the jobs: slurmctld and eight nodes, in containers or on this host, `tesched daemon`
-beside them, ordinary batch scripts, and two jobs that declare a signal, write a checkpoint and go on from it.
+beside them, ordinary batch scripts, and two jobs that declare a signal, write a checkpoint and go on from it. No job
+ends before all TE jobs run, however slow the machine is: else the BE jobs of a busy one end by themselves before.
+
+`run_demo` returns the record of what happened (`demo_record.py`), of which a picture can be drawn (`demo_picture.py`).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import ExitStack
 from enum import StrEnum
 
 import msgspec
@@ -18,6 +22,7 @@ from tesched_core.intake.job_times import lost_node_s
 from tesched_db.views import OrderView
 
 from tesched_testcluster.cluster import Cluster
+from tesched_testcluster.demo_record import DemoJob, DemoRecord, preemptions_of
 from tesched_testcluster.docker import engine_available
 from tesched_testcluster.load import LoadJob, OnNotice
 from tesched_testcluster.stage import Stage, docker_stage, local_stage
@@ -46,33 +51,39 @@ class Where(StrEnum):
     LOCAL = "local"
 
 
-def run_demo(where: Where = Where.AUTO) -> None:
-    """Show the main job. Raises ClusterError if Slurm does not do its part."""
+def run_demo(where: Where = Where.AUTO) -> DemoRecord:
+    """Show the main job, and return what happened. Raises ClusterError if Slurm does not do its part."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     console.rule("[bold]tesched on a real Slurm")
     if where is Where.DOCKER or (where is Where.AUTO and engine_available()):
         why = "a Docker engine answers" if where is Where.AUTO else "as asked"
         console.print(f"In containers ({why}): slurmctld, slurmdbd, PostgreSQL, tesched, and 8 nodes of 8 (fake) GPUs.")
         with docker_stage() as stage:
-            _show(stage, console)
-        return
+            return _show(stage, console)
     why = "no Docker engine answers" if where is Where.AUTO else "as asked"
     console.print(f"On this host ({why}): slurmctld, tesched, and 8 slurmd, which stand for nodes of 8 (fake) GPUs.")
     with local_stage() as stage:
-        _show(stage, console)
+        return _show(stage, console)
 
 
-def _show(stage: Stage, console: Console) -> None:
+def _show(stage: Stage, console: Console) -> DemoRecord:
     began = time.monotonic()
     cluster = stage.cluster
-    console.print(cluster.run("scontrol", "--version").stdout.strip())
-    victims = _fill(stage)
-    console.print(f"{len(victims) - 1} best-effort jobs hold all 64 GPUs; one more waits for its turn.")
-    with stage.daemon():
-        console.print("tesched daemon runs, mode enforce. Trial-and-error jobs come:")
-        trials = _trials(stage, console)
-        everybody = [*victims, *trials]
+    slurm = cluster.run("scontrol", "--version").stdout.strip()
+    console.print(slurm)
+    with ExitStack() as stack:
+        with stage.held():
+            victims = _fill(stage)
+            console.print(f"{len(victims) - 1} best-effort jobs hold all 64 GPUs; one more waits for its turn.")
+            stack.enter_context(stage.daemon())
+            console.print("tesched daemon runs, mode enforce. Trial-and-error jobs come:")
+            trials = _trials(stage, console)
+            cluster.wait_for(lambda: _seen_to_run(stage, len(trials)), "tesched to see them run")
+            status = stage.tesched("status")
+        console.rule("tesched status")
+        console.out(status, end="")
         console.print("Now the victims come back and everybody finishes ...")
+        everybody = [job.job_id for job in (*victims, *trials)]
         cluster.wait_for(
             lambda: all(cluster.state(job_id) == "COMPLETED" for job_id in everybody),
             "all jobs to complete",
@@ -82,12 +93,31 @@ def _show(stage: Stage, console: Console) -> None:
             "the orders to end, all put back",
         )
         console.print()
-        _report(_orders(stage), cluster, console)
-        console.rule("tesched explain " + str(trials[0]))
-        console.out(stage.tesched("explain", str(trials[0])), end="")
-        console.rule("tesched status")
-        console.out(stage.tesched("status"), end="")
+        orders = _orders(stage)
+        _report(orders, cluster, console)
+        console.rule(f"tesched explain {trials[0].job_id}")
+        explain = stage.tesched("explain", str(trials[0].job_id))
+        console.out(explain, end="")
+        record = DemoRecord(
+            slurm=slurm,
+            nodes=tuple(cluster.definition.node_names),
+            gpus=cluster.definition.groups[0].gres["gpu"],
+            jobs=(*victims, *trials),
+            events=stage.events(),
+            preemptions=preemptions_of(orders),
+            status=status,
+            explain=explain,
+        )
     console.rule(f"{time.monotonic() - began:.0f} s; nothing is left behind")
+    return record
+
+
+def _seen_to_run(stage: Stage, trials: int) -> bool:
+    """Return whether tesched has seen each TE job run, and each victim leave."""
+    orders = [view.order for view in _orders(stage)]
+    return len(orders) == trials and all(
+        order.ending is not None and all(victim.left_at is not None for victim in order.victims) for order in orders
+    )
 
 
 def _orders(stage: Stage) -> tuple[OrderView, ...]:
@@ -95,7 +125,7 @@ def _orders(stage: Stage) -> tuple[OrderView, ...]:
     return msgspec.convert(json.loads(stage.tesched("orders", "--json"))["orders"], tuple[OrderView, ...])
 
 
-def _fill(stage: Stage) -> list[int]:
+def _fill(stage: Stage) -> list[DemoJob]:
     jobs = [
         LoadJob(
             name=f"be-{number}",
@@ -110,32 +140,38 @@ def _fill(stage: Stage) -> list[int]:
         )
         for number, (on_notice, checkpoint_s) in enumerate(BEST_EFFORT, 1)
     ]
-    ids = [stage.submit(job) for job in jobs]
-    for job_id in ids:
-        stage.cluster.wait_state(job_id, "RUNNING")
-    ids.append(stage.submit(LoadJob(name="be-next", kind="be", cpus=2, gpus=2, ticks=20)))
-    return ids
+    submitted = [_submit(stage, job) for job in jobs]
+    for job in submitted:
+        stage.cluster.wait_state(job.job_id, "RUNNING")
+    return [*submitted, _submit(stage, LoadJob(name="be-next", kind="be", cpus=4, gpus=4, ticks=60))]
 
 
-def _trials(stage: Stage, console: Console) -> list[int]:
+def _submit(stage: Stage, job: LoadJob) -> DemoJob:
+    at = time.time()
+    return DemoJob(job_id=stage.submit(job), name=job.name, kind=job.kind, gpus=job.gpus, submitted_at=at)
+
+
+def _trials(stage: Stage, console: Console) -> list[DemoJob]:
     """Submit trial-and-error jobs, and say of each when it runs."""
     begin = time.monotonic()
-    waiting = {}
-    for number, gpus in enumerate(TRIALS, 1):
-        job = LoadJob(name=f"te-{number}", kind="te", cpus=gpus, gpus=gpus, ticks=TRIAL_TICKS)
-        waiting[stage.submit(job)] = job
-    ids = list(waiting)
+    trials = [
+        _submit(stage, LoadJob(name=f"te-{number}", kind="te", cpus=gpus, gpus=gpus, ticks=TRIAL_TICKS))
+        for number, gpus in enumerate(TRIALS, 1)
+    ]
+    waiting = list(trials)
 
     def look() -> bool:
-        for job_id in list(waiting):
-            if stage.cluster.state(job_id) in {"RUNNING", "COMPLETED"}:
-                job = waiting.pop(job_id)
+        for job in list(waiting):
+            if stage.cluster.state(job.job_id) == "RUNNING":
+                waiting.remove(job)
                 took_s = time.monotonic() - begin
-                console.print(f"  {job.name} (job {job_id}, {job.gpus} GPUs) [bold green]runs after {took_s:.1f} s[/]")
+                console.print(
+                    f"  {job.name} (job {job.job_id}, {job.gpus} GPUs) [bold green]runs after {took_s:.1f} s[/]"
+                )
         return not waiting
 
     stage.cluster.wait_for(look, "the trial-and-error jobs to run")
-    return ids
+    return trials
 
 
 def _report(orders: tuple[OrderView, ...], cluster: Cluster, console: Console) -> None:

@@ -222,10 +222,13 @@ def submit_load(
 def read_events(folder: Path) -> tuple[Event, ...]:
     """Return what the jobs that write to `folder` have said so far, in order of time."""
     log = folder / EVENTS
-    if not log.exists():
-        return ()
+    return parse_events(log.read_text()) if log.exists() else ()
+
+
+def parse_events(text: str) -> tuple[Event, ...]:
+    """Return the events of a log's text, in order of time. ValueError for a line that no job writes."""
     # A last line without an end is still being written.
-    lines = [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
     return tuple(sorted(map(_parse_event, lines), key=lambda event: event.time))
 
 

@@ -12,13 +12,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
 from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
-from tesched_testcluster.load import EVENTS, JOB_SCRIPT, LoadJob, scripts_in, submit
+from tesched_testcluster.load import (
+    EVENTS,
+    HOLD,
+    JOB_SCRIPT,
+    Event,
+    Kind,
+    LoadJob,
+    hold,
+    parse_events,
+    read_events,
+    scripts_in,
+    submit,
+)
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 from tesched_testcluster.users import ordinary_user
@@ -65,6 +77,15 @@ class Stage(Protocol):
         """Submit a job and return its id."""
         ...
 
+    def events(self) -> tuple[Event, ...]:
+        """Return what the jobs have written so far, in order of time."""
+        ...
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the jobs from ending until the block ends, however slow the machine is."""
+        ...
+
     @contextmanager
     def daemon(self) -> Iterator[None]:
         """Run the daemon until the block ends; it has had its first look when the block begins."""
@@ -86,6 +107,20 @@ class LocalStage:
         """Submit a job and return its id; where root asks, a trial is an ordinary user's, and no victim its own."""
         user = ordinary_user() if job.kind == "te" and os.geteuid() == 0 else None
         return submit(self.cluster, job, self.cluster.shared, script=self._scripts, user=user)
+
+    def events(self) -> tuple[Event, ...]:
+        """Return what the jobs have written so far."""
+        return read_events(self.cluster.shared)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the jobs from ending until the block ends."""
+        holds = [hold(self.cluster.shared, kind) for kind in get_args(Kind)]
+        try:
+            yield
+        finally:
+            for path in holds:
+                path.unlink()
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
@@ -136,6 +171,20 @@ class DockerStage:
         """Submit a job of an ordinary user, a trial of another one, and return its id."""
         user = "bob" if job.kind == "te" else "alice"
         return submit(self.cluster, job, Path(SHARED), script=_script_in_image(), user=user)
+
+    def events(self) -> tuple[Event, ...]:
+        """Return what the jobs have written so far."""
+        return parse_events(self.cluster.run("cat", f"{SHARED}/{EVENTS}").stdout)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the jobs from ending until the block ends."""
+        holds = [f"{SHARED}/{HOLD.format(kind=kind)}" for kind in get_args(Kind)]
+        self.cluster.run("touch", *holds)
+        try:
+            yield
+        finally:
+            self.cluster.run("rm", *holds)
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
