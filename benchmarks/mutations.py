@@ -131,6 +131,8 @@ NEAR = {
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),
     "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py", *_OWN),
+    "patience": ("tests/scenarios/test_patience.py",),
+    "not_followed": ("tests/unit/core/intake/test_not_followed.py",),
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
     "class_rules": ("tests/unit/core/intake/test_notices.py",),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),

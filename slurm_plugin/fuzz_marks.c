@@ -102,6 +102,8 @@ static void feed(const char *input, size_t size)
 		require(!marks_find(marks, (size_t) count, 0), "job 0 has a mark");
 	}
 	require(!has_word(string, "") && !has_name(string, ""), "the empty word is found");
+	require(patience_of(string) <= 1000000, "no patience is longer");
+	require(!patience_of(string) || strcasestr(string, "patience="), "a patience is found that is not there");
 	require(!has_word(string, "tesched:te") || strstr(string, "tesched:te"), "a word is found that is not there");
 	require(!has_name(string, "debug") || strstr(string, "debug"), "a name is found that is not there");
 	for (size_t i = 0; i < te->count; i++)

@@ -333,6 +333,10 @@ def _refusals(story: JobStory, until: Until) -> Iterator[str]:
             text = "its order was recorded in mode shadow; the next comes after guard.retry_after_s"
             yield f"{text}{until.words([refusal])}  [{refusal.code}]"
             continue
+        if refusal.code is RefusalCode.PATIENCE and (at := until.of(refusal)) is not None:
+            said = f"by its owner's word (patience={story.job.patience_s:g})"
+            yield f"it waits until {until.at(at)} before others have to leave for it, {said}  [{refusal.code}]"
+            continue
         tense = "is" if refusal.stands else "was"
         yield f"no victim {tense} selected for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"
     if others:

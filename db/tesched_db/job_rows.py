@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
 from tesched_core.intake.job_times import Change, last_run_s, times
+from tesched_core.intake.patience import patience_ends
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.request import demand_per_node, requested_gpus
@@ -36,7 +37,7 @@ _CHANGING = (
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
     *("notice_source", "exit0", "elastic", "not_followed"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
-    *("start_time", "end_time", "time_limit_s", "run_time_s", "nodes", "question"),
+    *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "nodes", "question"),
 )
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
@@ -255,6 +256,7 @@ def another_job(values: Values, job: Job) -> bool:
 def job_values(job: Job, traits: Traits) -> Values:
     """Return what is written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
+    patience_until = patience_ends(job, traits) if job.pending else None
     return {
         "job_id": job.job_id,
         "submit_time": job.submit_time,
@@ -292,6 +294,8 @@ def job_values(job: Job, traits: Traits) -> Values:
         "end_time": job.end_time,
         "time_limit_s": job.time_limit_s,
         "run_time_s": traits.run_time_s,
+        "patience_s": None if patience_until is None else traits.patience_s,
+        "patience_until": patience_until,
         "nodes": list(job.nodes),
     }
 

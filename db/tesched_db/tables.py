@@ -187,6 +187,9 @@ class JobRow(Base):
     time_limit_s: Mapped[int | None]
     #: how long it runs, in its owner's word
     run_time_s: Mapped[float | None]
+    #: of a waiting TE job: for how long it has no victims, by its owner's word, and until when
+    patience_s: Mapped[float | None]
+    patience_until: Mapped[float | None]
     nodes: Mapped[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
     question: Mapped[dict[str, Any] | None]

@@ -170,6 +170,8 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             end_time=row.end_time,
             time_limit_s=row.time_limit_s,
             run_time_s=row.run_time_s,
+            patience_s=row.patience_s,
+            patience_until=row.patience_until,
             nodes=tuple(row.nodes),
             first_seen=row.first_seen,
             last_seen=row.last_seen if row.last_seen is not None else looked,

@@ -63,6 +63,7 @@ def utility(text: str) -> str:
 READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
     {
         "signal": read_signal,
+        "patience": seconds,
         "grace": seconds,
         "exit0": exit_zero,
         "run": lambda text: seconds(text) or None,
