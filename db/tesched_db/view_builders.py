@@ -154,6 +154,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             notice_source=row.notice_source,
             exit0=ExitZero(row.exit0),
             elastic=row.elastic,
+            ends=row.ends,
             not_followed=tuple(msgspec.convert(one, NotFollowed) for one in row.not_followed),
             cpus=row.cpus,
             mem_mib=row.mem_mib,

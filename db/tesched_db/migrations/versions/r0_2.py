@@ -170,6 +170,7 @@ def upgrade() -> None:
         sa.Column("notice_source", sa.Text(), nullable=False),
         sa.Column("exit0", sa.Text(), nullable=False),
         sa.Column("elastic", sa.Boolean(), nullable=False),
+        sa.Column("ends", sa.Boolean(), nullable=False),
         sa.Column("not_followed", sa.JSON(), nullable=False),
         sa.Column("cpus", sa.BigInteger(), nullable=False),
         sa.Column("mem_mib", sa.BigInteger(), nullable=False),
@@ -456,6 +457,7 @@ def upgrade() -> None:
         sa.Column("departure", sa.Text(), nullable=True),
         sa.Column("back_at", sa.Float(53), nullable=True),
         sa.Column("held_before", sa.Boolean(), nullable=False),
+        sa.Column("ends", sa.Boolean(), nullable=False),
         sa.Column("size", sa.JSON(), nullable=True),
         sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_victims_job_key_jobs"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(

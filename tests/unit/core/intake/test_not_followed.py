@@ -213,6 +213,18 @@ class TestRest:
         assert said("te patience=300")[1] == ("patience=300", why, BE_BY_DEFAULT)
         assert said("lr=0.1 patience=10 early stopping") == [], "a training has one of its own"
 
+    @pytest.mark.parametrize("value", ["End", "END", "ended", "requeued", "cancel", "no"])
+    def test_what_becomes_of_it_when_it_is_preempted_that_cannot_be_read(self, value: str) -> None:
+        why = "its value can't be read; right is end or requeue, in lower case"
+        instead = "when it is preempted it is put back in the queue"
+        assert said(f"preempted={value}") == [(f"preempted={value}", why, instead)]
+
+    def test_what_becomes_of_it_when_it_is_preempted_that_is_said_in_two_ways(self) -> None:
+        instead = "when it is preempted it is put back in the queue"
+        expected = ("preempted=end", "another word of the comment says something else", instead)
+        assert said("preempted=end preempted=requeue") == [expected]
+        assert said("preempted=end") == said("preempted=requeue") == said("preempted=yesterday") == []
+
     def test_elastic_is_for_job_arrays(self) -> None:
         [(word, why, _)] = said("elastic")
         assert (word, why) == ("elastic", "a job array alone is elastic: its tasks are the workers of one training")
@@ -228,7 +240,7 @@ class TestRest:
             "speed=9",
             "signal=strong",
         ]
-        assert "it knows be, elastic, te, signal=, patience=, grace=, exit0=, run=" in found[0][1]
+        assert "it knows be, elastic, te, signal=, patience=, preempted=, grace=, exit0=, run=" in found[0][1]
 
     @pytest.mark.parametrize(("word", "meant"), [("signal:USR1", "signal=USR1"), ("grace:120", "grace=120")])
     def test_a_colon_in_the_place_of_the_equals_sign(self, word: str, meant: str) -> None:
