@@ -4,6 +4,7 @@
  *
  *     fuzz_marks SECONDS [SEED]
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static const char *const seeds[] = {
 	"tesched-marks 1\n1 * 0 0 requeue 65536 0 0 0\n2 * 0 0 requeue 1 0 0 0\n\nend 3\n",
 	"tesched-marks 1\nwait 2\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 0 0\n41 41 1 0 requeue 0 0 0 1790003600\nend 2\n",
+	"te patience=300", "tesched:patience=0.5,patience=999999",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",
 };
 static const char *const words[] = {
