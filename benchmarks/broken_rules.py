@@ -21,6 +21,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -409,7 +410,7 @@ MUTATIONS = (
     Mutation(
         "ending: a victim that died of the notice runs again",
         "core/tesched_core/orders/departures.py",
-        "return Departure.DIED_OF_NOTICE if asked and job.state is JobState.FAILED else Departure.DIED",
+        "return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE",
         "return Departure.DIED",
     ),
     Mutation(
@@ -654,6 +655,7 @@ MUTATIONS = (
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
+    *WORD_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
     Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),

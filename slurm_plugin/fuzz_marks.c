@@ -4,6 +4,7 @@
  *
  *     fuzz_marks SECONDS [SEED]
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static const char *const seeds[] = {
 	"tesched-marks 1\n1 * 0 0 requeue 65536 0 0 0\n2 * 0 0 requeue 1 0 0 0\n\nend 3\n",
 	"tesched-marks 1\nwait 2\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 0 0\n41 41 1 0 requeue 0 0 0 1790003600\nend 2\n",
+	"te patience=300", "tesched:patience=0.5,patience=999999",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",
 };
 static const char *const words[] = {
@@ -102,6 +104,8 @@ static void feed(const char *input, size_t size)
 		require(!marks_find(marks, (size_t) count, 0), "job 0 has a mark");
 	}
 	require(!has_word(string, "") && !has_name(string, ""), "the empty word is found");
+	require(patience_of(string) <= 1000000, "no patience is longer");
+	require(!patience_of(string) || strcasestr(string, "patience="), "a patience is found that is not there");
 	require(!has_word(string, "tesched:te") || strstr(string, "tesched:te"), "a word is found that is not there");
 	require(!has_name(string, "debug") || strstr(string, "debug"), "a name is found that is not there");
 	for (size_t i = 0; i < te->count; i++)

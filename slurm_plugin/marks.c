@@ -2,6 +2,7 @@
 /* Parser of the marks file; see marks.h. */
 #include "marks.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -235,6 +236,56 @@ bool has_word(const char *text, const char *word)
 bool has_name(const char *list, const char *name)
 {
 	return name && among(list, ":", name);
+}
+
+/* Return what `300` or `0.5` says, rounded up: six digits at most, and three behind the point; 0 for anything else. */
+static uint32_t seconds_of(const char *text, size_t length)
+{
+	size_t whole = 0, parts;
+	uint32_t seconds = 0;
+	bool more = false;
+
+	for (; whole < length && isdigit((unsigned char) text[whole]); whole++)
+		if (whole < 6)
+			seconds = seconds * 10 + (uint32_t) (text[whole] - '0');
+	if (!whole || whole > 6)
+		return 0;
+	if (whole == length)
+		return seconds;
+	parts = length - whole - 1;
+	if (text[whole] != '.' || !parts || parts > 3)
+		return 0;
+	for (size_t i = whole + 1; i < length; i++) {
+		if (!isdigit((unsigned char) text[i]))
+			return 0;
+		more |= text[i] != '0';
+	}
+	return seconds + more;
+}
+
+uint32_t patience_of(const char *comment)
+{
+	static const char key[] = "patience=", prefix[] = "tesched:";
+	const char *end = comment ? comment + strnlen(comment, MARKS_MAX_COMMENT) : NULL;
+	uint32_t seconds = 0;
+
+	while (comment && comment < end) {
+		const char *word = comment;
+
+		while (comment < end && !strchr(" \t\n\v\f\r,;", *comment))
+			comment++;
+		/* A word that is cut short says something else; no word before it counts for less. */
+		if (comment == end && *comment)
+			break;
+		if ((size_t) (comment - word) >= sizeof(prefix) - 1 && !strncasecmp(word, prefix, sizeof(prefix) - 1))
+			word += sizeof(prefix) - 1;
+		if ((size_t) (comment - word) >= sizeof(key) - 1 && !strncasecmp(word, key, sizeof(key) - 1)) {
+			word += sizeof(key) - 1;
+			seconds = seconds_of(word, (size_t) (comment - word));
+		}
+		comment++;
+	}
+	return seconds;
 }
 
 void copy_value(const char *text, const char *name, char *value, size_t size)

@@ -38,6 +38,7 @@
 #define MARKS_MAX_WAIT_S 3600
 #define MARKS_MAX_ORDER 2000000000
 #define MARKS_MAX_TRES 64
+#define MARKS_MAX_COMMENT 1024
 #define MARKS_MAX_GRACE_S (7 * 24 * 3600)
 
 typedef struct {
@@ -93,6 +94,11 @@ extern uint32_t mark_place(const mark_t *mark, bool enough);
 
 /* Return whether a list of words, separated by blanks, commas or semicolons, has this one; `text` may be NULL. */
 extern bool has_word(const char *text, const char *word);
+
+/* Return for how many seconds after it became eligible a TE job has no victims, by its owner's word in the job's comment
+ * (`patience=300` or `tesched:patience=300`, rounded up); 0 if it says nothing that can be read. Of several such words the last
+ * counts. Reads MARKS_MAX_COMMENT bytes at most: Slurm asks for each running job, and in each comparison of a sort. */
+extern uint32_t patience_of(const char *comment);
 
 /* Copy the value of `name` in a list such as "a,b=1,c=2", empty if it is not there or too long; `text` may be NULL. */
 extern void copy_value(const char *text, const char *name, char *value, size_t size);

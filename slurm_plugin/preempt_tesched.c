@@ -259,6 +259,12 @@ static bool is_just_back(const job_record_t *job, time_t now)
 	       had_victims(job, &restarts) && job->restart_cnt > restarts;
 }
 
+/* Return whether a TE job is to have no victims yet, by its owner's word. */
+static bool is_patient(const job_record_t *job, time_t now)
+{
+	return job->details && now - job->details->begin_time < (time_t) patience_of(job->comment);
+}
+
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 {
 	const mark_t *mark;
@@ -287,14 +293,14 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	return !is_barred(&file.te, preemptor->user_id) && possible(mark, victim, preemptor) &&
 	       mark_holds(mark, (uint32_t[]) { JOB_ID(preemptor), preemptor->array_job_id, preemptor->het_job_id },
 			  victim->restart_cnt, victim->start_time, now) &&
-	       !is_delayed(preemptor, now) && !is_just_back(preemptor, now) && !is_being_served(preemptor, now);
+	       !is_patient(preemptor, now) && !is_delayed(preemptor, now) && !is_just_back(preemptor, now) && !is_being_served(preemptor, now);
 }
 
-/* Return whether a waiting job comes before others. One that came back from its start would take what a victim has freed
- * for another TE job, which would have one more leave. The time is that of the last question, the same for a whole sort. */
+/* Return whether a waiting job comes before others. One that came back from its start, or for which no victim is to leave yet,
+ * would take what a victim has freed for another TE job, which would have one more leave. The time is that of the last question, the same for a whole sort. */
 static bool is_ahead(const job_queue_rec_t *one)
 {
-	return is_te(one->job_ptr, one->part_ptr) && !is_delayed(one->job_ptr, asked_at);
+	return is_te(one->job_ptr, one->part_ptr) && !is_delayed(one->job_ptr, asked_at) && !is_patient(one->job_ptr, asked_at);
 }
 
 /* Order of two waiting jobs: TE jobs come first, so that no other job takes what a victim has freed. */

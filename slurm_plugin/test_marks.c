@@ -334,6 +334,61 @@ static void put(const char *path, const char *text, mode_t mode)
 	CHECK(!fchmod(descriptor, mode) && !close(descriptor) && !rename(new, path));
 }
 
+static void test_patience(void)
+{
+	static const struct {
+		const char *comment;
+		uint32_t seconds;
+	} said[] = {
+		{ "te patience=300", 300 },
+		{ "patience=300", 300 },
+		{ "lr=0.1,PATIENCE=7;te", 7 },
+		{ "tesched:patience=9", 9 },
+		{ "Tesched:Patience=9\tte", 9 },
+		{ "patience=0.001", 1 },
+		{ "patience=2.000", 2 },
+		{ "patience=999999", 999999 },
+		{ "patience=5 patience=6", 6 },
+		{ "patience=5 patience=never", 0 },
+		{ "patience=0", 0 },
+		{ "", 0 },
+		{ " ", 0 },
+		{ "patience", 0 },
+		{ "patience=", 0 },
+		{ "patience=-5", 0 },
+		{ "patience=+5", 0 },
+		{ "patience=1000000", 0 },
+		{ "patience=99999999999999999999", 0 },
+		{ "patience=5s", 0 },
+		{ "patience=5.", 0 },
+		{ "patience=5.1234", 0 },
+		{ "patience=5.1.1", 0 },
+		{ "patience=.5", 0 },
+		{ "patience=inf", 0 },
+		{ "impatience=5", 0 },
+		{ "xtesched:patience=5", 0 },
+		{ "tesched:tesched:patience=5", 0 },
+		{ "patience 5", 0 },
+		{ "patience=5=6", 0 },
+	};
+	char line[MARKS_MAX_COMMENT + 100];
+
+	CHECK(patience_of(NULL) == 0);
+	for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
+		if (patience_of(said[i].comment) != said[i].seconds)
+			printf("of \"%s\" it is %u\n", said[i].comment, patience_of(said[i].comment));
+		CHECK(patience_of(said[i].comment) == said[i].seconds);
+	}
+	/* Beyond the limit nothing is read, and what it cuts is no word. */
+	memset(line, 'x', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	memcpy(line, "patience=4 ", 11);
+	memcpy(line + MARKS_MAX_COMMENT - 11, " patience=56", 12);
+	CHECK(patience_of(line) == 4);
+	line[MARKS_MAX_COMMENT] = '\0';
+	CHECK(patience_of(line) == 5);
+}
+
 static void test_file(void)
 {
 	const uid_t owners[3] = { getuid(), getuid(), getuid() }, others[3] = { getuid() + 1, getuid() + 1, getuid() + 1 };
@@ -388,6 +443,7 @@ int main(void)
 	test_places();
 	test_values();
 	test_words();
+	test_patience();
 	test_taken();
 	test_given();
 	test_given_tasks();

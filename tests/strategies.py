@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Hold,
     MarkLine,
     NodeCount,
@@ -106,6 +107,7 @@ victims = st.builds(
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
     held_before=st.booleans(),
+    ends=st.booleans(),
     size=st.none() | sizes,
 )
 
@@ -310,17 +312,12 @@ memories = st.builds(
 )
 
 reasons = st.builds(
-    Reason,
-    code=st.sampled_from(ReasonCode),
-    text=words,
-    preemptor=st.none() | job_ids,
-    order_id=st.none() | order_ids,
+    Reason, code=st.sampled_from(ReasonCode), text=words, preemptor=st.none() | job_ids, order_id=st.none() | order_ids
 )
 
 actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Notify, job_id=job_ids, reason=reasons, signal=signals, target=st.sampled_from(Target), restarts=counts),
-    st.builds(Requeue, job_id=job_ids, reason=reasons, restarts=counts),
-    st.builds(Rerun, job_id=job_ids, reason=reasons, restarts=counts),
+    *(st.builds(kind, job_id=job_ids, reason=reasons, restarts=counts) for kind in (Requeue, Cancel, Rerun)),
     st.builds(SetDependency, job_id=job_ids, reason=reasons, dependency=words),
     st.builds(SetBegin, job_id=job_ids, reason=reasons, begin=counts, previous=counts),
     st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),

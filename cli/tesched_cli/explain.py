@@ -148,6 +148,8 @@ def head(story: JobStory) -> Iterator[str]:
     yield f"  class   {_CLASS_WORDS[job.job_class]} (rule: {job.rule})"
     if job.job_class is JobClass.BE:
         yield from _notice(story)
+        if job.ends:
+            yield "  end     when it is preempted it does not run again, by its owner's word (preempted=end)"
     yield f"  time    {_times(story)}"
     if said := delayed(delay_of(story)):
         yield f"  delay   {said}"
@@ -272,6 +274,7 @@ _DID: Mapping[Departure, str] = {
     Departure.FINISHED: "finished; it does not run again",
     Departure.DIED_OF_NOTICE: "died of the signal; it was put back in the queue",
     Departure.SAVED: "ended with exit status 0, which for it means that it has saved its work; it was put back",
+    Departure.ENDED: "ended; it does not run again, as its owner has said (preempted=end)",
     Departure.DIED: "was cancelled or ended by Slurm",
     Departure.VANISHED: "is unknown to Slurm since",
     Departure.LOST: "could not be put back, or its deadline passed in the queue: LOST, it must be submitted again",
@@ -284,6 +287,8 @@ def _what_it_did(victim: Victim, used_s: float) -> str:
         how = (
             "" if victim.departure is Departure.REQUEUED or victim.departure is None else f": {_DID[victim.departure]}"
         )
+        if victim.departure is Departure.ENDED:
+            return f"was cancelled without a signal, and had left {used_s:.1f} s later{how}"
         return f"was requeued without a signal, and had left {used_s:.1f} s later{how}"
     target = TARGET_WORDS[victim.notice_target]
     told = f"SIG{victim.notice_signal} was sent to {target}"
@@ -332,6 +337,10 @@ def _refusals(story: JobStory, until: Until) -> Iterator[str]:
         if refusal.code is RefusalCode.RETRY_LATER and _last_was_shadow(story):
             text = "its order was recorded in mode shadow; the next comes after guard.retry_after_s"
             yield f"{text}{until.words([refusal])}  [{refusal.code}]"
+            continue
+        if refusal.code is RefusalCode.PATIENCE and (at := until.of(refusal)) is not None:
+            said = f"by its owner's word (patience={story.job.patience_s:g})"
+            yield f"it waits until {until.at(at)} before others have to leave for it, {said}  [{refusal.code}]"
             continue
         tense = "is" if refusal.stands else "was"
         yield f"no victim {tense} selected for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"

@@ -36,6 +36,7 @@ _SAVED: Mapping[Departure, str] = {
     Departure.REQUEUED_ITSELF: "left by itself: it has saved, if its script does",
     Departure.SAVED: "ended with exit status 0, which for it means saved",
     Departure.DIED_OF_NOTICE: "died of its signal: only what it had saved before is left",
+    Departure.ENDED: "ended, and does not run again, as its comment says (preempted=end)",
     Departure.LOST: "could NOT be put back in the queue: submit it again",
 }
 
@@ -158,7 +159,7 @@ def lines(job: MyJob) -> Iterator[str]:
 
 def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) -> MyJob:
     most = most if job.job_class is JobClass.BE else 0
-    gone = tuple(_preemption(one) for one in victims if one.departure in PREEMPTED)
+    gone = tuple(_preemption(one) for one in victims if one.departure in {*PREEMPTED, Departure.ENDED})
     last = victims[-1] if victims else None
     preempted = sum(one.departure in PREEMPTED and one.is_limited for one in victims)
     return MyJob(

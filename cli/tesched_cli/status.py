@@ -351,7 +351,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
         Text(f"futile preemptions: {tally.futile}", style="bold red" if tally.futile else "green"),
         Text(
             f"jobs lost by a preemption: {tally.lost} (died of their notice, and back in the queue: "
-            f"{tally.died_of_notice})",
+            f"{tally.died_of_notice}{_ended(tally.ended)})",
             style="bold red" if tally.lost else "green",
         ),
         *(Text(share) for share in (share_line(view.daemon.held) if view.daemon else "",) if share),
@@ -360,6 +360,11 @@ def _tally(view: StatusView) -> list[RenderableType]:
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),
     ]
+
+
+def _ended(jobs: int) -> str:
+    """Return how many were not put back since their owners had said so (`preempted=end`); empty for none."""
+    return f"; ended for good, as their owners had said: {jobs}" if jobs else ""
 
 
 def _told(view: StatusView) -> Iterator[Text]:

@@ -18,6 +18,7 @@ from typing import Any
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
+from tesched_core.intake.patience import patience_ends
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
@@ -126,6 +127,9 @@ def step(
             states[policy.name] = proposal.state
         if proposal.next_at is not None:
             due.append(proposal.next_at)
+    if not paused:
+        ends = (patience_ends(job, snapshot.traits[job.job_id]) for job in waiting)
+        due += [at for at in ends if at is not None and at > context.now]
     memory = served.memory
     intents += _too_late_now(columns.trials, late, memory, context)
     if paused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Notify,
     Outcome,
     Requeue,
@@ -41,7 +42,7 @@ def action_values(action: Action, seen: Seen) -> Values:
         "order_id": action.reason.order_id,
         "signal": notify.signal if notify else None,
         "target": notify.target.value if notify else None,
-        "restarts": action.restarts if isinstance(action, Notify | Requeue | Rerun) else None,
+        "restarts": action.restarts if isinstance(action, Notify | Requeue | Cancel | Rerun) else None,
         "value": value,
         "previous": previous,
     }

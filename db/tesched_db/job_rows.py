@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
+from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.intake.job_times import Change, last_run_s, times
+from tesched_core.intake.patience import patience_ends
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.request import demand_per_node, requested_gpus
@@ -34,9 +36,9 @@ _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
-    *("notice_source", "exit0", "elastic", "not_followed"),
+    *("notice_source", "exit0", "elastic", "ends", "not_followed"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
-    *("start_time", "end_time", "time_limit_s", "run_time_s", "nodes", "question"),
+    *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "nodes", "question"),
 )
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
@@ -255,6 +257,7 @@ def another_job(values: Values, job: Job) -> bool:
 def job_values(job: Job, traits: Traits) -> Values:
     """Return what is written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
+    patience_until = patience_ends(job, traits) if job.pending else None
     return {
         "job_id": job.job_id,
         "submit_time": job.submit_time,
@@ -277,6 +280,7 @@ def job_values(job: Job, traits: Traits) -> Values:
         "notice_source": traits.notice_source,
         "exit0": traits.exit0.value,
         "elastic": traits.elastic,
+        "ends": traits.job_class is JobClass.BE and ends_when_preempted(job.comment),
         "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
         "cpus": job.request.cpus,
         "mem_mib": demand_per_node(job.request).mem_mib * nodes,
@@ -292,6 +296,8 @@ def job_values(job: Job, traits: Traits) -> Values:
         "end_time": job.end_time,
         "time_limit_s": job.time_limit_s,
         "run_time_s": traits.run_time_s,
+        "patience_s": None if patience_until is None else traits.patience_s,
+        "patience_until": patience_until,
         "nodes": list(job.nodes),
     }
 

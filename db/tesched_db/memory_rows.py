@@ -345,6 +345,7 @@ def victim_of(row: VictimRow) -> Victim:
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
         held_before=row.held_before,
+        ends=row.ends,
         size=_size_of(row.size),
     )
 
@@ -392,5 +393,6 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,
             "held_before": victim.held_before,
+            "ends": victim.ends,
             "size": _size_value(victim.size),
         }

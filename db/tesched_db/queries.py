@@ -317,6 +317,7 @@ def _tally(session: Session, since: UnixSeconds) -> Tally:
         victims_left=len(left),
         victims_saved=sum(victim.departure in _SAVED for victim in left),
         died_of_notice=sum(victim.departure is Departure.DIED_OF_NOTICE for victim in left),
+        ended=sum(victim.departure is Departure.ENDED for victim in left),
         lost=sum(victim.departure is Departure.LOST for victim in departed),
         stuck=_stuck(session),
         lost_node_s=sum(lost_node_s(victim) for victim in left),

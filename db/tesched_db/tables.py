@@ -168,6 +168,8 @@ class JobRow(Base):
     exit0: Mapped[str]
     #: its user says that its tasks are workers of one training
     elastic: Mapped[bool]
+    #: when it is preempted it ends, and does not run again, as its owner has said
+    ends: Mapped[bool]
     #: what its user said and does not count, or not as it was said (`model.not_followed.NotFollowed`)
     not_followed: Mapped[list[dict[str, Any]]]
     #: over all its nodes
@@ -187,6 +189,9 @@ class JobRow(Base):
     time_limit_s: Mapped[int | None]
     #: how long it runs, in its owner's word
     run_time_s: Mapped[float | None]
+    #: of a waiting TE job: for how long it has no victims, by its owner's word, and until when
+    patience_s: Mapped[float | None]
+    patience_until: Mapped[float | None]
     nodes: Mapped[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
     question: Mapped[dict[str, Any] | None]
@@ -274,7 +279,7 @@ class ActionRow(Base):
     #: Notify's
     signal: Mapped[str | None]
     target: Mapped[str | None]
-    #: Notify's, Requeue's and Rerun's
+    #: Notify's, Requeue's, Cancel's and Rerun's
     restarts: Mapped[int | None]
     #: SetNice's and SetPriority's
     value: Mapped[int | None]
@@ -375,6 +380,8 @@ class VictimRow(Base):
     back_at: Mapped[float | None]
     #: a user or an admin had set a hold on the run that pays
     held_before: Mapped[bool]
+    #: when it leaves it ends for good, as its owner has said
+    ends: Mapped[bool]
     #: what it had when it was chosen
     size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
 

@@ -161,6 +161,8 @@ class JobView:
     exit0: ExitZero
     #: its user says that its tasks are workers of one training
     elastic: bool
+    #: of a BE job: when it is preempted it ends, and does not run again, as its owner has said
+    ends: bool
     #: what its user said and does not count, or not as it was said
     not_followed: tuple[NotFollowed, ...]
     #: over all its nodes
@@ -180,6 +182,9 @@ class JobView:
     time_limit_s: int | None
     #: how long it runs, in its owner's word
     run_time_s: float | None
+    #: while a TE job waits: for how long since it became eligible it has no victims, by its owner's word; until when
+    patience_s: float | None
+    patience_until: UnixSeconds | None
     nodes: tuple[str, ...]
     first_seen: UnixSeconds
     last_seen: UnixSeconds
@@ -295,6 +300,8 @@ class Tally:
     victims_saved: int
     #: victims that died of their notice and were put back in the queue
     died_of_notice: int
+    #: of `victims_left`: ended for good, as their owners had said
+    ended: int
     #: victims that were to run again and could not be put back in the queue: the goal is 0
     lost: int
     #: victims that wait to run again and would not start as things are, whenever they left: the job, and Slurm's reason

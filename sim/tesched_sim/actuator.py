@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Hold,
@@ -62,6 +63,8 @@ class SimulatedActuator:
                     slurm.notify(row, preemptor, order_id)
                 else:
                     slurm.requeue(row, preemptor, order_id)
+            case Cancel():
+                return FailureKind.REFUSED  # no simulated job has a comment that says that it ends
             case SetNice():
                 slurm.set_nice(row, action.nice)
             case SetPriority():

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.intake.pending_reason import has_failed, has_reason
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Hold,
@@ -58,7 +60,7 @@ LOOK_HOLDS_S = 1.0
 LOOKS = 3
 
 #: Actions that mean one run of a job.
-OF_A_RUN = (Notify, Requeue, Suspend)
+OF_A_RUN = (Notify, Requeue, Cancel, Suspend)
 
 #: A SLUID, as in "s0K9M8AN110R00"; nothing, "N/A" and the number 0 are none.
 _SLUID = re.compile(r"s(?!0*$)[0-9A-Za-z]+", re.ASCII)
@@ -144,7 +146,7 @@ class CommandsActuator:
             return _job_of(row)
 
         seen_now = fresh_look(look, barred, lambda: math.inf if sluid else LOOK_HOLDS_S)
-        if seen_now is None:
+        if seen_now is None or (isinstance(seen_now, Job) and _is_taken_back(action, seen_now)):
             return skipped(action, began)
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
         if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
@@ -175,6 +177,10 @@ class CommandsActuator:
                 )
             case Requeue():
                 return self._requeue(action, seen, sluid)
+            case Cancel():
+                # Not one that has put itself back in the queue since the look; a run's own id means no later run.
+                running = () if sluid else ("--state=RUNNING",)
+                return not_that_run(seen, action.restarts) or self._do_to_run(seen, sluid, "scancel", *running)
             case Rerun():
                 return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
             case SetDependency():
@@ -259,6 +265,11 @@ class CommandsActuator:
     def _do(self, *argv: str) -> Failure | None:
         answer = self.commands.run(argv)
         return answer if isinstance(answer, Failure) else None
+
+
+def _is_taken_back(action: Action, seen: Job) -> bool:
+    """Return whether a job is to be cancelled, and its owner does not say any more that it ends."""
+    return isinstance(action, Cancel) and not ends_when_preempted(seen.comment)
 
 
 def _job_of(row: Row) -> Job | Failure:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Hold,
@@ -316,7 +317,7 @@ def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
 
 
 #: What pyslurm can't say: scancel's targets, and a requeue of a job only if it has not ended yet.
-_BY_COMMANDS = (Notify, Requeue, Rerun, SetDependency, SetNodes, SetBegin, TellUser)
+_BY_COMMANDS = (Notify, Requeue, Cancel, Rerun, SetDependency, SetNodes, SetBegin, TellUser)
 
 
 @dataclass(kw_only=True)
@@ -369,10 +370,10 @@ class PyslurmActuator:
                 if failure is None:
                     without_hook_mark(self.commands, seen, str(seen.job_id))
                 return failure
-            case (
-                Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetBegin() | SetThrottle() | TellUser()
-            ):
+            case Notify() | Requeue() | Cancel() | Rerun() | SetDependency():
                 raise AssertionError("this goes through Slurm's commands")
+            case SetNodes() | SetBegin() | SetThrottle() | TellUser():
+                raise AssertionError("so does this")
             case SetMarks():
                 raise AssertionError("the daemon writes the marks by itself")
 

@@ -473,3 +473,20 @@ def test_a_wrong_line_is_void_and_the_others_hold(cluster: LocalCluster) -> None
     assert [one for one in said(cluster, since) if "in force" not in one] == [
         f"line 2 of {cluster.marks} is wrong: its job is not preemptable"
     ]
+
+
+@pytest.mark.gate
+def test_a_patient_trial_has_no_victim_whatever_the_marks_say(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *(Mark(job_id=job_id, prio=place) for place, job_id in enumerate(jobs)))
+    patient = trial(cluster, "--comment=te patience=99999")
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    # Another one has a victim, and its node, though it came later.
+    other = trial(cluster)
+    cluster.wait_state(other, "RUNNING")
+    assert cluster.put_back(jobs) == [jobs[0]]
+    assert cluster.state(patient) == "PENDING"
+    cluster.run("scontrol", "update", f"JobId={patient}", "Comment=te patience=never")
+    cluster.wait_state(patient, "RUNNING")
+    assert sorted(cluster.put_back(jobs)) == jobs[:2]

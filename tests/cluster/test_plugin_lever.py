@@ -14,6 +14,7 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, let_it_try_again
 from tests.cluster.test_plugin import others_trial as trial
+from tests.cluster.test_users_word import waited_s
 
 pytestmark = pytest.mark.slurm
 
@@ -185,3 +186,20 @@ def filled(cluster: LocalCluster) -> list[int]:
     jobs = [cluster.sbatch("--gres=gpu:8", "--output=/dev/null", wrap="sleep 300") for _ in range(NODES)]
     wait_marked(cluster, jobs)
     return jobs
+
+
+@pytest.mark.gate
+def test_slurm_preempts_no_job_for_a_trial_before_its_owners_patience_is_over(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, poll_interval_s=0.2) as daemon:
+        jobs = filled(cluster)
+        patient = trial(cluster, "--job-name=te-1", "--comment=te patience=10", "--partition=te", wrap="sleep 300")
+        cluster.wait_for(lambda: "[patience]" in daemon.ask("explain", str(patient)).stdout, "the reason")
+        # One that is not patient comes later, has its victim, and the patient one does not take that node.
+        other = trial(cluster, "--job-name=te-2", "--partition=te", wrap="sleep 300")
+        cluster.wait_state(other, "RUNNING")
+        assert cluster.put_back(jobs) == [jobs[0]]
+        cluster.wait_state(patient, "RUNNING")
+        assert waited_s(cluster, patient) >= 10
+        assert sorted(cluster.put_back(jobs)) == jobs[:2]

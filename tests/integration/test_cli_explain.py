@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.common import clock
 from tesched_cli.main import main
-from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.class_rules import Classification, UserWord
 from tesched_core.intake.classify import classified
 from tesched_core.model.change import BEGIN_TIME, FREE, HOLD, LET_THROUGH, MARK, STANDS, Change, Field, Mark
 from tesched_core.model.cluster import JobState
@@ -227,6 +227,29 @@ def test_until_when_is_said_of_each_refusal_that_ends_by_itself(
     assert f"job 1, 2: {texts[1][1]} ({both})  [min_run_time]" in explained(path, "9")
     over = {(one["job"], one["over"]) for one in json.loads(explained(path, "9", "--json"))["until"]}
     assert over == {("1", True), ("2", True), ("3", False), ("9", False)}
+
+
+def test_until_when_its_owner_lets_a_te_job_wait_before_others_leave_for_it(
+    tmp_path: Path, clock_says: Callable[[float], None]
+) -> None:
+    clock_says(1_000_011.0)
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    waits = [replace(job(n, comment="te patience=300"), eligible_time=1_000_000.0) for n in (7, 8)]
+    waits[1] = replace(waits[1], state=JobState.RUNNING)
+    how = Classification(user_word=UserWord(may_say_te=True))
+    own = [refusal(n, n, RefusalCode.PATIENCE, "no other job is to leave for it yet") for n in (7, 8)]
+    Writer(engine).write(classified(Snapshot.of(1_000_010.0, jobs=waits), how), refusals=own)
+    engine.dispose()
+
+    owners = "before others have to leave for it, by its owner's word (patience=300)  [patience]"
+    assert f"it waits until {clock(1_000_300)} {owners}" in explained(path, "7")
+    seen = json.loads(explained(path, "7", "--json"))
+    assert [(one["what"], one["at"], one["over"]) for one in seen["until"]] == [("patience", 1_000_300.0, False)]
+    assert (seen["story"]["job"]["patience_s"], seen["story"]["job"]["patience_until"]) == (300.0, 1_000_300.0)
+    assert json.loads(explained(path, "8", "--json"))["story"]["job"]["patience_until"] is None, "it waits no more"
+    clock_says(1_000_301.0)
+    assert f"it waits until {clock(1_000_300)}, which is over {owners}" in explained(path, "7")
 
 
 def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(

@@ -98,6 +98,7 @@ def _kept(job: JobView) -> Kept:
         account=job.account,
         nodes=job.nodes,
         started_at=job.start_time if job.nodes else None,
+        patience_until=job.patience_until,
     )
 
 

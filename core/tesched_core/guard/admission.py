@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tesched_core.guard.budget import Tally
 from tesched_core.guard.eligibility import _turns_reached
+from tesched_core.intake.patience import why_it_waits
 from tesched_core.model.decision import Refusal, RefusalCode, Why
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
@@ -41,8 +42,8 @@ def admitted(
         if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
             kept.append(plan)
             continue
-        if (spared := _ineligible(plan, view) or _too_late(plan, view)) is not None:
-            note(spared)
+        if (why := _too_early(plan, view) or _ineligible(plan, view) or _too_late(plan, view)) is not None:
+            note(why)
             continue
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
         payments = [_payment(view, job_id, plan.preemptor, now) for job_id in chosen]
@@ -66,6 +67,15 @@ def admitted(
             continue
         note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text))
     return tuple(kept)
+
+
+def _too_early(plan: Plan, view: View) -> Refusal | None:
+    """Return a refusal if others are to leave for a TE job before its owner wants that."""
+    te = view.snapshot.jobs.get(plan.preemptor)
+    if te is None or not isinstance(plan, MakeRoom) or not plan.victims:
+        return None
+    why = why_it_waits(te, view.snapshot.traits[plan.preemptor], view.now)
+    return None if why is None else Refusal(job_id=te.job_id, preemptor=te.job_id, code=why[0], text=why[1])
 
 
 def _ineligible(plan: Plan, view: View) -> Refusal | None:

@@ -35,6 +35,8 @@ class Kept:
     nodes: tuple[str, ...]
     #: None: it does not run
     started_at: UnixSeconds | None
+    #: of a TE job: until when it has no victims, by its owner's word
+    patience_until: UnixSeconds | None = None
 
 
 def ends_at(code: RefusalCode, job: Kept, memory: Memory, limits: Limits, now: UnixSeconds) -> UnixSeconds | None:
@@ -42,6 +44,8 @@ def ends_at(code: RefusalCode, job: Kept, memory: Memory, limits: Limits, now: U
     if code is RefusalCode.RETRY_LATER:
         ids = (job.array_job_id, job.job_id)
         return max((memory.retry_at[one] for one in ids if one is not None and one in memory.retry_at), default=None)
+    if code is RefusalCode.PATIENCE:
+        return job.patience_until
     if code is RefusalCode.TE_LIMIT:
         barred = barred_users(memory.outlived, limits.te, now).get(job.user)
         return None if barred is None else barred.until

@@ -18,7 +18,8 @@ for that; looking for a plain text cannot. Classes have no such condition: they 
 How long a job is expected to run
 is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
 of what it trains (`--comment="workload=resnet50"`), and that an array's tasks are workers of one training, of which
-any number may run (`--comment="elastic"`).
+any number may run (`--comment="elastic"`). The owner of a TE job may say for how long no other job is to leave for it
+(`--comment="te patience=300"`, `intake/patience.py`).
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         elastic="elastic" in bare,
         time_limit_s=job.time_limit_s,
         run_time_s=seconds(pairs.get("run", "")) or None,
+        patience_s=(seconds(pairs.get("patience", "")) or 0.0) if job_class is JobClass.TE else 0.0,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
         weight=weight(pairs.get("weight", "")),
         slo_s=seconds(pairs.get("slo", "")) or None,

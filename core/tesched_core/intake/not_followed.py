@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tesched_core.intake.class_rules import UserWord
 from tesched_core.intake.matching import unmet
-from tesched_core.intake.user_words import BARE, PREFIX, READERS, WORD, seconds
+from tesched_core.intake.user_words import BARE, ENDS, PREEMPTED, PREFIX, READERS, WORD, seconds
 from tesched_core.model.cluster import Job
 from tesched_core.model.not_followed import LONGEST_SAID, MOST_SAID, About, NotFollowed
 from tesched_core.model.notice import NOTICE_SIGNALS, TARGET_WORDS, Declared, ExitZero, Notice, Signal, read_signal
@@ -47,6 +47,8 @@ _LOOKS_MEANT: Mapping[str, re.Pattern[str]] = {
     "signal": re.compile(r"(?i:[a-z0-9:]*@\d.*|(b|r|br|rb|full|batch|steps?):.+|(sig)?usr\d)|SIG[A-Z0-9]+|9"),
     "grace": re.compile(r".*"),
     "exit0": re.compile(r".*"),
+    "patience": re.compile(r".*"),
+    "preempted": re.compile(r"end.*|requeue.*|cancel.*|kill.*|stop.*|no.*", re.IGNORECASE),
     "run": re.compile(r"\d+(\.\d+)?(s|sec|m|min|h|hours?|minutes?|seconds?)|(\d+-)?\d+(:\d+){1,2}", re.IGNORECASE),
 }
 #: What a comment must have for a word of it to be reported: few have it, and at a start 100,000 comments are read.
@@ -59,6 +61,8 @@ _RIGHT: Mapping[str, str] = {
     "grace": "seconds, as in grace=120",
     "exit0": "again, finished or slurm",
     "run": "seconds above 0, as in run=3600",
+    "preempted": "end or requeue, in lower case",
+    "patience": "seconds, 999999 at most, as in patience=300",
     "workload": "a name",
     "weight": "a number from 0.001 to 1000",
     "slo": "seconds above 0, as in slo=3600",
@@ -95,7 +99,9 @@ def of_comment(job: Job, word: UserWord, job_class: JobClass, rule: str) -> tupl
     """Return the words of the comment that do not count, but for those on the notice."""
     if not job.comment or not (said := _said(job.comment)):
         return ()
-    return (*_of_class(said, job, word, job_class, rule), *_of_the_rest(said))[:MOST_SAID]
+    of_class = _of_class(said, job, word, job_class, rule)
+    of_values = (*_of_patience(said, job_class, rule), *_of_end(said, job_class))
+    return (*of_class, *of_values, *_of_the_rest(said))[:MOST_SAID]
 
 
 def _of_class(said: list[_Said], job: Job, word: UserWord, job_class: JobClass, rule: str) -> Iterator[NotFollowed]:
@@ -122,11 +128,35 @@ def _why_not(key: str, job: Job, word: UserWord, job_class: JobClass, rule: str)
     return "; ".join(f"classes.user_word.within.{one.in_words}" for one in unmet(job, word.within))
 
 
+def _of_end(said: list[_Said], job_class: JobClass) -> Iterator[NotFollowed]:
+    """Yield the words on what becomes of the job when it is preempted that are not followed: then it is requeued."""
+    mine = [one for one in said if one.key == PREEMPTED and one.value is not None]
+    instead = "when it is preempted it is put back in the queue"
+    for one in mine:
+        if _cannot_be_read(one):
+            yield _no(About.RUN, one.text, _not_right(one.key), instead)
+        elif job_class is JobClass.BE and one.value == ENDS and any(other.value != ENDS for other in mine):
+            yield _no(About.RUN, one.text, "another word of the comment says something else", instead)
+
+
+def _of_patience(said: list[_Said], job_class: JobClass, rule: str) -> Iterator[NotFollowed]:
+    """Yield a patience that can't be read, or is of a job that has no victims; of two, the last one counts."""
+    one = next((one for one in reversed(said) if one.key == "patience" and one.value is not None), None)
+    # Trainings have a patience of their own: of a job that is none of TE it is said to tesched beside `te` alone.
+    if one is None or not (one.is_sure or job_class is JobClass.TE or any(other.key == "te" for other in said)):
+        return
+    if job_class is not JobClass.TE:
+        why = "it is for trial-and-error jobs: no other job leaves for this one"
+        yield _no(About.CLASS, one.text, why, f"{_CLASSES[job_class]} (rule: {rule})")
+    elif _cannot_be_read(one):
+        yield _no(About.RUN, one.text, _not_right(one.key), "others leave for it as for any other")
+
+
 def _of_the_rest(said: list[_Said]) -> Iterator[NotFollowed]:
     """Yield pairs on the run that can't be read, and words that tesched does not know."""
     for one in said:
         if one.value is not None and one.key in READERS:
-            if one.key not in _OF_NOTICE and _cannot_be_read(one):
+            if one.key not in _OF_NOTICE and one.key not in {"patience", PREEMPTED} and _cannot_be_read(one):
                 yield _no(About.RUN, one.text, _not_right(one.key), "nothing was said of it")
         elif one.is_sure and one.key and one.key not in BARE:
             known = ", ".join([*sorted(BARE), *(f"{key}=" for key in READERS)])

@@ -13,6 +13,8 @@ from tesched_core.model.notice import ExitZero, read_signal
 UTILITIES = ("insensitive", "sensitive", "critical")
 #: Words beyond doubt said to tesched begin so: `tesched:te`, `tesched:grace=120`.
 PREFIX = "tesched:"
+#: What becomes of a BE job that is preempted: the key, and its values.
+PREEMPTED, ENDS, REQUEUED = "preempted", "end", "requeue"
 #: Words without a value.
 BARE = frozenset({"te", "be", "elastic"})
 WORD = re.compile(r"[^\s,;]+")
@@ -63,6 +65,8 @@ def utility(text: str) -> str:
 READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
     {
         "signal": read_signal,
+        "patience": seconds,
+        "preempted": lambda text: text if text in {ENDS, REQUEUED} else None,
         "grace": seconds,
         "exit0": exit_zero,
         "run": lambda text: seconds(text) or None,

@@ -27,7 +27,17 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
 from tesched_core.levers.nice import put_back
 from tesched_core.levers.notice import not_taken
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, Release, Requeue, Rerun, SetDependency, Status
+from tesched_core.model.actions import (
+    Cancel,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Release,
+    Requeue,
+    Rerun,
+    SetDependency,
+    Status,
+)
 from tesched_core.model.change import REQUEUE, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.order import Departure, Order, Victim, VictimState
@@ -42,10 +52,10 @@ class RequeueLever(Lever):
     """Requeue of victims. Its changes are the holds that a requeue has left, which were not asked for."""
 
     name = REQUEUE
-    actions = (Requeue, Rerun, SetDependency, Release)
+    actions = (Requeue, Cancel, Rerun, SetDependency, Release)
 
     def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
-        """Return the victim after its requeue was asked for, or asked for again."""
+        """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
         again = victim.state is VictimState.REQUEUING
         text = (
             f"it has no grace period, and job {order.preemptor} needs its room"
@@ -55,8 +65,9 @@ class RequeueLever(Lever):
             else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
         )
         reason = Reason(code=code, text=text, preemptor=order.preemptor, order_id=order.order_id)
-        context.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
-        told = f"requeue{' (again)' if again else ''}: {text}"
+        action, what = (Cancel, "cancelled, as its owner has said") if victim.ends else (Requeue, "requeue")
+        context.actions.append(action(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+        told = f"{what}{' (again)' if again else ''}: {text}"
         context.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
         return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)
 
@@ -145,7 +156,7 @@ class RequeueLever(Lever):
         """Take back the requeues that certainly were not made; a job that Slurm does not run again is lost."""
         for outcome in outcomes:
             job_id = outcome.action.job_id
-            asked, again = of_failed(outcome, Requeue, orders), of_failed(outcome, Rerun, orders)
+            asked, again = of_failed(outcome, (Requeue, Cancel), orders), of_failed(outcome, Rerun, orders)
             if asked is not None and not_taken(outcome):
                 if final(outcome):
                     context.last_preempted[job_id] = context.now  # it had its notice, and is let go

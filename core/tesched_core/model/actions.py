@@ -105,6 +105,17 @@ class Requeue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """End the job's present run for good, as its owner has said (`preempted=end`); else it is left alone."""
+
+    job_id: JobId
+    reason: Reason
+    #: the run that is meant; the actuator refuses if the job has restarted or ended since, or its comment says no more
+    #: that it ends
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
     """Put a job back in the queue after its run has ended in its grace period, while Slurm remembers it."""
 
@@ -318,6 +329,7 @@ class TellUser:
 Action: TypeAlias = (
     Notify
     | Requeue
+    | Cancel
     | Rerun
     | SetDependency
     | Suspend

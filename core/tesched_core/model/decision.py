@@ -39,6 +39,8 @@ class RefusalCode(StrEnum):
     SLURM_REFUSES = "slurm_refuses"
     #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is asked
     AWAITS_FREE = "awaits_free"
+    #: its owner has said for how long no other job is to leave for it
+    PATIENCE = "patience"
     FUTILE = "futile"
     CYCLE_LIMIT = "cycle_limit"
     #: with the lever `plugin`: Slurm decides by itself whether it preempts for the job

@@ -108,6 +108,8 @@ class Departure(StrEnum):
     DIED_OF_NOTICE = "died_of_notice"
     #: it ended with exit status 0, which for this job means that it has saved its work and is to run again
     SAVED = "saved"
+    #: it has left and does not run again, as its owner has said (`preempted=end`)
+    ENDED = "ended"
     #: it was cancelled, or ended by Slurm itself, in its grace period
     DIED = "died"
     #: Slurm no longer knows it
@@ -176,6 +178,8 @@ class Victim:
     given_up_at: UnixSeconds | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
     held_before: bool = False
+    #: when it leaves for a TE job it ends for good, as its owner has said (`intake/ends_for_good.py`)
+    ends: bool = False
     #: what it had when it was chosen; None: not known
     size: Size | None = None
 
@@ -200,7 +204,7 @@ class Victim:
     @property
     def awaited(self) -> bool:
         """Return whether it has left its room and is to run again."""
-        never = {Departure.FINISHED, Departure.DIED, Departure.VANISHED, Departure.LOST}
+        never = {Departure.FINISHED, Departure.ENDED, Departure.DIED, Departure.VANISHED, Departure.LOST}
         return self.state is VictimState.LEFT and self.departure not in never
 
     @property

@@ -79,6 +79,8 @@ class Traits:
     time_limit_s: int | None = None
     #: how long the present run is expected to take in all, where its owner says so
     run_time_s: float | None = None
+    #: of a TE job: for so long after it became eligible it has no victims, by its owner's word; 0: it has them at once
+    patience_s: float = 0.0
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
     workload: str = ""
     #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)

@@ -43,7 +43,7 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good
+from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, to_end
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, tries_of, was_asked
@@ -223,6 +223,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     if victim.job_id in context.absent:
         return victim
     victim = with_saved(victim, job, context.snapshot.reported.get(victim.job_id))
+    if job is not None and victim.state in {VictimState.PLANNED, VictimState.NOTICED}:
+        victim = to_end(victim, job)
     if job is not None and job.state is JobState.RUNNING and job.priority == 0 and not job.completing:
         victim = replace(victim, held_before=True)
     if (
@@ -373,7 +375,7 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
         if context.now - victim.requeue_sent_at > patience_s:
             if order.state is not OrderState.OPEN:
                 return _spare(victim, order, context)
-            return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
+            return REQUEUE_LEVER.ask(to_end(victim, job), order, context, ReasonCode.GRACE_OVER)
     return victim
 
 
@@ -387,6 +389,7 @@ def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -
         victim = replace(victim, for_user=preemptor.user, for_account=preemptor.account)
     elif preemptor is not None:
         victim = replace(victim, purpose=Purpose.ROUND)
+    victim = to_end(victim, job)
     if victim.by_suspending:
         return SUSPEND_LEVER.suspend(victim, order, context)
     if is_early(victim, job, order, context):

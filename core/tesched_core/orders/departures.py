@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
+from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.notice import ExitZero
-from tesched_core.model.order import Departure, Victim, VictimState
+from tesched_core.model.order import Departure, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
 
 #: What Slurm says of a job that it holds since it was put back in the queue too often.
@@ -48,6 +50,11 @@ def had_its_notice(victim: Victim) -> bool:
     return bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
 
 
+def to_end(victim: Victim, job: Job) -> Victim:
+    """Return the victim, which ends for good if its owner says so now, and if it leaves for a TE job."""
+    return replace(victim, ends=victim.purpose is Purpose.TE and ends_when_preempted(job.comment))
+
+
 def _put_back(victim: Victim) -> Departure:
     """Return what it means that a victim's run is over and its job waits."""
     if victim.state is VictimState.REQUEUING:
@@ -60,14 +67,20 @@ def _put_back(victim: Victim) -> Departure:
 def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
     """Return what it means that a victim's run has ended by itself."""
     asked = had_its_notice(victim)
+    if victim.state is VictimState.REQUEUING and victim.ends and job.state is JobState.CANCELLED:
+        return Departure.ENDED
     if job.state is JobState.COMPLETED:
         # What Slurm does it does to jobs that end in their grace period; a job's or a site's own word holds for good.
         in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
         again = asked and in_time and victim.exit0.runs_again(release)
+        if again and victim.ends:
+            return Departure.ENDED
         return Departure.SAVED if again else Departure.FINISHED
     # Its own failure and the signal's can't be distinguished (a trap may exit with any code); to run once more is the
     # lesser harm, and counts towards guard.max_preemptions_per_job.
-    return Departure.DIED_OF_NOTICE if asked and job.state is JobState.FAILED else Departure.DIED
+    if not asked or job.state is not JobState.FAILED:
+        return Departure.DIED
+    return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE
 
 
 def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:
@@ -85,6 +98,7 @@ DEPARTURE_TEXT: Mapping[Departure, str] = {
     Departure.FINISHED: "finished; it will not run again",
     Departure.DIED_OF_NOTICE: "died of its notice, and is put back in the queue",
     Departure.SAVED: "has saved its work and ended, and is put back in the queue",
+    Departure.ENDED: "ended, and does not run again, as its owner has said (preempted=end)",
     Departure.DIED: "failed or was cancelled",
     Departure.LOST: "is lost",
     Departure.VANISHED: "is unknown to Slurm now",

@@ -32,7 +32,8 @@ def failed_of_its_notice(victim: Victim, job: Job, settings: SlurmSettings) -> b
     """Check whether the run that pays has failed of its notice, and holds its nodes still."""
     meant = victim.state is VictimState.NOTICED and had_its_notice(victim) and job.restarts == victim.restarts
     by_site = settings.requeue_exit | settings.requeue_exit_hold
-    return meant and job.completing and has_failed(job) and job.requeueable and job.exit_status not in by_site
+    may_return = job.requeueable and not victim.ends and job.exit_status not in by_site
+    return meant and may_return and job.completing and has_failed(job)
 
 
 def rerun_early(victim: Victim, order: Order, context: CycleContext) -> Victim:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tesched_core.guard.budget import Tally
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users
+from tesched_core.intake import patience
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
@@ -101,6 +102,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             job,
             barred.get(job.user)
             or (why_it_waits(memory.futile[job.job_id], limits) if job.job_id in came_back else None)
+            or patience.why_it_waits(job, context.snapshot.traits[job.job_id], context.now)
             or _waits_for_slurm(job, len(marks), wait_s, context),
         )
         for job in view.waiting

@@ -3,7 +3,8 @@
 Definitions
     note        one line in the job's AdminComment, or its `extra`: when it was preempted, for what kind of job, what
                 became of it, how often of how many times.
-    told        once for each preemption, in the cycle that sees the job back in the queue; once more if it is lost.
+    told        once for each preemption, in the cycle that sees the job back in the queue; once more if it is lost. Of
+                one that has ended as its owner said, by the command alone: its record can't be changed any more.
 
 Principle
     To tell is an action like any other: journalled before it is done, dry in mode shadow, bounded. It belongs to no
@@ -77,6 +78,8 @@ def tell_users(before: Memory, after: Memory, snapshot: Snapshot, telling: Telli
         for order, victim in _victims(after)
         if _is_news(victim, before.orders.get(order.order_id)) or victim.job_id in before.newly_lost
     ]
+    if not telling.by_command:
+        told = [one for one in told if one.record is not Record.NONE]
     over = (replace(each, record=Record.NONE) for each in told[MOST_NOTES:] if telling.by_command)
     return (*told[:MOST_NOTES], *over)
 
@@ -84,7 +87,8 @@ def tell_users(before: Memory, after: Memory, snapshot: Snapshot, telling: Telli
 def _victims(memory: Memory) -> Iterator[tuple[Order, Victim]]:
     for order in memory.orders.values():
         for victim in order.victims:
-            if victim.departure in PREEMPTED and victim.state in {VictimState.LEFT, VictimState.BACK}:
+            has_left = victim.state in {VictimState.LEFT, VictimState.BACK}
+            if has_left and victim.departure in {*PREEMPTED, Departure.ENDED}:
                 yield order, victim
 
 
@@ -116,7 +120,8 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         times=memory.preemptions.get(victim.job_id, 1) if victim.is_limited else 0,
         most=telling.most,
         lost=lost,
-        record=_record(telling, snapshot.settings.release),
+        # Slurm changes nothing of a job that has ended.
+        record=Record.NONE if victim.departure is Departure.ENDED else _record(telling, snapshot.settings.release),
     )
 
 

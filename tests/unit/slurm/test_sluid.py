@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Notify,
@@ -70,6 +71,26 @@ class Answers(Commands):
 
 def run_of(sluid: str, restarts: int = 0) -> Row:
     return PLAIN._replace(sluid=sluid, restart_cnt=str(restarts))
+
+
+CANCEL = Cancel(job_id=JOB, reason=WHY, restarts=0)
+
+
+@pytest.mark.parametrize(
+    ("by_sluid", "sent"), [(True, ("scancel", FIRST)), (False, ("scancel", "--state=RUNNING", "1"))]
+)
+def test_a_job_is_cancelled_only_while_its_owner_says_so(by_sluid: bool, sent: tuple[str, ...]) -> None:
+    slurm = Answers(seen=[run_of(FIRST)._replace(comment="preempted=end")])
+    actuator = CommandsActuator(commands=slurm, by_sluid=by_sluid)
+    assert actuator.act(CANCEL).status is Status.SENT
+    assert slurm.sent == [sent]
+    for comment in ("", "preempted=requeue"):
+        slurm.seen[0] = run_of(FIRST)._replace(comment=comment)
+        assert actuator.act(CANCEL).status is Status.SKIPPED
+    # Nor a later run, whatever its comment says.
+    slurm.seen[0] = run_of(SECOND, restarts=1)._replace(comment="preempted=end")
+    assert actuator.act(CANCEL).status is Status.FAILED
+    assert slurm.sent == [sent]
 
 
 @pytest.mark.parametrize(("action", "command"), OF_A_RUN)

@@ -96,3 +96,8 @@ def test_a_user_whose_te_jobs_outlived_their_limits_waits_until_enough_of_them_a
 def test_what_ends_with_an_event_has_no_time() -> None:
     for code in (RefusalCode.PROTECTED_USER, RefusalCode.FUTILE, RefusalCode.SLOWDOWN, RefusalCode.MAX_PREEMPTIONS):
         assert ends(code, Memory(paid=LATELY)) is None
+
+
+def test_its_owners_patience_ends_at_its_time() -> None:
+    assert ends(RefusalCode.PATIENCE, Memory(), replace(JOB, patience_until=NOW + 70)) == 70.0
+    assert ends(RefusalCode.PATIENCE, Memory()) is None

@@ -268,3 +268,25 @@ class TestClassified:
 def test_what_a_training_says_of_itself(comment: str, samples: float | None, utility: str) -> None:
     traits = classify(waiting(1, comment=comment), Classification())
     assert (traits.samples, traits.utility) == (samples, utility)
+
+
+@pytest.mark.parametrize(
+    ("comment", "patience_s"),
+    [
+        ("te patience=300", 300.0),
+        ("te,Patience=0.5", 0.5),
+        ("tesched:te tesched:patience=999999", 999_999.0),
+        ("te patience=5 patience=6", 6.0),
+        ("te", 0.0),
+        ("te patience=0", 0.0),
+        ("te patience=-5", 0.0),
+        ("te patience=1000000", 0.0),
+        ("te patience=5m", 0.0),
+        ("te patience=nan", 0.0),
+        ("patience=300", 0.0),
+        ("be patience=300", 0.0),
+    ],
+)
+def test_the_owner_of_a_te_job_says_for_how_long_no_other_is_to_leave_for_it(comment: str, patience_s: float) -> None:
+    how = Classification(user_word=UserWord(may_say_te=True))
+    assert classify(waiting(1, comment=comment), how).patience_s == patience_s

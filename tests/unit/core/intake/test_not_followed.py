@@ -17,6 +17,7 @@ from tests.builders import NOW, running, share, waiting
 
 BE_BY_DEFAULT = "best effort (rule: default)"
 NO_SIGNAL = "no signal: it is requeued without a notice"
+TE_BY_WORD = Classification(user_word=UserWord(may_say_te=True))
 READ = Declared(source="no --signal in its script")
 
 
@@ -191,6 +192,39 @@ class TestRest:
         why = "its value can't be read; right is seconds above 0, as in run=3600"
         assert said(f"run={value}") == [(f"run={value}", why, "nothing was said of it")]
 
+    @pytest.mark.parametrize(
+        "value", ["-5", "1000000", "9" * 400, "never", "", "5m", "05:00", "inf", "nan", "1e3", "+5", "0x10", "300.0001"]
+    )
+    def test_a_patience_that_cannot_be_read(self, value: str) -> None:
+        [(word, why, instead)] = said(f"te patience={value}", TE_BY_WORD)
+        assert word == f"patience={value}"[:LONGEST_SAID]
+        assert why == "its value can't be read; right is seconds, 999999 at most, as in patience=300"
+        assert instead == "others leave for it as for any other"
+
+    def test_of_two_patiences_the_last_counts(self) -> None:
+        assert said("te patience=never patience=300", TE_BY_WORD) == []
+        [(word, _, _)] = said("te patience=300 patience=never", TE_BY_WORD)
+        assert word == "patience=never"
+
+    def test_a_patience_of_a_job_for_which_none_leaves(self) -> None:
+        why = "it is for trial-and-error jobs: no other job leaves for this one"
+        expected = ("tesched:patience=300", why, BE_BY_DEFAULT)
+        assert said("tesched:patience=300") == [expected]
+        assert said("te patience=300")[1] == ("patience=300", why, BE_BY_DEFAULT)
+        assert said("lr=0.1 patience=10 early stopping") == [], "a training has one of its own"
+
+    @pytest.mark.parametrize("value", ["End", "END", "ended", "requeued", "cancel", "no"])
+    def test_what_becomes_of_it_when_it_is_preempted_that_cannot_be_read(self, value: str) -> None:
+        why = "its value can't be read; right is end or requeue, in lower case"
+        instead = "when it is preempted it is put back in the queue"
+        assert said(f"preempted={value}") == [(f"preempted={value}", why, instead)]
+
+    def test_what_becomes_of_it_when_it_is_preempted_that_is_said_in_two_ways(self) -> None:
+        instead = "when it is preempted it is put back in the queue"
+        expected = ("preempted=end", "another word of the comment says something else", instead)
+        assert said("preempted=end preempted=requeue") == [expected]
+        assert said("preempted=end") == said("preempted=requeue") == said("preempted=yesterday") == []
+
     def test_elastic_is_for_job_arrays(self) -> None:
         [(word, why, _)] = said("elastic")
         assert (word, why) == ("elastic", "a job array alone is elastic: its tasks are the workers of one training")
@@ -206,7 +240,7 @@ class TestRest:
             "speed=9",
             "signal=strong",
         ]
-        assert "it knows be, elastic, te, signal=, grace=, exit0=, run=" in found[0][1]
+        assert "it knows be, elastic, te, signal=, patience=, preempted=, grace=, exit0=, run=" in found[0][1]
 
     @pytest.mark.parametrize(("word", "meant"), [("signal:USR1", "signal=USR1"), ("grace:120", "grace=120")])
     def test_a_colon_in_the_place_of_the_equals_sign(self, word: str, meant: str) -> None:

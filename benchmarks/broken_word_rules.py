@@ -1,0 +1,119 @@
+"""The rules of users' own words that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_PATIENCE, _ADMISSION = "core/tesched_core/intake/patience.py", "core/tesched_core/guard/admission.py"
+_NOT_FOLLOWED = "core/tesched_core/intake/not_followed.py"
+
+_ENDS, _DEPARTURES = "core/tesched_core/intake/ends_for_good.py", "core/tesched_core/orders/departures.py"
+_ACTUATOR = "slurm/tesched_slurm/commands_actuator.py"
+
+WORD_MUTATIONS = (
+    Mutation("end: the exact word alone", _ENDS, 'said.add(value if equals else "")', "said.add(value.lower())"),
+    Mutation("end: no other word of its key", _ENDS, "return said == {ENDS}", "return ENDS in said"),
+    Mutation("end: for TE jobs alone", _DEPARTURES, "ends=victim.purpose is Purpose.TE and", "ends="),
+    Mutation(
+        "end: it is not put back",
+        _DEPARTURES,
+        "return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE",
+        "return Departure.DIED_OF_NOTICE",
+    ),
+    Mutation("end: nor one that has saved", _DEPARTURES, "if again and victim.ends:", "if False:"),
+    Mutation(
+        "end: nor early",
+        "core/tesched_core/orders/early_rerun.py",
+        "job.requeueable and not victim.ends",
+        "job.requeueable",
+    ),
+    Mutation(
+        "end: another hand's cancel is none",
+        _DEPARTURES,
+        "if victim.state is VictimState.REQUEUING and victim.ends",
+        "if victim.ends",
+    ),
+    Mutation(
+        "end: the comment as it is",
+        "core/tesched_core/orders/advance.py",
+        "if job is not None and victim.state in {VictimState.PLANNED, VictimState.NOTICED}:",
+        "if False:",
+    ),
+    Mutation(
+        "end: as Slurm has it right before",
+        _ACTUATOR,
+        "return isinstance(action, Cancel) and not ends_when_preempted(seen.comment)",
+        "return False",
+    ),
+    Mutation("end: no job that waits", _ACTUATOR, 'running = () if sluid else ("--state=RUNNING",)', "running = ()"),
+    Mutation(
+        "end: it is awaited no more",
+        "core/tesched_core/model/order.py",
+        "never = {Departure.FINISHED, Departure.ENDED,",
+        "never = {Departure.FINISHED,",
+    ),
+    Mutation(
+        "end: a cancel that fails",
+        "core/tesched_core/levers/requeue.py",
+        "(Requeue, Cancel), orders)",
+        "Requeue, orders)",
+    ),
+    Mutation(
+        "end: its user is told",
+        "core/tesched_core/orders/tell_users.py",
+        "victim.departure in {*PREEMPTED, Departure.ENDED}",
+        "victim.departure in PREEMPTED",
+    ),
+    Mutation("patience: until it is over", _PATIENCE, "now >= ends_at", "now > 0"),
+    Mutation("patience: its end", _PATIENCE, "now >= ends_at", "now > ends_at"),
+    Mutation(
+        "patience: since it became eligible",
+        _PATIENCE,
+        "(job.submit_time if job.eligible_time is None else job.eligible_time)",
+        "job.submit_time",
+    ),
+    Mutation("patience: no plan with victims", _ADMISSION, "why := _too_early(plan, view) or", "why :="),
+    Mutation(
+        "patience: on free resources it starts",
+        _ADMISSION,
+        "if te is None or not isinstance(plan, MakeRoom) or not plan.victims:\n        return None\n    why =",
+        "if te is None or not isinstance(plan, MakeRoom):\n        return None\n    why =",
+    ),
+    Mutation(
+        "patience: of a TE job alone",
+        "core/tesched_core/intake/classify.py",
+        "or 0.0) if job_class is JobClass.TE else 0.0",
+        "or 0.0)",
+    ),
+    Mutation(
+        "patience: with marks it is said",
+        "core/tesched_core/orders/marking.py",
+        "or patience.why_it_waits(job, context.snapshot.traits[job.job_id], context.now)",
+        "",
+    ),
+    Mutation(
+        "patience: the next poll",
+        "core/tesched_core/step.py",
+        "if at is not None and at > context.now]",
+        "if at is not None and at < context.now]",
+    ),
+    Mutation(
+        "patience: not while it is paused",
+        "core/tesched_core/step.py",
+        "    if not paused:\n        ends",
+        "    if True:\n        ends",
+    ),
+    Mutation(
+        "patience: a training's own",
+        _NOT_FOLLOWED,
+        'one.is_sure or job_class is JobClass.TE or any(other.key == "te" for other in said)',
+        "True",
+    ),
+    Mutation("patience: of a job that has no victims", _NOT_FOLLOWED, "if job_class is not JobClass.TE:", "if False:"),
+    Mutation(
+        "patience: of two words the last",
+        _NOT_FOLLOWED,
+        'next((one for one in reversed(said) if one.key == "patience"',
+        'next((one for one in said if one.key == "patience"',
+    ),
+)
