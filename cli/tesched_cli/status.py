@@ -40,6 +40,7 @@ from tesched_cli.common import (
 )
 from tesched_cli.health import health
 from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
+from tesched_cli.render.enforced import enforced_lines, with_enforcement
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
@@ -81,7 +82,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 head: dict[str, object] = {
                     "health": how.line,
                     "state": how.state,
-                    "daemon": view.daemon,
+                    "daemon": with_enforcement(view.daemon, time.time()),
                     "standbys": view.standbys,
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
@@ -356,6 +357,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
         ),
         *(Text(share) for share in (share_line(view.daemon.held) if view.daemon else "",) if share),
         *(Text(bound) for bound in (bound_line(view.daemon.bound) if view.daemon else "",) if bound),
+        *enforced_lines(view.daemon, time.time()),
         *(Text(line) for line in delays_lines(view.delays, hours)),
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),

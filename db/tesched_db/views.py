@@ -11,6 +11,7 @@ from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
@@ -67,6 +68,8 @@ class DaemonView:
     marks_trouble: str = ""
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: str = ""
+    #: how far the limits on TE jobs are enforced; None: none is set
+    enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read
     limits_unread: tuple[UnreadLimits, ...] = ()
     #: kinds of change that Slurm refuses, by the field that is set

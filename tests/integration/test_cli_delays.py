@@ -14,6 +14,7 @@ from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import JobState, Node, NodeShare
 from tesched_core.model.decision import BoundNow, LeftOfBound
+from tesched_core.model.enforcement import Enforced, Enforcement
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
@@ -181,3 +182,42 @@ def test_status_says_what_is_wrong_with_the_hooks_file(tmp_path: Path) -> None:
     assert "MARKS" not in tesched(path, "status")
     tesched(path, "status", "--html", str(tmp_path / "page.html"))
     assert said in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("mode", "enforced", "why", "said"),
+    [
+        ("enforce", "yes", "", "enforced by the submission hook"),
+        ("enforce", "no", "JobSubmitPlugins has no lua", "measured, not enforced (JobSubmitPlugins has no lua)"),
+        ("enforce", "partly", "older", "enforced in part (older)"),
+        (
+            "enforce",
+            "unknown",
+            "/x: Permission denied",
+            "whether it is enforced cannot be seen (/x: Permission denied)",
+        ),
+        ("shadow", "no", "mode shadow", "measured, not enforced (mode shadow)"),
+        ("observe", "no", "mode observe", "neither measured nor enforced (mode observe)"),
+    ],
+)
+def test_status_says_whether_the_bound_is_enforced(
+    tmp_path: Path, mode: str, enforced: str, why: str, said: str
+) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    writer = Writer(engine)
+    one = Enforcement(keys=("guard.bound", "guard.te"), enforced=Enforced(enforced), why=why)
+    now = replace(report(time.time()), mode=mode, enforcement=one, next_in_s=60)
+    writer.journal.intend(snapshot(NOW, job(3)), replace(writer.memory, cycle=1), decision(1, NOW), now)
+    line = f"guard.bound and guard.te: {said}"
+    assert line_of(tesched(path, "status"), "guard.bound") == line
+    shown = {"keys": ["guard.bound", "guard.te"], "enforced": enforced, "why": why}
+    assert as_json(path, "status")["daemon"]["enforced"] == shown
+    tesched(path, "status", "--html", str(tmp_path / "page.html"))
+    assert line in (tmp_path / "page.html").read_text()
+    writer.journal.resign()
+    engine.dispose()
+    not_any_more = {"keys": ["guard.bound", "guard.te"], "enforced": "no", "why": "no daemon runs"}
+    assert as_json(path, "status")["daemon"]["enforced"] == not_any_more
+    tesched(path, "status", "--html", str(tmp_path / "page.html"))
+    assert "(no daemon runs)" in (tmp_path / "page.html").read_text()
