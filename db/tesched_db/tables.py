@@ -302,6 +302,8 @@ class RefusalRow(Base):
     #: as it was when it was first said; of a preemptor's own refusal, as it was said last
     text: Mapped[str]
     score: Mapped[float | None]
+    #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
+    behind: Mapped[str]
     first_seen: Mapped[float]
     #: None: it still stands
     last_seen: Mapped[float | None] = mapped_column(index=True)

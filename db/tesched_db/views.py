@@ -225,6 +225,8 @@ class RefusalView:
     #: as first said (a preemptor's own: as last said)
     text: str
     score: float | None
+    #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
+    behind: str
     first_seen: UnixSeconds
     last_seen: UnixSeconds
     #: it was still so at the last good look

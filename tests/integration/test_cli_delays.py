@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import JobState, Node, NodeShare
-from tesched_core.model.decision import BoundNow, LeftOfBound
+from tesched_core.model.decision import BoundNow, LeftOfBound, RefusalCode
 from tesched_core.model.enforcement import Enforced, Enforcement
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
@@ -25,6 +25,7 @@ from tesched_testcluster.harness.store_examples import (
     decision,
     job,
     order,
+    refusal,
     remembering,
     report,
     snapshot,
@@ -221,3 +222,22 @@ def test_status_says_whether_the_bound_is_enforced(
     assert as_json(path, "status")["daemon"]["enforced"] == not_any_more
     tesched(path, "status", "--html", str(tmp_path / "page.html"))
     assert "(no daemon runs)" in (tmp_path / "page.html").read_text()
+
+
+def test_a_te_job_that_waits_for_the_bound_is_told_of_the_job_in_the_way(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    writer = Writer(engine)
+    first = refusal(7, 7, RefusalCode.BOUND, "job 3 of ada comes first", behind="3")
+    writer.look(NOW, job(3), job(4), job(7, user="bob"), te=[7], refusals=(first,))
+    said = "job 3 of ada comes first (until job 3 has started or ended; when is not known) [bound]"
+    assert line_of(tesched(path, "explain", "7"), "comes first").endswith(said)
+    assert [one["behind"] for one in as_json(path, "explain", "7")["story"]["refusals_as_preemptor"]] == ["3"]
+    # Another job stands in its way then.
+    then = replace(first, text="job 4 of ada comes first", behind="4")
+    writer.look(NOW + 1, job(3), job(4), job(7, user="bob"), te=[7], refusals=(then,))
+    assert "(until job 4 has started or ended; when is not known)" in tesched(path, "explain", "7")
+    # It waits for none any more.
+    writer.look(NOW + 2, job(3), job(4), job(7, user="bob"), te=[7])
+    engine.dispose()
+    assert "(until job" not in tesched(path, "explain", "7")

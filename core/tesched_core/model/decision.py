@@ -108,6 +108,8 @@ class Refusal:
     text: str
     #: the policy's score, where it got that far; lower goes first
     score: float | None = None
+    #: the BE job for which this TE job has to wait, as squeue writes it (`BOUND`); empty: none
+    behind: str = ""
 
 
 #: A code, and one sentence; "{score}" in it stands for the score of its job.

@@ -187,7 +187,13 @@ class Deadlines:
             if self._may_meet(mine, self._places_by_job(one.job)):
                 if counts:
                     self.due.setdefault(one.job.job_id, one)
-                return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
+                return Refusal(
+                    job_id=te.job_id,
+                    preemptor=te.job_id,
+                    code=RefusalCode.BOUND,
+                    text=_in_words(one, te),
+                    behind=one.job.label,
+                )
         return None
 
     def why_no_victims(self, te: Job, victims: Sequence[Job], on: tuple[str, ...]) -> Refusal | None:
