@@ -12,12 +12,15 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander, TeRunInTheWay
-from tesched_core.model.cluster import JobState, Node, NodeShare
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare
 from tesched_core.model.decision import BoundNow, LeftOfBound, RefusalCode
 from tesched_core.model.enforcement import Enforced, Enforcement
-from tesched_core.model.memory import Memory
+from tesched_core.model.limits import Bound, Limits
+from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
+from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.deadlines import Deadlines
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import (
     Writer,
@@ -157,7 +160,7 @@ def test_it_says_how_near_jobs_are_to_their_bounds(tmp_path: Path) -> None:
     engine = open_store(url)
     left = LeftOfBound(job="3", user="ada", delayed_s=640, bound_s=900, near=True)
     far = replace(left, job="4", delayed_s=60, bound_s=3600, near=False)
-    bound = BoundNow(slowdown=3, te_time_limit_s=600, te_waiting=2, near=1, jobs=(left, far))
+    bound = BoundNow(slowdown=3, te_time_limit_s=600, costs_s=100, te_waiting=2, near=1, jobs=(left, far))
     Writer(engine).look(NOW, job(3), job(4), job(5), bound=bound)
     engine.dispose()
     assert line_of(tesched(path, "status"), "bound: ") == (
@@ -167,8 +170,11 @@ def test_it_says_how_near_jobs_are_to_their_bounds(tmp_path: Path) -> None:
     assert as_json(path, "status")["daemon"]["bound"]["jobs"][1]["bound_s"] == 3600
     assert line_of(tesched(path, "explain", "3"), "bound ").endswith("at most 15:00, 04:20 left (guard.bound)")
     assert as_json(path, "explain", "3")["bound"]["near"] is True
-    assert "bound " not in tesched(path, "explain", "5")
-    assert as_json(path, "explain", "5")["bound"] is None
+    # Not delayed, its run time unknown: one TE job, and what its preemption costs, 30 s of grace among it.
+    said = "bound may be delayed by at most 12:10; nothing used yet (guard.bound)"
+    assert line_of(tesched(path, "explain", "5"), "bound ") == said
+    none_used = {"job": "5", "user": "ada", "delayed_s": 0, "bound_s": 730, "near": False}
+    assert as_json(path, "explain", "5")["bound"] == none_used
 
 
 def test_status_says_what_is_wrong_with_the_hooks_file(tmp_path: Path) -> None:
@@ -241,3 +247,60 @@ def test_a_te_job_that_waits_for_the_bound_is_told_of_the_job_in_the_way(tmp_pat
     writer.look(NOW + 2, job(3), job(4), job(7, user="bob"), te=[7])
     engine.dispose()
     assert "(until job" not in tesched(path, "explain", "7")
+
+
+def bounded(tmp_path: Path, *jobs: Job, memory: Memory | None = None, **more: Any) -> Path:
+    """Return the configuration of a store with these jobs, of which none is among those nearest to their bounds."""
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    bound = BoundNow(slowdown=3, te_time_limit_s=600, costs_s=100, te_waiting=0, near=0, jobs=())
+    Writer(engine).look(NOW, *jobs, bound=bound, memory=memory, **more)
+    engine.dispose()
+    return path
+
+
+def test_bound_of_a_job_grows_with_what_it_has_run(tmp_path: Path) -> None:
+    runs = job(3, JobState.RUNNING, nodes=("n1",), start_time=NOW - 1000)
+    past = Past(submitted_at=NOW - 9000, ran_s=4000, longest_run_s=4000)
+    path = bounded(tmp_path, runs, job(4), job(5), te=[5], memory=Memory(past={JobId(4): past}))
+    assert as_json(path, "explain", "3")["bound"]["bound_s"] == pytest.approx(2000)
+    assert as_json(path, "explain", "4")["bound"]["bound_s"] == 8000
+    # It is a TE job.
+    assert as_json(path, "explain", "5")["bound"] is None
+    assert "guard.bound" not in tesched(path, "explain", "5")
+
+
+def test_bound_of_a_delayed_job_that_is_not_among_the_nearest(tmp_path: Path) -> None:
+    one = Bystander(submitted_at=0.0, user="ada", delayed_s=60)
+    path = bounded(tmp_path, job(3), memory=Memory(bystanders={JobId(3): one}))
+    found = as_json(path, "explain", "3")["bound"]
+    assert found == {"job": "3", "user": "ada", "delayed_s": 60, "bound_s": 730, "near": None}
+    assert "delayed by 01:00 of at most 12:10, 11:10 left" in line_of(tesched(path, "explain", "3"), "bound ")
+
+
+def test_bound_is_worked_out_as_the_daemon_does_by_which_te_jobs_are_held(tmp_path: Path) -> None:
+    jobs = [
+        job(3),
+        job(4),
+        job(5, JobState.RUNNING, nodes=("n1",), start_time=NOW - 5000),
+        job(6, JobState.RUNNING, nodes=("n1",), start_time=NOW - 400),
+    ]
+    past = Past(submitted_at=NOW - 9000, ran_s=300, suspended_s=100, longest_run_s=200, delayed_s=70)
+    delayed = Bystander(
+        submitted_at=0.0, user="ada", delayed_s=60, since=NOW - 5, by=(TeRunInTheWay(JobId(7), "bob", 0),)
+    )
+    memory = Memory(past={JobId(5): past}, bystanders={JobId(4): delayed})
+    seen = snapshot(NOW, *jobs, nodes=[Node(name="n1", state="MIXED", total=Tres(cpus=8))])
+    # Its owner says how long it runs.
+    seen = seen.with_traits({**seen.traits, JobId(4): replace(seen.traits[JobId(4)], run_time_s=9000.0)})
+    limits = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600))
+    deadlines = Deadlines.of(memory, seen, limits, room_of(seen), 2.0)
+    assert deadlines is not None
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    Writer(engine).write(seen, memory=memory, bound=replace(deadlines.summary(0), jobs=()))
+    engine.dispose()
+    for one in jobs:
+        known, found = deadlines.deadline(one), as_json(path, "explain", str(one.job_id))["bound"]
+        assert (found["delayed_s"], found["bound_s"]) == pytest.approx((known.delayed_s, known.bound_s))
+    assert len({deadlines.deadline(one).bound_s for one in jobs}) == 3

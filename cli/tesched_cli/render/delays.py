@@ -75,6 +75,8 @@ def bound_line(bound: BoundNow | None) -> str:
 
 def left(job: LeftOfBound) -> str:
     """Return what is left of a job's bound, in words."""
+    if job.delayed_s <= 0:
+        return f"may be delayed by at most {duration(job.bound_s)}; nothing used yet"
     rest = duration(max(job.bound_s - job.delayed_s, 0.0))
     return f"delayed by {duration(job.delayed_s)} of at most {duration(job.bound_s)}, {rest} left"
 

@@ -228,8 +228,8 @@ class LeftOfBound:
     #: by how much other users' TE jobs have delayed it, and by how much they may in all, seconds
     delayed_s: float
     bound_s: float
-    #: it may not be delayed by one more TE job of the longest time limit
-    near: bool
+    #: it may not be delayed by one more TE job of the longest time limit; None: not worked out
+    near: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +239,8 @@ class BoundNow:
     #: of the configuration
     slowdown: float
     te_time_limit_s: float
+    #: what one preemption of a job costs by itself, beside its grace period, seconds
+    costs_s: float
     #: TE jobs that have to wait for it
     te_waiting: int
     #: BE jobs that are near their bounds

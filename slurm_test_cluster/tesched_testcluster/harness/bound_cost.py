@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.intake.bounds import delays_of
 from tesched_core.model.decision import Decision, RefusalCode
 from tesched_core.model.memory import Memory
-from tesched_core.placement.deadlines import delays_of
 from tesched_sim import traces
 from tesched_sim.engine import Simulation
 from tesched_sim.experiment import Setting, Site, simulation
