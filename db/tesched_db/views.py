@@ -23,6 +23,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_db.deeds import Deed
 from tesched_db.delay_views import Delays, Waited
 from tesched_db.lease import Pause, Standby
+from tesched_db.te_refused import TeRefused
 
 #: What a process that writes the store may be (`DaemonView.role`).
 DAEMON, UNDO = "daemon", "undo"
@@ -348,6 +349,8 @@ class StatusView:
     tally: Tally
     #: by TE jobs, of the jobs that were preempted within the window, came back in it or are away
     delays: Delays
+    #: TE jobs that had to wait for guard.bound within the window
+    te_refused: TeRefused
     #: seconds before now that percentiles and tally look back
     window_s: float
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy.orm import Session
 from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare
-from tesched_core.model.decision import BoundNow, LeftOfBound, RefusalCode
+from tesched_core.model.decision import BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.enforcement import Enforced, Enforcement
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory, Past
@@ -22,6 +23,7 @@ from tesched_core.model.resources import JobId, Tres
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_db.engine import open_store
+from tesched_db.te_refused import TeRefused, te_refused
 from tesched_testcluster.harness.store_examples import (
     Writer,
     configured_store,
@@ -304,3 +306,33 @@ def test_bound_is_worked_out_as_the_daemon_does_by_which_te_jobs_are_held(tmp_pa
         known, found = deadlines.deadline(one), as_json(path, "explain", str(one.job_id))["bound"]
         assert (found["delayed_s"], found["bound_s"]) == pytest.approx((known.delayed_s, known.bound_s))
     assert len({deadlines.deadline(one).bound_s for one in jobs}) == 3
+
+
+def test_status_counts_the_te_jobs_that_had_to_wait_for_the_bound(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    writer = Writer(engine)
+    trials = [job(number, user="bob") for number in (7, 8, 9, 10)]
+    bound = BoundNow(slowdown=3, te_time_limit_s=600, costs_s=100, te_waiting=0, near=0, jobs=())
+    day_s = 24 * 3600
+
+    def look(at: float, *refusals: Refusal) -> None:
+        writer.look(at, *trials, job(3), te=[7, 8, 9, 10], refusals=refusals, bound=bound)
+
+    waits = {number: refusal(number, number, RefusalCode.BOUND) for number in (7, 8, 9)}
+    look(NOW - day_s - 200, waits[7], waits[8])
+    look(NOW - day_s - 100, waits[8])
+    look(NOW - 300, waits[8], waits[9])
+    # It waits for other things, and 3 is no victim for 10: neither is a TE job that waits for the bound.
+    look(NOW - 200, refusal(10, 10, RefusalCode.TE_LIMIT), refusal(3, 10, RefusalCode.BOUND))
+    # Once more: it counts once.
+    look(NOW - 100, waits[9])
+    assert as_json(path, "status")["te_refused"] == {"jobs": 2, "whole": True}
+    said = "TE jobs that had to wait for guard.bound in the last 24 h: 2"
+    assert line_of(tesched(path, "status"), "had to wait") == said
+    tesched(path, "status", "--html", str(tmp_path / "page.html"))
+    assert said in (tmp_path / "page.html").read_text()
+    with Session(engine) as session:
+        # Of a large store the newest refusals alone are read.
+        assert te_refused(session, NOW - day_s, most=2) == TeRefused(jobs=1, whole=False)
+    engine.dispose()

@@ -19,7 +19,7 @@ from tesched_db.views import StatusView
 from tesched_sim.reports.style import style_sheet
 
 from tesched_cli.common import clock, duration, hostlist, say, unread
-from tesched_cli.render.delays import bound_line
+from tesched_cli.render.delays import bound_lines
 from tesched_cli.render.enforced import enforced_lines
 from tesched_cli.render.loss_svg import loss_svg
 from tesched_cli.render.refused import refusals
@@ -119,7 +119,7 @@ def _queues(view: StatusView, at: float) -> Iterator[str]:
     yield _table(f"Slowdowns are those of jobs that ended in the last {hours:.0f} hours.", head, rows)
     yield f"<p>Futile preemptions in that time: {view.tally.futile}.</p>"
     if view.daemon is not None:
-        if said := bound_line(view.daemon.bound):
+        for said in bound_lines(view.daemon.bound, view.te_refused, hours):
             yield f"<p>{html_text(said)}</p>"
         for line in enforced_lines(view.daemon, at):
             opening = '<p class="warn">' if line.style == "yellow" else "<p>"
