@@ -128,9 +128,7 @@ def _of_sacct(config: Config, since_s: float) -> tuple[list[LearnedRun], Counter
     return runs, found.left_out
 
 
-def _check_cluster(
-    engine: Engine, config_path: Path, config: Config, runs: Sequence[LearnedRun], source: str
-) -> None:
+def _check_cluster(engine: Engine, config_path: Path, config: Config, runs: Sequence[LearnedRun], source: str) -> None:
     """Raise AnotherClusterError if these are of several clusters, or of another one than the store's history.
 
     Runs of a trace that names no cluster may be of any.

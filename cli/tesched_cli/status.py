@@ -356,7 +356,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
             style="bold red" if tally.lost else "green",
         ),
         *(Text(share) for share in (share_line(view.daemon.held) if view.daemon else "",) if share),
-        *(Text(line) for line in bound_lines(view.daemon and view.daemon.bound, view.te_refused, hours)),
+        *(Text(line) for line in bound_lines(view.daemon.bound if view.daemon else None, view.te_refused, hours)),
         *enforced_lines(view.daemon, time.time()),
         *(Text(line) for line in delays_lines(view.delays, hours)),
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),

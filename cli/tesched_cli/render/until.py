@@ -66,11 +66,11 @@ class Until:
         if times:
             first, last = self.at(times[0]), self.at(times[-1])
             return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
-        first = refusals[0]
-        if first.stands and first.behind:
+        newest = refusals[0]
+        if newest.stands and newest.behind:
             # Slurm's own estimate of its start is none: it counts on no TE job, and is not read at each poll.
-            return f" (until job {first.behind} has started or ended; when is not known)"
-        return f" ({_EVENTS[first.code]})" if first.stands and first.code in _EVENTS else ""
+            return f" (until job {newest.behind} has started or ended; when is not known)"
+        return f" ({_EVENTS[newest.code]})" if newest.stands and newest.code in _EVENTS else ""
 
 
 def _of_guard(refusal: RefusalView) -> bool:
