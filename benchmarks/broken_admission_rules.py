@@ -11,7 +11,7 @@ _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/levers/other_hand.py", "core/tesched_core/model/memory.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
-_TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
+_TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 
 ADMISSION_MUTATIONS = (
     Mutation("let through: at all", _OTHER, "elif one.value == STANDS and", "elif False and"),

@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _DEADLINES, _ADMISSION = "core/tesched_core/placement/deadlines.py", "core/tesched_core/guard/admission.py"
 _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_core/orders/te_queue.py"
+_BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
 _HOLD = "core/tesched_core/levers/hold.py"
@@ -60,7 +61,7 @@ BOUND_MUTATIONS = (
     ),
     Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
     Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
-    Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),
+    Mutation("bound: excused is no delay", _BOUNDS, "past.delayed_s - past.excused_s", "past.delayed_s"),
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
     Mutation("bound: a boost stays", _STEP, "[*context.deadlines.due, *boosted]", "context.deadlines.due"),
     Mutation("misuse: what counts", _MISUSE, "if traits.rule == OUTLIVED and", "if False and"),
@@ -175,15 +176,15 @@ BOUND_MUTATIONS = (
         "bound: it has no victim", _HOLD, "return is_te and not order.victims", "return False and not order.victims"
     ),
     Mutation("bound: run until its notice", _ADVANCE, "min(stops, default=context.now)", "context.now"),
-    Mutation("bound: B", _DEADLINES, "(self.slowdown - 1) * self._run_s(job)", "self.slowdown * self._run_s(job)"),
-    Mutation("bound: T", _DEADLINES, "self._run_s(job), least_s)", "self._run_s(job), 0.0)"),
+    Mutation("bound: B", _BOUNDS, "(slowdown - 1) * run_s", "slowdown * run_s"),
+    Mutation("bound: T", _BOUNDS, "run_s, te_time_limit_s + costs_s)", "run_s, 0.0)"),
     Mutation(
         "bound: what was delayed", _DEADLINES, "self.bound_s(job) - self.delayed.get(", "self.bound_s(job) - {}.get("
     ),
     Mutation("bound: the lost run", _DEADLINES, "left_s - self._lost_s(job) -", "left_s -"),
     Mutation("bound: what a preemption costs", _DEADLINES, " - self._costs_s(job.job_id) - 2", " - 2"),
-    Mutation("bound: the longest run", _DEADLINES, "past.longest_run_s if past else 0.0", "0.0"),
-    Mutation("bound: what it has run", _DEADLINES, "return max(ran_s, past", "return max(0.0, past"),
+    Mutation("bound: the longest run", _BOUNDS, "past.longest_run_s, expected_s", "0.0, expected_s"),
+    Mutation("bound: what it has run", _DEADLINES, "runs_for_s=ran_s", "runs_for_s=0.0"),
     Mutation("bound: what is expected", _DEADLINES, "expected.low_s if expected else 0.0", "0.0"),
     Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
     Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
@@ -193,7 +194,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),
     Mutation(
         "bound: of victims away",
-        _DEADLINES,
+        _BOUNDS,
         "found[job_id] = found.get(job_id, 0.0) + seconds\n    for job_id, one in",
         "pass\n    for job_id, one in",
     ),

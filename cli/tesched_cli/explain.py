@@ -14,7 +14,7 @@ import click
 from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import LeftOfBound, RefusalCode
+from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
@@ -43,6 +43,7 @@ from tesched_cli.common import (
     store,
 )
 from tesched_cli.render import expectation, training
+from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.delays import delay_json, delayed, left
 from tesched_cli.render.not_followed import all_not_followed, not_followed_lines
 from tesched_cli.render.te_users import barred_line
@@ -71,9 +72,10 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
-        bound, free = _left_of_bound(engine, story), _let_through(engine, story)
+        free = _let_through(engine, story)
         misuse = _barred(engine, story, config.guard.te)
         until = until_of(engine, story, config.guard, time.time()) if story else None
+        bound = left_of_bound(read.daemon(engine), story, until.memory, expected) if story and until else None
     if story is None or until is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
@@ -108,14 +110,6 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     is_whole = room_of(out) is None
     for line in (*said, *lines(story, until)):
         out.print(line, soft_wrap=is_whole)
-
-
-def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None:
-    """Return what is left of the job's bound; None: nothing is bounded, or it is far from it, or it has ended."""
-    daemon = read.daemon(engine)
-    if story is None or daemon is None or daemon.bound is None or story.job.gone:
-        return None
-    return next((one for one in daemon.bound.jobs if one.job == story.job.label), None)
 
 
 def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:

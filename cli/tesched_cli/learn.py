@@ -72,7 +72,7 @@ def learn(
         else:
             runs, left_out = _of_sacct(config, since_s or 0.0)
             source = "sacct"
-            _check_cluster(engine, config_path, config, runs)
+        _check_cluster(engine, config_path, config, runs, source)
         runs = sorted(runs, key=lambda one: one.run.end_s)
         # The store would keep no more.
         parts = finished_runs.in_parts(runs[-MOST_RUNS:])
@@ -128,15 +128,24 @@ def _of_sacct(config: Config, since_s: float) -> tuple[list[LearnedRun], Counter
     return runs, found.left_out
 
 
-def _check_cluster(engine: Engine, config_path: Path, config: Config, runs: Sequence[LearnedRun]) -> None:
-    """Raise AnotherClusterError if the store's history and this one are of two clusters."""
-    ours = {one.cluster for one in runs}
+def _check_cluster(engine: Engine, config_path: Path, config: Config, runs: Sequence[LearnedRun], source: str) -> None:
+    """Raise AnotherClusterError if these are of several clusters, or of another one than the store's history.
+
+    Runs of a trace that names no cluster may be of any.
+    """
+    ours = {one.cluster for one in runs if one.cluster}
+    here = ", ".join(sorted(ours))
+    if len(ours) > 1:
+        first = min(ours)
+        raise AnotherClusterError(
+            f"{source}: Cluster: the runs are of {here}, and a store has those of one cluster: sacct --clusters={first}"
+        )
     others = [name for name in finished_runs.clusters(engine) if name not in ours]
     if ours and others:
-        there, here = ", ".join(others), ", ".join(sorted(ours))
+        there = ", ".join(others)
         raise AnotherClusterError(
             f"{config_path}: store.url: the finished runs in {config.store.shown()} are of cluster {there}, and "
-            f"sacct's are of {here}: name the store of cluster {here}, or forget those runs: tesched learn --forget"
+            f"{source}'s are of {here}: name the store of cluster {here}, or forget those runs: tesched learn --forget"
         )
 
 
@@ -147,8 +156,9 @@ def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[Learne
     """
     require_times(recorded, path)
     left_out = Counter(recorded.left_out)
-    found: list[tuple[str, FinishedRun]] = []
-    for row, (job_id, state) in enumerate(zip(recorded.job_ids, recorded.states, strict=True)):
+    found: list[tuple[str, str, FinishedRun]] = []
+    told = zip(recorded.job_ids, recorded.states, recorded.clusters, strict=True)
+    for row, (job_id, state, cluster) in enumerate(told):
         if state and state not in ENDED_BY_ITSELF:
             left_out[state] += 1
             continue
@@ -156,18 +166,18 @@ def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[Learne
         if job_id and run.end_s > now:
             left_out["ends in the future"] += 1
             continue
-        found.append((job_id, run))
-    latest = max((run.end_s for _, run in found), default=0.0)
+        found.append((job_id, cluster, run))
+    latest = max((run.end_s for _, _, run in found), default=0.0)
     times: Counter[str] = Counter()
     runs = []
-    for job_id, run in found:
+    for job_id, cluster, run in found:
         if job_id:
             name, end_s = name_of(job_id, run.end_s - run.run_s), run.end_s
         else:
             digest = _digest(run)
             times[digest] += 1
             name, end_s = f"trace:{digest}#{times[digest]}", run.end_s + now - latest
-        runs.append(LearnedRun(run=replace(run, end_s=end_s), name=name, cluster="", source="trace"))
+        runs.append(LearnedRun(run=replace(run, end_s=end_s), name=name, cluster=cluster, source="trace"))
     return runs, left_out
 
 

@@ -39,7 +39,8 @@ from tesched_cli.common import (
     unread,
 )
 from tesched_cli.health import health
-from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
+from tesched_cli.render.delays import bound_lines, delays_json, delays_lines, share_line
+from tesched_cli.render.enforced import enforced_lines, with_enforcement
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
@@ -81,7 +82,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 head: dict[str, object] = {
                     "health": how.line,
                     "state": how.state,
-                    "daemon": view.daemon,
+                    "daemon": with_enforcement(view.daemon, time.time()),
                     "standbys": view.standbys,
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
@@ -91,7 +92,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
-                data["delays"] = delays_json(view.delays)
+                data |= {"delays": delays_json(view.delays), "te_refused": view.te_refused}
                 trained = [training_json(one, expected.get(one.label)) for one in found.shown]
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
@@ -355,7 +356,8 @@ def _tally(view: StatusView) -> list[RenderableType]:
             style="bold red" if tally.lost else "green",
         ),
         *(Text(share) for share in (share_line(view.daemon.held) if view.daemon else "",) if share),
-        *(Text(bound) for bound in (bound_line(view.daemon.bound) if view.daemon else "",) if bound),
+        *(Text(line) for line in bound_lines(view.daemon.bound if view.daemon else None, view.te_refused, hours)),
+        *enforced_lines(view.daemon, time.time()),
         *(Text(line) for line in delays_lines(view.delays, hours)),
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),

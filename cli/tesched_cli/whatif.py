@@ -24,7 +24,7 @@ from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
 from tesched_sim.experiment import CONTENDERS, Setting, check, run_one
-from tesched_sim.reports.summary import Percentiles, summarise
+from tesched_sim.reports.summary import BoundSummary, Percentiles, Summary, summarise
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
@@ -110,14 +110,23 @@ def whatif(
         past = _from_store(config_path, config, days)
     else:
         past = _from_trace(trace, config, of_workload)
-    lines = [*past.lines]
+    lines, bounds = [*past.lines], dict[str, BoundSummary]()
     for contender in progress(contenders, "policies"):
-        lines += _simulated(contender, setting, past.workload)
+        summary, simulated = _simulated(contender, setting, past.workload)
+        lines += simulated
+        if summary.bound is not None:
+            bounds[contender] = summary.bound
+    warnings = [f"{contender}: {why}" for contender, one in bounds.items() if (why := one.why_not_kept)]
     if as_json:
         notes = past.workload.notes
-        print_json("whatif", {"lines": lines, "jobs": len(past.workload), "left_out": past.left_out, "notes": notes})
+        head = {"lines": lines, "jobs": len(past.workload), "left_out": past.left_out, "notes": notes}
+        print_json("whatif", {**head, "bounds": bounds, "warnings": warnings})
         return
     _show(lines, past)
+    for contender, one in bounds.items():
+        console().print(f"{contender}: {_of_bound(one)}")
+    for warning in warnings:
+        console().print(f"warning: {warning}", style="yellow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +273,20 @@ def _line(
     )
 
 
-def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Line]:
+def _of_bound(one: BoundSummary) -> str:
+    """Return what came of the bound, in words."""
+    waited = one.bystander_delay_s
+    delays = f"{waited.count} BE job(s) waited for what TE jobs held"
+    if waited.count:
+        delays += f", {duration(waited.mean)} on average"
+    part = "" if one.largest_part is None else f"; {100 * one.largest_part:.0f} % of a bound used at most"
+    return f"guard.bound: {delays}{part}; {one.te_held} TE job(s) held for it"
+
+
+def _simulated(contender: str, setting: Setting, workload: Workload) -> tuple[Summary, list[Line]]:
     result = run_one(contender, setting, workload)
     summary = summarise(result)
-    return [
+    lines = [
         Line(
             case=contender,
             job_class=name,
@@ -282,6 +301,7 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Lin
         )
         for name, found in (("te", summary.te), ("be", summary.be))
     ]
+    return summary, lines
 
 
 def _show(lines: Sequence[Line], past: Past) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from tesched_core.intake.classify import Question
 from tesched_core.model.actions import Action, Failure, Outcome
 from tesched_core.model.decision import Decision
+from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.job_report import Reported
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Declared
@@ -149,6 +150,8 @@ class CycleReport:
     marks_trouble: str = ""
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: str = ""
+    #: how far the limits on TE jobs are enforced; None: none is set
+    enforcement: Enforcement | None = None
     #: limits of associations and QOS that could not be read
     limits_unread: tuple[UnreadLimits, ...] = ()
 

@@ -119,6 +119,11 @@ class AdmissionFile:
             return
         self.failure, self._again = "", False
 
+    @property
+    def unwritten(self) -> str:
+        """Return why the file does not say what it should; empty if it does."""
+        return self.failure if self._again else ""
+
     def leave(self) -> None:
         """Remove it, if this process has written it: another daemon leads, or this one ends."""
         if self._written is not None:

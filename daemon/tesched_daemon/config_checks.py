@@ -18,6 +18,7 @@ from tesched_db.engine import DRIVER, parse_url
 from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.hook_fit import MARKS_ALONE, keys_of
 from tesched_daemon.own_file import new_beside, obstacle
 from tesched_daemon.settings import Mode
 
@@ -102,7 +103,7 @@ def _configurations(path: Path, loaded: Loaded) -> str:
 def remarks(loaded: Loaded) -> Iterator[Remark]:
     """Yield where TE jobs are not kept to what [guard.bound] and [guard.te] say."""
     config, guard = loaded.config, loaded.config.guard
-    for key in (f"guard.{name}" for name in ("bound", "te") if getattr(guard, name).is_set):
+    for key in keys_of(guard):
         file = loaded.tree.blamed(key)
         if config.mode is not Mode.ENFORCE:
             yield Remark(
@@ -122,8 +123,7 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
         yield Remark(
             file=loaded.tree.blamed("guard.bound"),
             key="guard.bound",
-            text='with guard.lever = "plugin" it is kept by marks alone between two polls: a TE job that Slurm admits '
-            "by then is not held",
+            text=MARKS_ALONE,
             advice='set guard.lever = "requeue" or "auto"',
         )
     if guard.bound.is_set and config.loop.backoff_max_s < config.slurm.timeout_s:

@@ -26,6 +26,7 @@ from tesched_core.intake.classify import Question, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.decision import Decision
+from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -50,6 +51,7 @@ from tesched_core.ports import (
 from tesched_core.step import step
 
 from tesched_daemon.admission_file import AdmissionFile
+from tesched_daemon.hook_fit import HookFit
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -143,6 +145,7 @@ class Loop:
     _budget: RpcBudget = field(default_factory=RpcBudget)
     _pause_s: float = 0.0
     _probes: Probes = field(default_factory=Probes)
+    _hook: HookFit = field(default_factory=HookFit)
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
@@ -187,7 +190,7 @@ class Loop:
             self._last = None
         self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
-        self.telling = telling
+        self.telling, self._hook = telling, HookFit()
 
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""
@@ -408,7 +411,16 @@ class Loop:
             limits_unread=seen.limits.unread if seen is not None else (),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
             admission_trouble=self.admission.failure if self.admission else "",
+            enforcement=self._enforcement(seen),
         )
+
+    def _enforcement(self, seen: Snapshot | None) -> Enforcement | None:
+        """Return how far the limits on TE jobs are enforced; None: none is set, or there is no submission hook."""
+        if self.admission is None:
+            return None
+        settings, at = seen.settings if seen is not None else None, self.stopwatch()
+        mode, limits, socket = self.mode, self.limits, self.pace.socket
+        return self._hook.enforcement(settings, self.admission, mode=mode, limits=limits, socket=socket, at=at)
 
     def _barred(self) -> str:
         """Return why what was meant may no longer be done; asked before each action, and right before its command."""

@@ -312,7 +312,6 @@ class SqlJournal:
 
     def _reported(self, report: CycleReport) -> Values:
         return {
-            "mode": report.mode,
             "role": UNDO if self._takes_over else DAEMON,
             "pid": self._identity.pid,
             "pid_ticks": self._identity.ticks,
@@ -328,7 +327,8 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
-            **{name: getattr(report, name) for name in ("marks_trouble", "admission_trouble")},
+            **{name: getattr(report, name) for name in ("mode", "marks_trouble", "admission_trouble")},
+            "enforced": msgspec.to_builtins(report.enforcement or {}),
             "limits_unread": msgspec.to_builtins(report.limits_unread),
         }
 

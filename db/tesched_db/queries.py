@@ -40,6 +40,7 @@ from tesched_db.tables import (
     TransitionRow,
     VictimRow,
 )
+from tesched_db.te_refused import te_refused
 from tesched_db.view_builders import (
     action_views,
     cycle_views,
@@ -97,6 +98,7 @@ def status(
             deeds=recent(session.connection(), deeds),
             tally=_tally(session, now - window_s),
             delays=delays(session, since=now - window_s),
+            te_refused=te_refused(session, now - window_s),
             window_s=window_s,
         )
 

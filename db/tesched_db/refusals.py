@@ -78,16 +78,17 @@ class Standing:
                 new.append(self._new(sense, refusal, at))
             elif sense.job_id == sense.preemptor and row[1] != refusal.text:
                 # "Tried again in 40 s": worth keeping up to date for the few that wait, not for every candidate.
-                reworded.append({"b_key": row[0], "b_text": refusal.text})
+                reworded.append({"b_key": row[0], "b_text": refusal.text, "b_behind": refusal.behind})
                 self.rows[sense] = (row[0], refusal.text)
         if over:
             connection.execute(_UPDATE.values(last_seen=bindparam("b_last_seen")), over)
         if reworded:
-            connection.execute(_UPDATE.values(text=bindparam("b_text")), reworded)
+            connection.execute(_UPDATE.values(text=bindparam("b_text"), behind=bindparam("b_behind")), reworded)
         if new:
             connection.execute(insert(RefusalRow), new)
 
     def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
         key, self.next_key = self.next_key, self.next_key + 1
         self.rows[sense] = (key, refusal.text)
-        return {**sense._asdict(), "key": key, "text": refusal.text, "score": refusal.score, "first_seen": at}
+        words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind}
+        return {**sense._asdict(), "key": key, **words, "first_seen": at}

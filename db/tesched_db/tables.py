@@ -122,6 +122,8 @@ class DaemonRow(Base):
     marks_trouble: Mapped[str]
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: Mapped[str]
+    #: how far the limits on TE jobs are enforced (`enforcement.Enforcement`); {}: none is set
+    enforced: Mapped[dict[str, Any]]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]
     limits_unread: Mapped[list[dict[str, Any]]]
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
@@ -305,6 +307,8 @@ class RefusalRow(Base):
     #: as it was when it was first said; of a preemptor's own refusal, as it was said last
     text: Mapped[str]
     score: Mapped[float | None]
+    #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
+    behind: Mapped[str]
     first_seen: Mapped[float]
     #: None: it still stands
     last_seen: Mapped[float | None] = mapped_column(index=True)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import PREEMPTED, Transition
@@ -50,6 +51,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
         admission_trouble=row.admission_trouble,
+        enforced=msgspec.convert(row.enforced, Enforcement, strict=False) if row.enforced else None,
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row),
         held=dict(row.held),
@@ -242,6 +244,7 @@ def refusal_views(session: Session, about: ColumnElement[bool]) -> tuple[Refusal
             code=RefusalCode(row.code),
             text=row.text,
             score=row.score,
+            behind=row.behind,
             first_seen=row.first_seen,
             last_seen=row.last_seen if row.last_seen is not None else looked,
             stands=row.last_seen is None,

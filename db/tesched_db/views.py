@@ -11,6 +11,7 @@ from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
@@ -22,6 +23,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_db.deeds import Deed
 from tesched_db.delay_views import Delays, Waited
 from tesched_db.lease import Pause, Standby
+from tesched_db.te_refused import TeRefused
 
 #: What a process that writes the store may be (`DaemonView.role`).
 DAEMON, UNDO = "daemon", "undo"
@@ -67,6 +69,8 @@ class DaemonView:
     marks_trouble: str = ""
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: str = ""
+    #: how far the limits on TE jobs are enforced; None: none is set
+    enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read
     limits_unread: tuple[UnreadLimits, ...] = ()
     #: kinds of change that Slurm refuses, by the field that is set
@@ -227,6 +231,8 @@ class RefusalView:
     #: as first said (a preemptor's own: as last said)
     text: str
     score: float | None
+    #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
+    behind: str
     first_seen: UnixSeconds
     last_seen: UnixSeconds
     #: it was still so at the last good look
@@ -350,6 +356,8 @@ class StatusView:
     tally: Tally
     #: by TE jobs, of the jobs that were preempted within the window, came back in it or are away
     delays: Delays
+    #: TE jobs that had to wait for guard.bound within the window
+    te_refused: TeRefused
     #: seconds before now that percentiles and tally look back
     window_s: float
 

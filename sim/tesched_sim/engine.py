@@ -25,6 +25,7 @@ from tesched_core.policy import PolicyEntry
 from tesched_core.step import step
 
 from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.bound_use import BoundWatch
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
 from tesched_sim.slurm import Event, Record, Slurm, State
@@ -230,6 +231,9 @@ class Simulation:
         self.slurm = Slurm(workload, behaviour)
         self.scheduler = Scheduler(self.slurm)
         self.daemon = Daemon(self.slurm, self.scheduler, policies, limits) if policies else None
+        self.watch = BoundWatch(self.slurm) if limits.bound.is_set else None
+        if self.daemon is not None and self.watch is not None:
+            self.daemon.watchers.append(self.watch.saw)
         self.policy_name = policies[0].policy.name if policies else "native" if behaviour.native else "fifo"
         self.hold_load = hold_load
         self.progress = progress
@@ -346,11 +350,10 @@ class Simulation:
         workload = self.workload
         if self.hold_load is not None:
             workload = workload.submitted_at(self._submitted_s)
-        settings = {**asdict(slurm.behaviour)}
         return Result(
             workload=workload,
             policy=self.policy_name,
-            settings=settings,
+            settings={**asdict(slurm.behaviour)},
             start_s=slurm.first_start_s,
             end_s=slurm.end_s,
             preempted=np.array(slurm.restarts, dtype=np.int32),
@@ -365,6 +368,7 @@ class Simulation:
             events=self.events,
             asked=self.daemon.asked if self.daemon else 0,
             took_s=took_s,
+            bound=self.watch.use(self.daemon.limits) if self.daemon and self.watch else None,
         )
 
 

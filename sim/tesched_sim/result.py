@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_sim.bound_use import BoundUse
 from tesched_sim.workload import Workload
 
 
@@ -68,6 +69,8 @@ class Result:
     asked: int
     #: seconds of real time that the simulation took
     took_s: float
+    #: use of guard.bound; None: nothing was bounded
+    bound: BoundUse | None = None
 
     @property
     def finished(self) -> NDArray[np.bool_]:

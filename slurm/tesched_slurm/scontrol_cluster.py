@@ -240,6 +240,10 @@ def read_settings(answer: str) -> SlurmSettings:
             if delay
             else setting("cred_expire of AuthInfo", expire[1] if expire else "120") + 1
         ),
+        conf=values.get("SLURM_CONF", ""),
+        job_submit=frozenset(
+            name.strip().removeprefix("job_submit/") for name in words.names(values.get("JobSubmitPlugins", "(null)"))
+        ),
         priority_type=values["PriorityType"],
         # 26.05 writes (null) where older releases have the plugin that does nothing.
         preempt_type=words.text(values["PreemptType"]) or "preempt/none",

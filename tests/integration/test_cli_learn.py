@@ -103,3 +103,36 @@ def test_bad_input_says_what_would_be_right(
     done = tesched(site, *argv)
     assert done.exit_code == 2
     assert says in done.stderr
+
+
+def of_cluster(site: Path, *names: str) -> str:
+    """Write a trace with one run of each of these clusters; return its path."""
+    trace = site.with_name(f"{'_'.join(names)}.txt")
+    rows = [f"{at}|ada|1000|1010|107{at}|6{at}|30|1|4|COMPLETED|train|{name}" for at, name in enumerate(names)]
+    trace.write_text("\n".join([f"{HEAD}|Cluster", *rows]) + "\n")
+    return str(trace)
+
+
+def test_a_trace_of_another_cluster_is_refused(site: Path) -> None:
+    first, other = of_cluster(site, "north"), of_cluster(site, "south")
+    assert learned(site, "--trace", first)["new"] == 1
+    refused = tesched(site, "--trace", other)
+    assert refused.exit_code == 2
+    assert "store.url: the finished runs in" in refused.output
+    assert f"are of cluster north, and {other}'s are of south" in refused.output
+    assert "tesched learn --forget" in refused.output
+    # One that names no cluster may be of this one.
+    trace = site.with_name("trace.txt")
+    trace.write_text(SACCT)
+    assert learned(site, "--trace", str(trace))["new"] == 2
+    assert learned(site, "--trace", first)["new"] == 0
+    tesched(site, "--forget")
+    assert learned(site, "--trace", other)["kept"] == 1
+
+
+def test_a_trace_of_several_clusters_is_refused(site: Path) -> None:
+    refused = tesched(site, "--trace", of_cluster(site, "north", "south"))
+    assert refused.exit_code == 2
+    said = "Cluster: the runs are of north, south, and a store has those of one cluster: sacct --clusters=north"
+    assert said in refused.output
+    assert learned(site, "--trace", of_cluster(site, "south"))["kept"] == 1

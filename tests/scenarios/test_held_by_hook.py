@@ -86,6 +86,7 @@ def test_one_that_must_wait_is_held_as_by_an_operator_once() -> None:
     actions = drive.cycle(0)
     assert of(TE, actions) == [Hold]
     assert drive.why_not(TE) is RefusalCode.BOUND
+    assert [one.behind for one in drive.decision.refusals if one.job_id == TE] == [str(BE_WAITS)]
     drive.obeys(*actions)
     assert of(TE, drive.cycle(1)) == []
     # The BE job has run: nothing waits that TE jobs have delayed.

@@ -8,6 +8,7 @@ from typing import Any
 from tesched_core.intake.delays import Delay
 from tesched_core.model.decision import BoundNow, LeftOfBound
 from tesched_db.delay_views import Delays, GroupDelay, JobDelay
+from tesched_db.te_refused import TeRefused
 
 from tesched_cli.common import duration, plain
 
@@ -60,21 +61,28 @@ def share_line(held: Mapping[str, Mapping[str, int]]) -> str:
     return f"TE jobs hold {' and '.join(parts)}" if parts else ""
 
 
-def bound_line(bound: BoundNow | None) -> str:
-    """Return by how much TE jobs may delay a BE job, and how near jobs are to that; empty where nothing is bounded."""
+def bound_lines(bound: BoundNow | None, refused: TeRefused, hours: float) -> Iterator[str]:
+    """Yield by how much TE jobs may delay a BE job, how near jobs are to that, and how many TE jobs waited for it.
+
+    Nothing where nothing is bounded.
+    """
     if bound is None:
-        return ""
+        return
     longest = duration(bound.te_time_limit_s)
     said = (
         f"bound: TE jobs may delay a BE job by {bound.slowdown - 1:g} times its run time, or as one of {longest} does; "
         f"{bound.near} job(s) near that, {bound.te_waiting} TE job(s) wait for it"
     )
     first = next(iter(bound.jobs), None)
-    return f"{said}; nearest: job {first.job} of {first.user}, {left(first)}" if first else said
+    yield f"{said}; nearest: job {first.job} of {first.user}, {left(first)}" if first else said
+    least = "" if refused.whole else "at least "
+    yield f"TE jobs that had to wait for guard.bound in the last {hours:.0f} h: {least}{refused.jobs}"
 
 
 def left(job: LeftOfBound) -> str:
     """Return what is left of a job's bound, in words."""
+    if job.delayed_s <= 0:
+        return f"may be delayed by at most {duration(job.bound_s)}; nothing used yet"
     rest = duration(max(job.bound_s - job.delayed_s, 0.0))
     return f"delayed by {duration(job.delayed_s)} of at most {duration(job.bound_s)}, {rest} left"
 

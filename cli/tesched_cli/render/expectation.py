@@ -33,6 +33,11 @@ class Expected:
     #: seconds that the job has run
     ran_s: float = 0.0
 
+    @property
+    def low_s(self) -> float:
+        """Return the run time that `guard.bound` counts on, seconds."""
+        return self.quantiles_s[str(LEVELS[0])]
+
 
 def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
     """Return what is expected of a job that has not ended; None where nothing is known. Raises StoreError."""

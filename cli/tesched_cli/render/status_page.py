@@ -19,6 +19,8 @@ from tesched_db.views import StatusView
 from tesched_sim.reports.style import style_sheet
 
 from tesched_cli.common import clock, duration, hostlist, say, unread
+from tesched_cli.render.delays import bound_lines
+from tesched_cli.render.enforced import enforced_lines
 from tesched_cli.render.loss_svg import loss_svg
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.unread_limits import unread_limits
@@ -55,7 +57,7 @@ def write(path: Path, health: str, view: StatusView, trained: TrainingsView, exp
 def page(health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook], *, at: float) -> str:
     """Return the page as of `at` (Unix seconds)."""
     title = f"tesched, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
-    body = "\n".join((*_daemon(health, view, at), *_queues(view), *_orders(view), *_trainings(trained, expected)))
+    body = "\n".join((*_daemon(health, view, at), *_queues(view, at), *_orders(view), *_trainings(trained, expected)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -99,7 +101,7 @@ def _table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]])
     )
 
 
-def _queues(view: StatusView) -> Iterator[str]:
+def _queues(view: StatusView, at: float) -> Iterator[str]:
     yield "<h2>Queues</h2>"
     rows = [
         (
@@ -116,6 +118,12 @@ def _queues(view: StatusView) -> Iterator[str]:
     hours = view.window_s / 3600
     yield _table(f"Slowdowns are those of jobs that ended in the last {hours:.0f} hours.", head, rows)
     yield f"<p>Futile preemptions in that time: {view.tally.futile}.</p>"
+    if view.daemon is not None:
+        for said in bound_lines(view.daemon.bound, view.te_refused, hours):
+            yield f"<p>{html_text(said)}</p>"
+        for line in enforced_lines(view.daemon, at):
+            opening = '<p class="warn">' if line.style == "yellow" else "<p>"
+            yield f"{opening}{html_text(line.plain)}</p>"
 
 
 def _orders(view: StatusView) -> Iterator[str]:

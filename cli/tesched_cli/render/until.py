@@ -27,7 +27,6 @@ _MOST_JOBS = 500
 #: What ends with an event, in words.
 _EVENTS: Mapping[RefusalCode, str] = {
     RefusalCode.TE_LIMIT: "until TE jobs have ended, or guard.te changes",
-    RefusalCode.BOUND: "until that BE job runs or ends",
     RefusalCode.ALREADY_LEAVING: "until that order has ended",
     RefusalCode.SUSPENDED: "until that TE job has ended",
     RefusalCode.SCRIPT_UNREAD: "until its script is read, within seconds",
@@ -67,11 +66,11 @@ class Until:
         if times:
             first, last = self.at(times[0]), self.at(times[-1])
             return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
-        stands, code = refusals[0].stands, refusals[0].code
-        is_own = refusals[0].job_id == refusals[0].preemptor
-        if not stands or code not in _EVENTS or (code is RefusalCode.BOUND and not is_own):
-            return ""
-        return f" ({_EVENTS[code]})"
+        newest = refusals[0]
+        if newest.stands and newest.behind:
+            # Slurm's own estimate of its start is none: it counts on no TE job, and is not read at each poll.
+            return f" (until job {newest.behind} has started or ended; when is not known)"
+        return f" ({_EVENTS[newest.code]})" if newest.stands and newest.code in _EVENTS else ""
 
 
 def _of_guard(refusal: RefusalView) -> bool:

@@ -2,6 +2,8 @@
 
 Times are Unix seconds (UTC), durations end in `_s`, memory in `_mib`. `None` stands for "Slurm does not say"; a limit
 that Slurm calls UNLIMITED is `None` too.
+
+Over 400 lines: all that one poll sees, as data.
 """
 
 from __future__ import annotations
@@ -365,6 +367,10 @@ class SlurmSettings:
     holds_expedited: bool = False
     #: seconds that a requeued job stays ineligible (requeue_delay, or AuthInfo's cred_expire and one)
     requeue_delay_s: int = 121
+    #: slurm.conf's path on slurmctld's host; empty: not known
+    conf: str = ""
+    #: submission plugins, without their prefix (JobSubmitPlugins)
+    job_submit: frozenset[str] = frozenset()
     #: PriorityType, such as priority/basic
     priority_type: str = ""
     #: PreemptType, such as preempt/none

@@ -110,6 +110,8 @@ class Refusal:
     text: str
     #: the policy's score, where it got that far; lower goes first
     score: float | None = None
+    #: the BE job for which this TE job has to wait, as squeue writes it (`BOUND`); empty: none
+    behind: str = ""
 
 
 #: A code, and one sentence; "{score}" in it stands for the score of its job.
@@ -228,8 +230,8 @@ class LeftOfBound:
     #: by how much other users' TE jobs have delayed it, and by how much they may in all, seconds
     delayed_s: float
     bound_s: float
-    #: it may not be delayed by one more TE job of the longest time limit
-    near: bool
+    #: it may not be delayed by one more TE job of the longest time limit; None: not worked out
+    near: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +241,8 @@ class BoundNow:
     #: of the configuration
     slowdown: float
     te_time_limit_s: float
+    #: what one preemption of a job costs by itself, beside its grace period, seconds
+    costs_s: float
     #: TE jobs that have to wait for it
     te_waiting: int
     #: BE jobs that are near their bounds

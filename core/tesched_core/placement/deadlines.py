@@ -31,17 +31,16 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.intake.delays import delay_by
+from tesched_core.intake.bounds import bound_s, delays_of, known_run_s
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import starts_by_itself
-from tesched_core.model.bystander import ended
 from tesched_core.model.change import BEGIN_TIME
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
@@ -161,8 +160,12 @@ class Deadlines:
 
     def bound_s(self, job: Job) -> float:
         """Return by how much TE jobs may delay a BE job in all, seconds."""
-        least_s = self.te_time_limit_s + self._least_costs_s(job.job_id)
-        return max((self.slowdown - 1) * self._run_s(job), least_s)
+        return bound_s(
+            slowdown=self.slowdown,
+            te_time_limit_s=self.te_time_limit_s,
+            costs_s=self._least_costs_s(job.job_id),
+            run_s=self._run_s(job),
+        )
 
     def why_te_waits(
         self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = (), counts: bool = True
@@ -187,7 +190,13 @@ class Deadlines:
             if self._may_meet(mine, self._places_by_job(one.job)):
                 if counts:
                     self.due.setdefault(one.job.job_id, one)
-                return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
+                return Refusal(
+                    job_id=te.job_id,
+                    preemptor=te.job_id,
+                    code=RefusalCode.BOUND,
+                    text=_in_words(one, te),
+                    behind=one.job.label,
+                )
         return None
 
     def why_no_victims(self, te: Job, victims: Sequence[Job], on: tuple[str, ...]) -> Refusal | None:
@@ -255,8 +264,9 @@ class Deadlines:
         return BoundNow(
             slowdown=self.slowdown,
             te_time_limit_s=self.te_time_limit_s,
+            costs_s=self._least_costs_s(None),
             te_waiting=te_waiting,
-            near=sum(one.near for one in found),
+            near=sum(bool(one.near) for one in found),
             jobs=tuple(found[:MOST_LEFT]),
         )
 
@@ -286,8 +296,7 @@ class Deadlines:
         expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
         runs = job.state is JobState.RUNNING and not job.completing  # what it does after its notice is no run time
         ran_s = self.now - job.start_time if runs and job.start_time is not None else 0.0
-        ran_s -= past.suspended_s if past else 0.0
-        return max(ran_s, past.longest_run_s if past else 0.0, expected.low_s if expected else 0.0)
+        return known_run_s(runs_for_s=ran_s, past=past, expected_s=expected.low_s if expected else 0.0)
 
     def _costs_s(self, job_id: JobId | None) -> float:
         """Return what a preemption takes beside the TE job's limit and the lost run time, polls apart, seconds."""
@@ -349,31 +358,6 @@ class Deadlines:
             return _Places(nodes=None, can_start=True)
         idle = replace(self.room, free=np.where(self.room.available[:, None], self.room.total, 0))
         return _Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
-
-
-def delays_of(memory: Memory, now: UnixSeconds) -> dict[JobId, float]:
-    """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
-    found = {
-        job_id: past.delayed_s - past.excused_s
-        for job_id, past in memory.past.items()
-        if past.delayed_s > 0 or past.excused_s > 0
-    }
-    for job_id, seconds in _of_victims(memory, now):
-        found[job_id] = found.get(job_id, 0.0) + seconds
-    for job_id, one in memory.bystanders.items():
-        seconds = ended(one, now).delayed_s
-        if seconds > 0:
-            found[job_id] = found.get(job_id, 0.0) + seconds
-    return {job_id: seconds for job_id, seconds in found.items() if seconds > 0}
-
-
-def _of_victims(memory: Memory, now: UnixSeconds) -> Iterator[tuple[JobId, float]]:
-    for order in memory.open_orders():
-        for victim in order.victims:
-            if not victim.settled and not victim.of_own_user:
-                seconds = delay_by(victim, now).total_s
-                if seconds > 0:
-                    yield victim.job_id, seconds
 
 
 def _in_words(one: Deadline, te: Job) -> str:

@@ -81,7 +81,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from rate_limit(config, controller.values, user_name(), os.geteuid())
     yield _job_requeue(settings)
     yield from _job_submit(controller)
-    yield from bound.examine(config, controller.values)
+    yield from bound.examine(config, settings)
     if settings.plugin is None:
         yield _preemption(config, controller)
     yield from plugin.examine(config, settings, controller.values, user_name())

@@ -50,6 +50,11 @@ class Column:
     difference_percent: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Return what its cases have in common (`Case.column`)."""
+        return self.variant, self.policy
+
+    @property
     def title(self) -> str:
         """Return what stands at its head."""
         return f"{self.policy} {self.variant}".strip()
@@ -194,6 +199,10 @@ def _warnings(columns: Sequence[Column], cases: Sequence[Case]) -> Iterator[str]
         if open_jobs.mean:
             jobs = round(open_jobs.mean * open_jobs.seeds)
             yield f"{column.title}: jobs not finished: {jobs}; its percentiles are those of the others"
+    titles = {column.key: column.title for column in columns}
+    for key, case in {case.column: case for case in cases}.items():
+        if case.summary.bound is not None and case.summary.bound.why_not_kept:
+            yield f"{titles[key]}: {case.summary.bound.why_not_kept}"
     if len({case.seed for case in cases}) == 1:
         yield "one seed: no confidence intervals"
     if len({column.seeds for column in columns}) > 1:

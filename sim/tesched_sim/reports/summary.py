@@ -65,6 +65,34 @@ class ClassSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoundSummary:
+    """Use of guard.bound."""
+
+    #: of the BE jobs that waited for what TE jobs of other users held
+    bystander_delay_s: Percentiles
+    #: largest part of a BE job's bound that was used, 0 to 1; above 1 it was passed
+    largest_part: float | None
+    #: TE jobs that had to wait for it in a poll
+    te_held: int
+    #: guard.bound.te_time_limit_s, TE jobs with a longer time limit, and the longest; None: no limit
+    te_time_limit_s: float
+    te_too_long: int
+    te_longest_limit_s: float | None
+
+    @property
+    def why_not_kept(self) -> str:
+        """Return why the bound cannot be kept for these jobs, in words, and what would be right; empty if it can."""
+        if not self.te_too_long:
+            return ""
+        longest = "no limit" if self.te_longest_limit_s is None else f"{self.te_longest_limit_s:.0f} s"
+        advice = "give TE jobs a time limit" if self.te_longest_limit_s is None else f"set it to {longest} at least"
+        return (
+            f"guard.bound.te_time_limit_s is {self.te_time_limit_s:.0f} s, and {self.te_too_long} TE job(s) of the "
+            f"workload have longer time limits (the longest: {longest}): the bound cannot be kept; {advice}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """One run."""
 
@@ -95,6 +123,8 @@ class Summary:
     makespan_s: float | None
     #: real time that the simulation took
     took_s: float
+    #: None: nothing was bounded
+    bound: BoundSummary | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return it as JSON has it; the keys are the fields' names and stay."""
@@ -166,6 +196,23 @@ def summarise(result: Result) -> Summary:
         utilisation_share=utilisation,
         makespan_s=float(result.end_s[finished].max() - workload.submit_s[0]) if finished.any() else None,
         took_s=result.took_s,
+        bound=_of_bound(result),
+    )
+
+
+def _of_bound(result: Result) -> BoundSummary | None:
+    use, te = result.bound, result.workload.te
+    if use is None:
+        return None
+    limits_s, waited_s = result.workload.limit_s[te], _rounded(use.bystander_s)[~te]
+    longest_s = float(limits_s.max(initial=0.0))
+    return BoundSummary(
+        bystander_delay_s=Percentiles.of(waited_s[waited_s > 0]),
+        largest_part=float(use.part[~te].max()) if (~te).any() else None,
+        te_held=int((use.held & te).sum()),
+        te_time_limit_s=use.te_time_limit_s,
+        te_too_long=int((limits_s > use.te_time_limit_s).sum()),
+        te_longest_limit_s=longest_s if np.isfinite(longest_s) else None,
     )
 
 

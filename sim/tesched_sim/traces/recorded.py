@@ -37,6 +37,8 @@ class Recorded:
     #: as Slurm writes them: 123, 120_4, and COMPLETED; "" where the trace has none
     job_ids: tuple[str, ...]
     states: tuple[str, ...]
+    #: Slurm's name of the cluster; "" where the trace has none
+    clusters: tuple[str, ...]
     #: how many lines were left out, by reason
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -77,6 +79,7 @@ class Rows:
     partitions: list[str] = field(default_factory=list)
     job_ids: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(
@@ -97,6 +100,7 @@ class Rows:
         partition: str = "",
         job_id: str = "",
         state: str = "",
+        cluster: str = "",
     ) -> None:
         """Take a job; one that never ran is left out."""
         if run_s <= 0:
@@ -117,6 +121,7 @@ class Rows:
         self.partitions.append(partition)
         self.job_ids.append(job_id)
         self.states.append(state)
+        self.clusters.append(cluster)
 
     def recorded(self) -> Recorded:
         """Return them."""
@@ -137,5 +142,6 @@ class Rows:
             partitions=tuple(self.partitions),
             job_ids=tuple(self.job_ids),
             states=tuple(self.states),
+            clusters=tuple(self.clusters),
             left_out=self.left_out,
         )

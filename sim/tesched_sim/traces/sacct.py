@@ -3,7 +3,7 @@
     sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now --state CD,F,TO,CA,NF,PR
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
-Columns are found by their names; others may stand beside them, of which JobName, Account and Partition are read, too.
+Columns are found by their names; others may stand beside them: JobName, Account, Partition and Cluster are read, too.
 Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which sacct prints the
 last.
 """
@@ -54,6 +54,7 @@ def read_sacct(path: Path) -> Recorded:
             partition=line.text("Partition"),
             job_id=line.text("JobID"),
             state=(line.text("State").split() or [""])[0],
+            cluster=line.text("Cluster"),
         )
     return rows.recorded()
 

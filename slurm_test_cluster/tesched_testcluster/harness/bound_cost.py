@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.decision import Decision, RefusalCode
-from tesched_core.model.memory import Memory
-from tesched_core.placement.deadlines import delays_of
 from tesched_sim import traces
+from tesched_sim.bound_use import BoundWatch
 from tesched_sim.engine import Simulation
 from tesched_sim.experiment import Setting, Site, simulation
 from tesched_sim.reports.summary import summarise
@@ -187,46 +185,14 @@ def _of_trace(base: Base) -> Workload:
     return _rows(whole, np.sort(kept))
 
 
-class Watch:
-    """What a run's cycles say of the bound."""
-
-    def __init__(self, run: Simulation) -> None:
-        """Begin to watch a run that has a daemon."""
-        if run.daemon is None:
-            raise ValueError("a run without tesched has no bound")
-        self._slurm = run.slurm
-        #: [jobs] D by tesched's own account
-        self.delays_s = np.zeros(len(run.workload))
-        #: [jobs] how much of it BE jobs have kept a victim waiting: no part of the promise (docs/the-bound.md)
-        self.behind_be_s = np.zeros(len(run.workload))
-        self.held = np.zeros(len(run.workload), dtype=np.bool_)
-        run.daemon.counts_bystanders = True
-        run.daemon.watchers.append(self._saw)
-
-    def _saw(self, memory: Memory, decision: Decision) -> None:
-        free: NDArray[np.int64] | None = None
-        for job_id, seconds in delays_of(memory, decision.at).items():
-            row = job_id - 1
-            more_s = seconds - self.delays_s[row]
-            if more_s <= 0:
-                continue
-            self.delays_s[row] = seconds
-            if self._slurm.restarts[row] and self._slurm.waits_in(self._slurm.line_of(row), row):
-                free = self._free_without_te() if free is None else free
-                if self._slurm.fits(row, free).sum() < self._slurm.nodes_wanted[row]:
-                    self.behind_be_s[row] += more_s
-        for refusal in decision.refusals:
-            if refusal.code is RefusalCode.BOUND and refusal.job_id == refusal.preemptor:
-                self.held[refusal.job_id - 1] = True
-
-    def _free_without_te(self) -> NDArray[np.int64]:
-        slurm = self._slurm
-        free = slurm.free.copy()
-        for row in slurm.running:
-            if slurm.te[row]:
-                for node in slurm.where[row]:
-                    free[node] += slurm.workload.demand[row]
-        return free
+def watched(run: Simulation) -> BoundWatch:
+    """Return what a run with a daemon says of the bound, also where none is set."""
+    if run.daemon is None:
+        raise ValueError("a run without tesched has no bound")
+    watch = BoundWatch(run.slurm)
+    run.daemon.counts_bystanders = True
+    run.daemon.watchers.append(watch.saw)
+    return watch
 
 
 def setting_of(case: Case) -> Setting:
@@ -244,13 +210,13 @@ def measured(case: Case) -> Line:
         workload = knowing_runs(workload)
     setting = setting_of(case)
     run = simulation(case.policy, setting, workload)
-    watch = Watch(run)
+    watch = watched(run)
     result = run.run()
     summary, te = summarise(result), workload.te
     last_s = float(workload.submit_s[-1])
     waits_s = (result.start_s - workload.submit_s)[te]
     late = ~(result.start_s <= last_s)
-    used = _used(workload, watch.delays_s - watch.behind_be_s, setting, case.slowdown)[~te]
+    used = np.zeros(1) if case.slowdown is None else watch.use(setting.guard).part[~te]
     held = watch.held & te
     slowdown = summary.be.bounded_slowdown
     return Line(
@@ -310,17 +276,6 @@ def cases(
         for load in loads
         for slowdown in slowdowns
     ]
-
-
-def _used(
-    workload: Workload, delays_s: NDArray[np.float64], setting: Setting, slowdown: float | None
-) -> NDArray[np.float64]:
-    """Return [jobs] a delay as a part of max((B - 1) R, T), with each job's true run time."""
-    site = setting.site
-    costs_s = site.kill_wait_s + site.requeue_delay_s + 30.0 + site.kill_wait_s
-    least_s = TE_LIMIT_S + workload.grace_s + costs_s + setting.guard.min_run_time_s + 3 * site.poll_s
-    used: NDArray[np.float64] = delays_s / np.maximum(((slowdown or 1.0) - 1.0) * workload.run_s, least_s)
-    return used
 
 
 def _asked(workload: Workload) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
-from tesched_core.model.cluster import Job, JobState, NodeShare
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare
 from tesched_core.model.decision import BoundNow, Decision, Refusal, RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
@@ -49,11 +49,11 @@ def job(job_id: int, state: JobState = JobState.PENDING, *, nodes: Iterable[str]
     return Job(job_id=JobId(job_id), state=state, allocation=shares, **{"user": "ada", "name": "run", **more})
 
 
-def snapshot(at: float, *jobs: Job, te: Iterable[int] = ()) -> Snapshot:
+def snapshot(at: float, *jobs: Job, te: Iterable[int] = (), nodes: Iterable[Node] = ()) -> Snapshot:
     """Return what was seen at `at`; jobs are best-effort ones but for those in `te`."""
     trial = set(te)
     traits = {one.job_id: TE if one.job_id in trial else BE for one in jobs}
-    return Snapshot.of(at, jobs=jobs, traits=traits)
+    return Snapshot.of(at, jobs=jobs, traits=traits, nodes=nodes)
 
 
 def decision(

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from tesched_core.model.actions import Notify, Requeue, SetNice, SetNodes
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.ports import CycleReport, Lead
+from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import load
 from tesched_daemon.loop import Loop
 from tesched_daemon.reload import Reloader, acting
@@ -50,6 +51,16 @@ class Recording(Notebook):
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         self.snapshots.append(snapshot)
+
+
+@dataclass
+class Reported(Notebook):
+    """A journal that keeps what the daemon has reported of itself."""
+
+    reports: list[CycleReport] = field(default_factory=list)
+
+    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        self.reports.append(report)
 
 
 @dataclass
@@ -328,3 +339,29 @@ def test_a_store_that_is_away_does_not_keep_mode_enforce(site: Site, caplog: pyt
     assert site.reload(BASE.replace("enforce", "shadow")) == ""
     assert site.loop.mode is Mode.SHADOW
     assert "disk full" in caplog.text
+
+
+def test_each_turn_reports_whether_the_limits_on_te_jobs_are_enforced(tmp_path: Path) -> None:
+    notebook = Reported()
+    site = Site(path=tmp_path / "tesched.toml", notebook=notebook)
+    loop, hook = site.loop, tmp_path / "job_submit.lua"
+    loop.admission = AdmissionFile(path=tmp_path / "admission")
+    settings = SlurmSettings(conf=str(tmp_path / "slurm.conf"), job_submit=frozenset({"lua"}))
+    site.cluster.seen = replace(FULL_CLUSTER, settings=settings)
+
+    def reported() -> tuple[str, str] | None:
+        loop.turn()
+        one = notebook.reports[-1].enforcement
+        return None if one is None else (one.enforced.value, one.why)
+
+    assert reported() is None
+    limited = f"{BASE}[guard.te]\nmax_running_per_user = 1\n"
+    site.reload(limited)
+    assert reported() == ("unknown", f"{hook}: No such file or directory")
+    text = (Path(__file__).parents[3] / "systemd" / "job_submit.lua").read_text()
+    hook.write_text(text.replace("/run/tesched/admission", str(loop.admission.path)))
+    # A reload has the hook read anew, whenever it was read last.
+    site.reload(limited)
+    assert reported() == ("yes", "")
+    site.reload(limited.replace("enforce", "shadow"))
+    assert reported() == ("no", "mode shadow")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from scipy.special import stdtrit
+from tesched_sim.bound_use import BoundUse
 from tesched_sim.reports.compare import Comparison, compare, estimate, student_t
 from tesched_sim.reports.figures import ROWS, Unit, duration, number, rows
 from tesched_sim.reports.run_summary import Case, ReportError
@@ -131,7 +134,10 @@ def test_the_json_form() -> None:
 
 
 def test_every_figure_that_is_shown_is_one_of_the_summary() -> None:
-    comparison = compare([Case.of(four_jobs(), seed=1)])
+    ran = four_jobs()
+    waited_s = np.where(ran.workload.te, 0.0, 10.0)
+    use = BoundUse(te_time_limit_s=60.0, bystander_s=waited_s, part=waited_s / 100, held=ran.workload.te)
+    comparison = compare([Case.of(replace(ran, bound=use), seed=1)])
     assert {row.key for row in ROWS} <= set(comparison.columns[0].figures)
     assert [row.key for row in rows(comparison)][-2:] == ["utilisation_share.cpu", "utilisation_share.mem_mib"]
 

@@ -124,5 +124,6 @@ def test_the_json_keys_stay() -> None:
         "utilisation_share",
         "makespan_s",
         "took_s",
+        "bound",
     ]
     assert said["restart_interval_s"] == {"count": 1, "mean": 50.0, "p50": 50.0, "p95": 50.0, "p99": 50.0}

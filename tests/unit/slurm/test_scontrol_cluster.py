@@ -100,6 +100,20 @@ def test_defaults_of_the_site() -> None:
 
 
 @pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [("(null)", ()), ("lua", ("lua",)), ("require_timelimit, job_submit/lua", ("lua", "require_timelimit"))],
+)
+def test_submission_plugins_and_the_path_of_slurm_conf(plugins: str, expected: tuple[str, ...]) -> None:
+    answer = (
+        "ClusterName = tesched\nKillWait = 2 sec\nJobRequeue = 1\nMinJobAge = 300 sec\nPreemptType = (null)\n"
+        f"PriorityType = priority/basic\nSLURM_CONF = /etc/slurm/slurm.conf\nSLURM_VERSION = 26.05.5\n"
+        f"JobSubmitPlugins = {plugins}\n"
+    )
+    settings = read_settings(answer)
+    assert (settings.job_submit, settings.conf) == (frozenset(expected), "/etc/slurm/slurm.conf")
+
+
+@pytest.mark.parametrize(
     ("said", "expected"),
     [("DefMemPerCPU=1000", (1000, 0)), ("DefMemPerNode=2000", (0, 2000)), ("DefMemPerNode=UNLIMITED", (0, 0))],
 )

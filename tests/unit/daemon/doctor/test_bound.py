@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.bound import examine
@@ -19,12 +20,16 @@ INSTALLED = "what guard.bound says is kept by the submission hook, which is inst
 MEASURED = "what guard.bound says is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
 
+def slurm(folder: Path, *plugins: str) -> SlurmSettings:
+    """Return slurm.conf in this folder, with these submission plugins."""
+    return SlurmSettings(conf=str(folder / "slurm.conf"), job_submit=frozenset(plugins or ("lua",)))
+
+
 @pytest.mark.parametrize(
     ("plugins", "hook", "level", "text"),
     [
         ("lua", HOOK, Level.OK, INSTALLED),
         ("require_timelimit, lua", HOOK, Level.OK, INSTALLED),
-        ("job_submit/lua", HOOK, Level.OK, INSTALLED),
         ("(null)", HOOK, Level.WARN, f"{MEASURED}; JobSubmitPlugins has no lua"),
         ("lua", "-- an older one", Level.WARN, "knows no admission file"),
         ("lua", HOOK.replace("/run/tesched/admission", "/elsewhere"), Level.WARN, "reads another file"),
@@ -41,7 +46,7 @@ MEASURED = "what guard.bound says is measured, not enforced: without the submiss
         ("lua", HOOK.replace("    tesched_modified(job", "    -- "), Level.WARN, "never calls tesched_modified"),
     ],
     ids=[
-        *("installed", "beside another", "with its whole name", "no lua", "older", "other file", "other socket"),
+        *("installed", "beside another", "no lua", "older", "other file", "other socket"),
         *("not here", "commented out", "in a long comment", "never called", "no changes"),
     ],
 )
@@ -50,15 +55,14 @@ def test_it_says_whether_the_bound_is_enforced(
 ) -> None:
     if hook is not None:
         (tmp_path / "job_submit.lua").write_text(hook)
-    *_, finding = examine(BOUNDED, {"JobSubmitPlugins": plugins, "SLURM_CONF": str(tmp_path / "slurm.conf")})
+    *_, finding = examine(BOUNDED, slurm(tmp_path, *plugins.split(", ")))
     assert finding.level is level
     assert text in finding.text
 
 
 def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
     (tmp_path / "job_submit.lua").write_text(HOOK)
-    said = {"JobSubmitPlugins": "lua", "SLURM_CONF": str(tmp_path / "slurm.conf")}
-    (finding,) = examine(replace(BOUNDED, mode=Mode.SHADOW), said)
+    (finding,) = examine(replace(BOUNDED, mode=Mode.SHADOW), slurm(tmp_path))
     assert (finding.level, finding.text) == (
         Level.OK,
         f"the submission hook is installed: {tmp_path / 'job_submit.lua'}",
@@ -66,12 +70,12 @@ def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
 
 
 def test_without_a_bound_nothing_is_said() -> None:
-    assert [*examine(Config(), {})] == []
+    assert [*examine(Config(), SlurmSettings())] == []
 
 
 def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
     hook = tmp_path / "job_submit.lua"
-    values = {"JobSubmitPlugins": "lua", "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    values = slurm(tmp_path)
     limited = Config(guard=Limits(te=TeLimits(max_submitted_per_user=2)))
     hook.write_text(HOOK)
     assert [one.level for one in examine(limited, values)] == [Level.OK]
@@ -86,5 +90,5 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
 
 
 def test_limits_on_te_jobs_need_the_hook_too() -> None:
-    (finding,) = examine(Config(guard=Limits(te=TeLimits(max_running_per_user=1))), {})
+    (finding,) = examine(Config(guard=Limits(te=TeLimits(max_running_per_user=1))), SlurmSettings())
     assert finding.text.startswith("what guard.te says is measured, not enforced")

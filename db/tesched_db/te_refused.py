@@ -1,0 +1,35 @@
+"""TE jobs that had to wait for `guard.bound`, counted from the refusals in the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.resources import UnixSeconds
+
+from tesched_db.tables import RefusalRow
+
+#: Refusals that are read, the newest; there may be tens of thousands for one TE job.
+MOST_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeRefused:
+    """TE jobs that had to wait for `guard.bound`."""
+
+    jobs: int
+    #: all refusals were read; else there may be more such jobs
+    whole: bool
+
+
+def te_refused(session: Session, since: UnixSeconds, most: int = MOST_READ) -> TeRefused:
+    """Return how many TE jobs had to wait for `guard.bound` since then, by the newest `most` refusals."""
+    newest = select(RefusalRow).order_by(RefusalRow.key.desc()).limit(most).subquery()
+    one = newest.c
+    lately = or_(one.last_seen.is_(None), one.last_seen >= since)
+    its_own = (one.code == RefusalCode.BOUND.value) & (one.job_id == one.preemptor)
+    jobs = session.scalar(select(func.count(one.preemptor_key.distinct())).where(its_own, lately))
+    read = session.scalar(select(func.count()).select_from(newest))
+    return TeRefused(jobs=jobs or 0, whole=(read or 0) < most)

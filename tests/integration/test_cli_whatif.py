@@ -1,0 +1,56 @@
+"""`tesched whatif` with guard.bound: what came of it, and why it cannot be kept. Slurm's nodes are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+from tesched_core.model.cluster import Node
+from tesched_core.model.resources import Tres
+from tesched_core.model.snapshot import Snapshot
+
+TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State
+1|bea|1000|1000|4600|3600|120|1|4|100M|COMPLETED
+2|tea|1600|4600|4660|60|5|1|4|100M|COMPLETED
+3|tea|1700|4660|4720|60|5|1|4|100M|COMPLETED
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a configuration with a bound, and a trace; Slurm has one node of 4 CPUs."""
+    (tmp_path / "trace.txt").write_text(TRACE)
+    (tmp_path / "tesched.toml").write_text(
+        f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n[guard.bound]\nslowdown = 2\nte_time_limit_s = 600\n'
+    )
+    node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
+    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
+    return tmp_path
+
+
+def whatif(folder: Path, *argv: str) -> Result:
+    command = ("whatif", "--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt"))
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command, *argv])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_it_says_what_came_of_the_bound_and_why_it_cannot_be_kept(folder: Path) -> None:
+    found = json.loads(whatif(folder, "--json").stdout)
+    assert [*found["bounds"]] == ["fitgpp"]
+    assert found["warnings"] == []
+    assert 0 <= found["bounds"]["fitgpp"]["largest_part"] <= 1
+    assert "fitgpp: guard.bound: " in whatif(folder).stdout
+    short = ("--set", "guard.bound.te_time_limit_s=60")
+    (warning,) = json.loads(whatif(folder, "--json", *short).stdout)["warnings"]
+    assert warning.startswith("fitgpp: guard.bound.te_time_limit_s is 60 s, and 2 TE job(s)")
+    assert f"warning: {warning}" in whatif(folder, *short).stdout
+
+
+def test_without_a_bound_it_says_nothing_of_it(folder: Path) -> None:
+    off = ("--set", "guard.bound=none")
+    assert json.loads(whatif(folder, "--json", *off).stdout)["bounds"] == {}
+    assert "guard.bound" not in whatif(folder, *off).stdout
