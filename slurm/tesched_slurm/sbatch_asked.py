@@ -21,6 +21,7 @@ from tesched_slurm.errors import failure
 _ANSWER = re.compile(
     r"^sbatch: Job \d+ to start at (\d+) using (\d+) processors on (?:nodes )?(\S+) in partition (\S+)$", re.MULTILINE
 )
+_PREEMPTS = re.compile(r"^(?:sbatch: )?\s*Preempts: (\S+)$", re.MULTILINE)
 #: bytes of an answer; a host list of all nodes is far below
 _MOST_ANSWER = 1 << 20
 #: what stands before the words of a refusal
@@ -38,6 +39,8 @@ class SlurmsWord:
     #: folded, as Slurm writes them
     nodes: str
     partition: str
+    #: the jobs that Slurm itself would preempt for it (PreemptType), as it names them
+    preempts: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,14 @@ def read_answer(said: str, status: int) -> SlurmsWord | NotTaken | Failure | Non
         found = _ANSWER.search(said)
         if found is None:
             return None
-        return SlurmsWord(start_at=float(found[1]), cpus=int(found[2]), nodes=found[3], partition=found[4])
+        preempts = _PREEMPTS.search(said)
+        return SlurmsWord(
+            start_at=float(found[1]),
+            cpus=int(found[2]),
+            nodes=found[3],
+            partition=found[4],
+            preempts=preempts[1] if preempts is not None else "",
+        )
     why = failure(said)
     if why.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
         return why

@@ -251,7 +251,15 @@ def _by_slurm_alone(found: Foretold, asked: _Asked) -> None:
         names = ", ".join(one.label for one in ahead[:_NAMED]) + (" and more" if len(ahead) > _NAMED else "")
         found.because.append(f"jobs of its partition that wait for resources, too: {len(ahead)} ({names})")
     else:
-        found.verdict = Verdict.FREE
+        _at_once(found)
+
+
+def _at_once(found: Foretold) -> None:
+    """Take Slurm's word that it starts it now."""
+    preempts = found.slurm.preempts if found.slurm is not None else ""
+    found.verdict = Verdict.BY_SLURM if preempts else Verdict.FREE
+    if preempts:
+        found.because.append(f"Slurm itself preempts: job {preempts}")
 
 
 def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -> None:
@@ -277,7 +285,8 @@ def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -
         found.candidates = []
         found.not_before = job.eligible_time if job.reason == "BeginTime" else _first_end(found.reasons)
     elif _starts_by_slurm(found) and not _ahead(asked):
-        found.verdict, found.candidates = Verdict.FREE, []
+        found.candidates = []
+        _at_once(found)
         if not held:
             found.reasons = []
     elif order is None or order.waits:

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
 
     FREE = "starts at once, on free resources"
     PREEMPTS = "starts by a preemption"
+    #: PreemptType, the lever plugin included
+    BY_SLURM = "starts by a preemption of Slurm's own"
     #: other jobs wait before it, and Slurm alone knows which one it starts
     BEHIND = "may start at once, or wait: resources are free, and other jobs wait for some"
     #: mode shadow or observe, a pause, or no daemon
@@ -26,7 +28,7 @@ class Verdict(StrEnum):
 
 
 #: the verdicts of a job that starts now, or as soon as its victims have left
-STARTS = frozenset({Verdict.FREE, Verdict.PREEMPTS})
+STARTS = frozenset({Verdict.FREE, Verdict.PREEMPTS, Verdict.BY_SLURM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
