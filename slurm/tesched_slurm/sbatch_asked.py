@@ -21,7 +21,7 @@ from tesched_slurm.errors import failure
 _ANSWER = re.compile(
     r"^sbatch: Job \d+ to start at (\d+) using (\d+) processors on (?:nodes )?(\S+) in partition (\S+)$", re.MULTILINE
 )
-_PREEMPTS = re.compile(r"^(?:sbatch: )?\s*Preempts: (\S+)$", re.MULTILINE)
+_PREEMPTS = re.compile(r"^(?:sbatch: )? {0,8}Preempts: (\S+)$", re.MULTILINE)
 #: bytes of an answer; a host list of all nodes is far below
 _MOST_ANSWER = 1 << 20
 #: what stands before the words of a refusal

@@ -15,45 +15,45 @@ from tesched_testcluster.local import LocalCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
-FORMS = [
-    "-n4",
-    "-N2",
-    "-N2 -n4",
-    "-n3 -c2",
-    "-c3",
-    "-n5 -N2",
-    "-N1-3",
-    "-N2-4 -n8",
-    "-n2 -N4",
-    "-n4 -c2 --mem=4G -N2",
-    "--mincpus=4",
-    "--ntasks-per-node=4",
-    "--ntasks-per-node=2 -N2",
-    "--ntasks-per-node=2 -n4",
-    "--gres=gpu:2",
-    "--gres=gpu",
-    "--gpus=2",
-    "--gpus=4 -N2",
-    "--gpus-per-node=2",
-    "-n2 --gpus-per-task=1",
-    "--gres=gpu:1 --cpus-per-gpu=2",
-    "--gpus=1 --mem-per-gpu=1G",
-    "-n8 --gpus-per-node=4 -N2",
-    "--mem=2G",
-    "--mem=0",
-    "--mem=500K",
-    "--mem-per-cpu=500",
-    "--exclusive",
-    "-N2 --exclusive",
-    "--exclusive=user",
-    "-s",
-    "-w n1",
-    "-w n1,n2",
-    "-w n[1-3]",
-    "-x n1,n2",
-    "--tmp=100",
-    "--array=0-9%2",
-]
+FORMS = """
+-n4
+-N2
+-N2 -n4
+-n3 -c2
+-c3
+-n5 -N2
+-N1-3
+-N2-4 -n8
+-n2 -N4
+-n4 -c2 --mem=4G -N2
+--mincpus=4
+--ntasks-per-node=4
+--ntasks-per-node=2 -N2
+--ntasks-per-node=2 -n4
+--gres=gpu:2
+--gres=gpu
+--gpus=2
+--gpus=4 -N2
+--gpus-per-node=2
+-n2 --gpus-per-task=1
+--gres=gpu:1 --cpus-per-gpu=2
+--gpus=1 --mem-per-gpu=1G
+-n8 --gpus-per-node=4 -N2
+--mem=2G
+--mem=0
+--mem=500K
+--mem-per-cpu=500
+--exclusive
+-N2 --exclusive
+--exclusive=user
+-s
+-w n1
+-w n1,n2
+-w n[1-3]
+-x n1,n2
+--tmp=100
+--array=0-9%2
+""".strip().split("\n")
 
 
 def test_each_form_has_the_record_that_slurm_gives_it(cluster: LocalCluster) -> None:

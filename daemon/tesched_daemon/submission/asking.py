@@ -25,7 +25,7 @@ from tesched_core.guard.until import Kept, ends_at
 from tesched_core.intake.classify import classified, classify
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
@@ -63,6 +63,7 @@ _MOST_READS = 100
 _NAMED = 12
 #: what keeps a TE job even from free resources
 _HELD_FOR = frozenset({RefusalCode.TE_LIMIT, RefusalCode.BOUND})
+_RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 _UNREAD = "its script is yet to be read"
 _HIDES = frozenset({"jobs", "all", "nodes", "partitions"})
 
@@ -171,7 +172,7 @@ def _known(seen: Snapshot, job: Job, traits: Traits, config: Config, engine: Eng
     """Return what was seen with the job in it, and with what the daemon has recorded of those that run."""
     with_it = replace(seen, jobs={**seen.jobs, job.job_id: job}, columns=None)
     snapshot = classified(with_it, config.classes)
-    views = {one.job_id: one for one in read.jobs(engine, JobFilter())}
+    views = {one.job_id: one for one in read.jobs(engine, JobFilter(states=_RUNS))}
     recorded: dict[JobId, Traits] = {**snapshot.traits, job.job_id: traits}
     for job_id, one in seen.jobs.items():
         if one.on_nodes:

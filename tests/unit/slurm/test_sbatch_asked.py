@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord, ask_slurm, read_answer
@@ -51,19 +53,16 @@ def test_a_controller_that_does_not_answer_refuses_nothing() -> None:
     assert answer.kind is FailureKind.UNREACHABLE
 
 
-def test_a_host_without_sbatch_is_told(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("empty")))
+def test_a_host_without_sbatch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     answer = ask_slurm(("--wrap=true",), "", slurm_conf="", timeout_s=5)
     assert isinstance(answer, Failure)
     assert "are Slurm's client programs installed" in answer.message
 
 
 def test_variables_are_the_options_that_they_say() -> None:
-    found = options_of_environment(
-        {"SBATCH_PARTITION": "debug", "SBATCH_REQUEUE": "1", "SBATCH_SIGNAL": "USR1", "X": "y"}
-    )
+    environment = {"SBATCH_PARTITION": "debug", "SBATCH_REQUEUE": "1", "SBATCH_SIGNAL": "USR1", "X": "y"}
+    found = options_of_environment(environment)
     assert {(one.name, one.value) for one in found} == {("partition", "debug"), ("requeue", None)}
     assert {one.place for one in found} == {
         "in the environment (SBATCH_PARTITION)",
