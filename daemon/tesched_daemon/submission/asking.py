@@ -91,7 +91,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise SubmissionError(f"Slurm cannot be seen: {seen.message}")
-    _refuse_half_a_view(commands)
+    refuse_half_a_view(commands)
     word = _slurms_word(said, config)
     pretended = pretended_job(said, seen, commands)
     job = pretended.job
@@ -128,7 +128,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     return found
 
 
-def _refuse_half_a_view(commands: Commands) -> None:
+def refuse_half_a_view(commands: Commands) -> None:
     """Raise SubmissionError where slurm.conf hides others' jobs from this user: then nothing can be told."""
     answer = commands.run(("scontrol", "show", "config"))
     hidden = "" if isinstance(answer, Failure) else "".join(re.findall(r"^PrivateData\s*= (\S+)", answer, re.MULTILINE))
@@ -288,7 +288,9 @@ def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -
     elif _starts_by_slurm(found) and not _ahead(asked):
         found.candidates = []
         _at_once(found)
-        if not held:
+        if held:
+            found.because.append("were that enforced, it would wait for what is said below")
+        else:
             found.reasons = []
     elif order is None or order.waits:
         _without_victims(found, asked, order)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
+from tesched_daemon.submission.asking import refuse_half_a_view
 from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.request import request_of
 from tesched_daemon.submission.sources import SubmissionError, read_words
+from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import read_options
 
 NOW = time.mktime((2026, 11, 27, 10, 30, 0, 0, 0, -1))
@@ -94,3 +100,28 @@ def test_a_heterogeneous_job_has_its_first_components_options(tmp_path: Path) ->
     assert (read.is_heterogeneous, read.by_name["ntasks"].value, read.given) == (True, "3", ("-n3", ":", "-n5"))
     with pytest.raises(SubmissionError, match="no script is named"):
         read_words("ask", ("-n3", ":", "-n5"), {})
+
+
+@dataclass
+class _Config:
+    """Slurm's commands, of which one is known."""
+
+    private: str
+
+    def run(self, _argv: Sequence[str]) -> str:
+        return f"PreemptType             = preempt/none\nPrivateData             = {self.private}\nProctrackType = x\n"
+
+
+@pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
+def test_where_others_jobs_are_hidden_nothing_is_told(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SubmissionError, match=f"PrivateData={private}"):
+        refuse_half_a_view(cast("Commands", _Config(private)))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    refuse_half_a_view(cast("Commands", _Config(private)))
+
+
+@pytest.mark.parametrize("private", ["none", "accounts,usage"])
+def test_what_hides_no_job_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    refuse_half_a_view(cast("Commands", _Config(private)))
