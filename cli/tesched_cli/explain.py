@@ -49,7 +49,7 @@ from tesched_cli.render.not_followed import all_not_followed, not_followed_lines
 from tesched_cli.render.te_users import barred_line
 from tesched_cli.render.until import Until, bound_ends, change_lines, grace_ends, order_ends, until_json, until_of
 
-_CLASS_WORDS = {
+CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
     JobClass.BE: "best effort (BE): it may be asked to step aside",
     JobClass.EXEMPT: "exempt: it neither makes others yield nor is asked to",
@@ -139,7 +139,7 @@ def head(story: JobStory) -> Iterator[str]:
     reason = f" (Slurm says: {job.reason})" if job.state is JobState.PENDING and job.reason else ""
     gone = "; Slurm no longer knows it" if job.gone else ""
     yield f"job {job.label} {job.name!r} of {job.user}, partition {job.partition}: {job.state}{where}{reason}{gone}"
-    yield f"  class   {_CLASS_WORDS[job.job_class]} (rule: {job.rule})"
+    yield f"  class   {CLASS_WORDS[job.job_class]} (rule: {job.rule})"
     if job.job_class is JobClass.BE:
         yield from _notice(story)
         if job.ends:

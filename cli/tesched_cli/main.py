@@ -42,6 +42,7 @@ GROUPS = {
         "explain": _Lazy("explain", "explain", "Say what tesched knows of JOB, what it did about it and why."),
     },
     "Before you submit": {
+        "ask": _Lazy("ask", "ask", "Say what would happen if a job were submitted now."),
         "check": _Lazy("check", "check", "Say whether a job would survive its preemption."),
     },
     "Control": {

@@ -49,6 +49,8 @@ class LearnedRunTimes:
     """Core's Expectations, from the state store."""
 
     engine: Engine
+    #: the levels learned are kept in the store, for those who have not learned all runs
+    writes: bool = True
     run_times: RunTimes = field(default_factory=RunTimes)
     _cluster: str | None = field(default=None, init=False)
     _last_key: int = field(default=0, init=False)
@@ -132,7 +134,7 @@ class LearnedRunTimes:
         self._read_at = now
         # For those who have not learned all this.
         levels = dict(zip(LEVELS, self.run_times.levels(), strict=True))
-        if levels != self._written:
+        if self.writes and levels != self._written:
             run_time_levels.write(self.engine, WrittenLevels(cluster=cluster, levels=levels), now)
             self._written = levels
 

@@ -45,17 +45,39 @@ LETTERS_WITH_THEIR_WORD = frozenset("k")
 LETTER_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "A": "account",
+        "B": "extra-node-info",
+        "C": "constraint",
+        "D": "chdir",
+        "F": "nodefile",
         "G": "gpus",
+        "H": "hold",
         "J": "job-name",
+        "L": "licenses",
+        "M": "clusters",
         "N": "nodes",
+        "O": "overcommit",
+        "Q": "quiet",
+        "S": "core-spec",
+        "V": "version",
+        "W": "wait",
         "a": "array",
+        "b": "begin",
         "c": "cpus-per-task",
+        "d": "dependency",
         "e": "error",
+        "h": "help",
+        "i": "input",
+        "k": "no-kill",
+        "m": "distribution",
         "n": "ntasks",
         "o": "output",
         "p": "partition",
         "q": "qos",
+        "s": "oversubscribe",
         "t": "time",
+        "v": "verbose",
+        "w": "nodelist",
+        "x": "exclude",
     }
 )
 
@@ -68,8 +90,17 @@ class Option:
     name: str
     #: None where it has none
     value: str | None = None
-    #: number of its line in the script; None on the command line
+    #: number of its line in the script; None on the command line, and of one of the environment
     line: int | None = None
+    #: the environment variable that says it
+    variable: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return where it was said."""
+        if self.variable:
+            return f"in the environment ({self.variable})"
+        return "on the command line" if self.line is None else f"in line {self.line}"
 
 
 class UnknownOptionError(ValueError):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import stat
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tesched_core.guard.eligibility import protected
@@ -16,27 +14,21 @@ from tesched_core.model.cluster import Job, JobState, Request, SlurmSettings
 from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, Target, read_signal
 from tesched_core.model.resources import JobId
-from tesched_core.model.told_error import ToldError
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, read_options
+from tesched_slurm.sbatch_options import Option, option_lines
 from tesched_slurm.scontrol_cluster import read_settings
-from tesched_slurm.shell_script import MOST_BYTES, ScriptError, read_script
+from tesched_slurm.shell_script import ScriptError, read_script
 from tesched_slurm.slurm_formats import seconds
 
 from tesched_daemon.config import Config
 from tesched_daemon.plugin_fit import user_name
+from tesched_daemon.submission.sources import STDIN, WRAP, SubmissionError, Words, read_words
 from tesched_daemon.submission.survival import Submission
 
-#: what stands for the name of a script that sbatch makes itself, and of one that is piped in
-WRAP, STDIN = "--wrap", "standard input"
 #: characters of a script that a site's rules search (`classes.notice_rules`)
 _SEARCHED = 65_536
 #: seconds of the longest time that sbatch takes in --signal
 _MOST_SIGNAL_S = 65_535
-
-
-class SubmissionError(ToldError):
-    """The job cannot be judged. The text says why, and what would be right."""
 
 
 def read_submission(words: Sequence[str], config: Config) -> Submission:
@@ -44,12 +36,11 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
 
     The script `-` is standard input. Raises SubmissionError.
     """
-    text, where, options = _read(words)
+    read = read_words("check", words)
+    text, where, declared = read.text, read.where, read.by_name
     settings, appends_all, assumed = _asked(config)
-    declared = {option.name: option for option in options}
-    job = _job(declared)
-    traits = classify(job, config.classes, _declared(declared, text, config.classes))
-    requeues = [option.name == "requeue" for option in options if option.name in {"requeue", "no-requeue"}]
+    job = job_of(read)
+    traits = classify(job, config.classes, declared_by(declared, text, config.classes))
     try:
         script = read_script(text)
     except ScriptError as error:
@@ -60,57 +51,13 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
         script=script,
         where=where,
         text=text,
-        is_file=where not in {WRAP, STDIN},
+        is_file=read.is_file,
         last_option_line=max((line for line, _ in option_lines(text)), default=1),
         assumed=assumed,
-        requeues=requeues[-1] if requeues else settings.job_requeue,
+        requeues=may_requeue(read.options, settings),
         appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
         settings=settings,
     )
-
-
-def _read(words: Sequence[str]) -> tuple[str, str, tuple[Option, ...]]:
-    """Return the script, its name, and sbatch's options, the command line's last. Raises SubmissionError."""
-    try:
-        given, rest = read_options(words)
-    except UnknownOptionError as error:
-        raise SubmissionError(str(error)) from error
-    wrapped = next((option.value for option in given if option.name == "wrap"), None)
-    if wrapped is not None:
-        if rest:
-            raise SubmissionError(f"--wrap and a script, {rest[0]}: name one of them, as for sbatch")
-        return f"#!/bin/sh\n{wrapped}\n", WRAP, given
-    if not rest:
-        raise SubmissionError("no script is named: tesched check [SBATCH_OPTION]... SCRIPT, or - for standard input")
-    text = _script(rest[0])
-    try:
-        written = options_in(text)
-    except UnknownOptionError as error:
-        raise SubmissionError(f"{rest[0]}: {error}") from error
-    return text, STDIN if rest[0] == "-" else rest[0], (*written, *given)
-
-
-def _script(name: str) -> str:
-    """Return a script's text. Raises SubmissionError for what sbatch would refuse."""
-    try:
-        if name == "-":
-            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
-        elif not stat.S_ISREG(Path(name).stat().st_mode):
-            raise SubmissionError(f"{name}: it is no file: name a batch script")
-        else:
-            with Path(name).open("rb") as stream:
-                raw = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise SubmissionError(f"{name}: {error.strerror}") from error
-    if len(raw) > MOST_BYTES:
-        raise SubmissionError(f"{name}: it has more than {MOST_BYTES} bytes, and so many are read")
-    if not raw.startswith(b"#!"):
-        raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')
-    if b"\0" in raw:
-        raise SubmissionError(f"{name}: it is no text: sbatch takes a script")
-    if b"\r\n" in raw:
-        raise SubmissionError(f"{name}: sbatch takes no lines that end as DOS has them (CR LF): dos2unix mends that")
-    return raw.decode(errors="replace")
 
 
 def _asked(config: Config) -> tuple[SlurmSettings, bool, list[str]]:
@@ -129,32 +76,44 @@ def _asked(config: Config) -> tuple[SlurmSettings, bool, list[str]]:
     return SlurmSettings(), False, [f"Slurm does not say what it is set to ({why}): {assumed}"]
 
 
+def may_requeue(options: Iterable[Option], settings: SlurmSettings) -> bool:
+    """Return whether the job may be put back in the queue: by its last word on that, else as the site has it."""
+    said = [option.name == "requeue" for option in options if option.name in {"requeue", "no-requeue"}]
+    return said[-1] if said else settings.job_requeue
+
+
 def _value(options: Mapping[str, Option], name: str) -> str | None:
     option = options.get(name)
     return option.value if option is not None else None
 
 
-def _job(options: Mapping[str, Option]) -> Job:
+def job_of(read: Words) -> Job:
     """Return what the options say of the job, for the conditions of the site's rules."""
+    options = read.by_name
     partitions = _value(options, "partition")
     nodes = _first_number(_value(options, "nodes"), 1)
     tasks = _first_number(_value(options, "ntasks"), nodes)
     each = _first_number(_value(options, "cpus-per-task"), 1)
     array = _value(options, "array")
     gpus = _gpus(options)
+    # As sbatch names it by itself.
+    usual = {WRAP: "wrap", STDIN: "sbatch"}.get(read.where) or Path(read.where).name
     return Job(
         job_id=JobId(1),
         array_job_id=JobId(1) if array else None,
         array_tasks=array or "",
+        array_throttle=_first_number((array or "").partition("%")[2], 0),
         state=JobState.PENDING,
-        name=_value(options, "job-name") or "",
+        name=_value(options, "job-name") or usual,
         user=user_name(),
         account=_value(options, "account") or "",
         partitions=tuple(partitions.split(",")) if partitions else (),
         qos=_value(options, "qos") or "",
         reservation=_value(options, "reservation") or "",
+        dependency=_value(options, "dependency") or "",
+        licenses=_value(options, "licenses") or "",
         comment=_value(options, "comment") or "",
-        time_limit_s=_time_limit_s(_value(options, "time")),
+        time_limit_s=time_limit_s(_value(options, "time")),
         request=Request(
             cpus=tasks * each,
             tasks=tasks,
@@ -184,24 +143,24 @@ def _gpus(options: Mapping[str, Option]) -> int:
     return most
 
 
-def _time_limit_s(text: str | None) -> int | None:
-    """Return the seconds of `30` (minutes), `30:00`, `1:00:00`, `2-12` (days, hours) and `2-12:30`."""
+def time_limit_s(text: str | None) -> int | None:
+    """Return the seconds of `30` (minutes), `30:00`, `1:00:00`, `2-12` (days, hours), `2-12:30`; None: no limit."""
     if text is None:
         return None
     days, dash, rest = text.rpartition("-")
     if dash and days.isdecimal() and re.fullmatch(r"\d+(:\d+){0,2}", rest):
         parts = [int(part) for part in rest.split(":")] + [0, 0]
         return ((int(days) * 24 + parts[0]) * 60 + parts[1]) * 60 + parts[2]
-    return int(text) * 60 if text.isdecimal() else seconds(text)
+    return int(text) * 60 or None if text.isdecimal() else seconds(text)
 
 
-def _declared(options: Mapping[str, Option], text: str, classes: Classification) -> Declared:
+def declared_by(options: Mapping[str, Option], text: str, classes: Classification) -> Declared:
     """Return what the job declares itself, and which texts of the site's its script has."""
     patterns = frozenset(one for one in classes.script_patterns if one in text[:_SEARCHED])
     option = options.get("signal")
     if option is None:
         return Declared(source="it has no --signal", script_has=patterns)
-    place = "on the command line" if option.line is None else f"in line {option.line}"
+    place = option.place
     signal = read_signal(option.value or "")
     if signal is not None and (signal.target is Target.FULL or (signal.seconds_s or 0) > _MOST_SIGNAL_S):
         raise SubmissionError(

@@ -1,0 +1,386 @@
+"""What would happen to a job if it were submitted now: the daemon's own step on a snapshot with that job in it.
+
+Principle
+    The pretended job is put into a snapshot of now, classified by the same rules, and `step` is called with the memory
+    in the state store: what it decides is what the daemon would decide. Classes and notices of running jobs are those
+    that the daemon has recorded. Whether free resources are enough, and when running jobs' time limits free some, is
+    Slurm's own word (`sbatch --test-only`). Nothing is written, and nothing submitted.
+
+Limits
+    The job is taken to be seen by Slurm at the head of its queue, where limits of users and accounts show; Slurm's word
+    tells none of these. Reports of running jobs and speeds of workloads are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Engine
+from tesched_core.guard.until import Kept, ends_at
+from tesched_core.intake.classify import classified, classify
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.limits import YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.deadlines import Deadlines
+from tesched_core.step import step
+from tesched_db import queries as read
+from tesched_db.liveness import State, state_of
+from tesched_db.views import DaemonView, JobFilter, JobView
+from tesched_policies.registry import STATES
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_asked import NEVER_S, NotTaken, SlurmsWord, ask_slurm
+
+from tesched_daemon.config import Config
+from tesched_daemon.rate_limited import longest_wait_s
+from tesched_daemon.run_time_source import LearnedRunTimes
+from tesched_daemon.settings import Mode
+from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
+from tesched_daemon.submission.pretended import RESOURCES, pretended_job
+from tesched_daemon.submission.read import declared_by
+from tesched_daemon.submission.sources import WRAP, SubmissionError, Words, read_words
+from tesched_daemon.submission.user_limits import limits_of_user
+from tesched_daemon.wiring import connect
+
+#: seconds from now within which a start that Slurm foretells counts as one at once
+AT_ONCE_S = 5.0
+#: options with which sbatch submits nothing
+_NOTHING = ("help", "usage", "version")
+#: polls' worth of learned run times that are read at most
+_MOST_READS = 100
+#: jobs that are named of one reason
+_NAMED = 12
+#: what keeps a TE job even from free resources
+_HELD_FOR = frozenset({RefusalCode.TE_LIMIT, RefusalCode.BOUND})
+_RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+_UNREAD = "its script is yet to be read"
+_HIDES = frozenset({"jobs", "all", "nodes", "partitions"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The pretended job, and what is known beside it."""
+
+    job: Job
+    #: classified, with the job in it
+    snapshot: Snapshot
+    #: the daemon's
+    memory: Memory
+    config: Config
+    #: the longest time between two polls, seconds
+    wait_s: float
+
+
+def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
+    """Return what would happen if sbatch were given these words. Raises SubmissionError, StartError and StoreError."""
+    said = read_words("ask", words)
+    if unasked := next((name for name in _NOTHING if name in said.by_name), ""):
+        raise SubmissionError(f"--{unasked}: with it sbatch submits nothing, so there is nothing to say")
+    commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
+    seen = connect(config).observer.observe()
+    if isinstance(seen, Failure):
+        raise SubmissionError(f"Slurm cannot be seen: {seen.message}")
+    refuse_half_a_view(commands)
+    word = _slurms_word(said, config)
+    pretended = pretended_job(said, seen, commands)
+    job = pretended.job
+    traits = classify(job, config.classes, declared_by(said.by_name, said.text, config.classes))
+    snapshot = _known(seen, job, traits, config, engine)
+    found = Foretold(
+        script=said.where,
+        user=job.user,
+        partition=",".join(job.partitions),
+        job_class=traits.job_class,
+        rule=traits.rule,
+        not_followed=traits.not_followed,
+        at=snapshot.taken_at,
+        slurm=word,
+        poll_s=config.loop.poll_interval_s,
+        notes=pretended.notes,
+    )
+    if word is None:
+        found.notes.append("what sbatch --test-only says has another form than known: Slurm's own word is not counted")
+    paused = read.status(engine, cycles=1, deeds=1).paused
+    why_paused = f"tesched is {paused}" if paused else ""
+    found.mode, found.not_enforced = _enforced(read.daemon(engine), config, why_paused)
+    asked = _Asked(
+        job=job,
+        snapshot=snapshot,
+        memory=read.memory(engine, STATES).without_dry_runs(),
+        config=config,
+        wait_s=longest_wait_s(config.loop, seen.settings.rate_limit),
+    )
+    if traits.job_class is JobClass.TE:
+        _as_te(found, asked, pretended.unread, why_paused)
+    else:
+        _as_other(found, asked)
+    return found
+
+
+def refuse_half_a_view(commands: Commands) -> None:
+    """Raise SubmissionError where slurm.conf hides others' jobs from this user: then nothing can be told."""
+    answer = commands.run(("scontrol", "show", "config"))
+    hidden = "" if isinstance(answer, Failure) else "".join(re.findall(r"^PrivateData\s*= (\S+)", answer, re.MULTILINE))
+    if os.geteuid() and _HIDES & {*hidden.lower().split(",")}:
+        raise SubmissionError(
+            f"slurm.conf hides others' jobs or the nodes from you (PrivateData={hidden}): what runs is not seen; "
+            "an operator can ask"
+        )
+
+
+def _slurms_word(said: Words, config: Config) -> SlurmsWord | None:
+    """Return Slurm's own word; None: it has another form than known. Raises SubmissionError for a job not taken."""
+    text = "" if said.where == WRAP else said.text
+    word = ask_slurm(said.given, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
+    if isinstance(word, Failure):
+        raise SubmissionError(f"Slurm does not answer: {word.message}")
+    if isinstance(word, NotTaken):
+        raise SubmissionError(f"{said.where}: Slurm would not take it: {word.said}")
+    return word
+
+
+def _enforced(daemon: DaemonView | None, config: Config, paused: str) -> tuple[str, str]:
+    """Return the mode, and why nothing is begun now; empty if it is."""
+    mode = daemon.mode if daemon is not None else config.mode.value
+    state = state_of(daemon, time.time())
+    if mode != Mode.ENFORCE:
+        return mode, f"the daemon is in mode {mode}"
+    if state is State.NEVER:
+        return mode, "no daemon has run yet"
+    if state is not State.WELL:
+        last = "" if daemon is None or daemon.seen_at is None else f" (the last poll was {_ago(daemon.seen_at)} ago)"
+        return mode, f"the daemon does not act: {state.value}{last}"
+    return mode, paused
+
+
+def _ago(at: UnixSeconds) -> str:
+    return f"{max(time.time() - at, 0):.0f} s"
+
+
+def _known(seen: Snapshot, job: Job, traits: Traits, config: Config, engine: Engine) -> Snapshot:
+    """Return what was seen with the job in it, and with what the daemon has recorded of those that run."""
+    with_it = replace(seen, jobs={**seen.jobs, job.job_id: job}, columns=None)
+    snapshot = classified(with_it, config.classes)
+    views = {one.job_id: one for one in read.jobs(engine, JobFilter(states=_RUNS))}
+    recorded: dict[JobId, Traits] = {**snapshot.traits, job.job_id: traits}
+    for job_id, one in seen.jobs.items():
+        if one.on_nodes:
+            recorded[job_id] = _recorded(one, snapshot.traits[job_id], views.get(job_id))
+    snapshot = snapshot.with_traits(recorded)
+    if config.run_times.learn:
+        waits = any(entry.policy.reads_run_times for entry in config.policy.entries())
+        learned, known = LearnedRunTimes(engine=engine, writes=False), -1
+        for _ in range(_MOST_READS):
+            expected = learned.read(snapshot, waiting=waits)
+            if len(expected) == known:
+                break
+            known, snapshot = len(expected), replace(snapshot, expected=expected)
+    return snapshot
+
+
+def _recorded(job: Job, traits: Traits, view: JobView | None) -> Traits:
+    """Return a running job's traits as the daemon has recorded them: its class is that of its run's beginning."""
+    if view is None or (view.user, view.restarts) != (job.user, job.restarts) or view.start_time != job.start_time:
+        is_new = job.batch and traits.job_class is JobClass.BE
+        return replace(traits, unread=True) if is_new else traits
+    return replace(
+        traits,
+        job_class=view.job_class,
+        rule=view.rule,
+        grace_period_s=view.grace_period_s,
+        grace_source=view.grace_source,
+        notice_signal=view.notice_signal,
+        notice_target=view.notice_target,
+        notice_source=view.notice_source,
+        exit0=view.exit0,
+        elastic=view.elastic,
+        unread=view.notice_source.startswith(_UNREAD),
+    )
+
+
+def _starts_by_slurm(found: Foretold) -> bool:
+    return found.slurm is not None and found.slurm.start_at <= found.at + AT_ONCE_S
+
+
+def _slurm_start(found: Foretold) -> UnixSeconds | None:
+    """Return when Slurm would start it by itself, as running jobs' time limits have it; None: never, or not known."""
+    return found.slurm.start_at if found.slurm is not None and found.slurm.start_at <= found.at + NEVER_S else None
+
+
+def _ahead(asked: _Asked) -> list[Job]:
+    """Return the pending jobs of its partitions that Slurm would start, were resources free."""
+    mine = {*asked.job.partitions}
+    return [
+        one
+        for one in asked.snapshot.jobs.values()
+        if one.job_id != asked.job.job_id
+        and one.pending
+        and not mine.isdisjoint(one.partitions)
+        and room_would_not_help(one) is None
+    ]
+
+
+def _as_other(found: Foretold, asked: _Asked) -> None:
+    """Say when a job starts for which no victim leaves: Slurm alone decides."""
+    job = asked.job
+    why = room_would_not_help(job) if job.reason != RESOURCES else None
+    if why is None:
+        _by_slurm_alone(found, asked)
+        return
+    found.reasons.append(Reason(code=why[0], text=why[1]))
+    found.not_before = job.eligible_time if why[0] is RefusalCode.BEGIN_TIME else None
+
+
+def _by_slurm_alone(found: Foretold, asked: _Asked) -> None:
+    ahead = _ahead(asked)
+    if not _starts_by_slurm(found):
+        found.because.append("resources are not free for it: it waits for them in Slurm's queue")
+        found.not_before = _slurm_start(found)
+    elif ahead:
+        found.verdict = Verdict.BEHIND
+        names = ", ".join(one.label for one in ahead[:_NAMED]) + (" and more" if len(ahead) > _NAMED else "")
+        found.because.append(f"jobs of its partition that wait for resources, too: {len(ahead)} ({names})")
+    else:
+        _at_once(found)
+
+
+def _at_once(found: Foretold) -> None:
+    """Take Slurm's word that it starts it now."""
+    preempts = found.slurm.preempts if found.slurm is not None else ""
+    found.verdict = Verdict.BY_SLURM if preempts else Verdict.FREE
+    if preempts:
+        found.because.append(f"Slurm itself preempts: job {preempts}")
+
+
+def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -> None:
+    """Say what the daemon does for a TE job."""
+    job, snapshot, memory = asked.job, asked.snapshot, asked.memory
+    found.limits = [*limits_of_user(job, snapshot, asked.config.guard, memory)]
+    if unread:
+        text = "whether victims would leave for it is not said, and Slurm's own word stands"
+        found.notes.append(f"not understood here: {', '.join(unread)}; {text}")
+        _as_other(found, asked)
+        return
+    # The pause keeps the daemon from acting; what it would do is said all the same.
+    after, decision = step(
+        memory, snapshot, asked.config.policy.entries(), asked.config.guard, longest_wait_s=asked.wait_s
+    )
+    new = (one for number, one in after.orders.items() if number not in memory.orders)
+    order = next((one for one in new if one.preemptor == job.job_id), None)
+    _take_refusals(found, asked, decision)
+    held = any(one.code in _HELD_FOR for one in found.reasons)
+    if paused:
+        found.reasons.insert(0, Reason(code=RefusalCode.PAUSED, text=paused))
+    if job.reason != RESOURCES or (held and not found.not_enforced):
+        found.candidates = []
+        found.not_before = job.eligible_time if job.reason == "BeginTime" else _first_end(found.reasons)
+    elif _starts_by_slurm(found) and not _ahead(asked):
+        found.candidates = []
+        _at_once(found)
+        if held:
+            found.because.append("were that enforced, it would wait for what is said below")
+        else:
+            found.reasons = []
+    elif order is None or order.waits:
+        _without_victims(found, asked, order)
+    elif order.victims:
+        _by_preemption(found, asked, order)
+    elif found.not_enforced:
+        _by_slurm_alone(found, asked)
+    else:
+        found.verdict, found.nodes = Verdict.FREE, order.nodes
+        found.because.append("no victim is needed: resources are free, and the daemon puts it first in its queue")
+
+
+def _without_victims(found: Foretold, asked: _Asked, order: Order | None) -> None:
+    """Say what comes of a TE job for which none leaves now."""
+    if order is not None and order.waits_until is not None and not found.not_enforced:
+        found.not_before = order.waits_until
+        text = "it is put first in its queue, and awaits resources that come free by themselves; then victims leave"
+        found.because.append(text)
+        return
+    _by_slurm_alone(found, asked)
+    if found.verdict is not Verdict.WAITS:
+        return
+    if asked.config.guard.lever is YieldBy.PLUGIN:
+        found.because = ["guard.lever is plugin: Slurm itself preempts marked jobs for it, which its own word counts"]
+    ends = (_first_end(found.reasons), _first_end(found.candidates), found.not_before)
+    found.not_before = min((at for at in ends if at is not None and at > found.at), default=None)
+
+
+def _first_end(reasons: Iterable[Reason]) -> UnixSeconds | None:
+    return min((one.until for one in reasons if one.until is not None), default=None)
+
+
+def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
+    """Say which jobs leave for it, and what that costs each of them."""
+    snapshot, memory, limits = asked.snapshot, asked.memory, asked.config.guard
+    columns = columns_of(replace(snapshot, leave_times=memory.leave_times))
+    deadlines = Deadlines.of(memory, snapshot, limits, columns.room, asked.wait_s)
+    for victim in order.victims:
+        job = snapshot.jobs[victim.job_id]
+        left = deadlines.deadline(job) if deadlines is not None else None
+        found.victims.append(
+            Cost(
+                job=job.label,
+                name=job.name,
+                user=job.user,
+                nodes=victim.nodes,
+                why=victim.why,
+                by_suspending=victim.by_suspending,
+                ran_s=max(snapshot.taken_at - victim.started_at, 0.0),
+                notice_signal=victim.notice_signal,
+                grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
+                preempted=memory.preemptions.get(victim.job_id, 0),
+                most_preempted=limits.max_preemptions_per_job,
+                of_own_user=victim.of_own_user,
+                left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),
+            )
+        )
+    found.nodes = order.nodes
+    found.within_s = max(0.0 if one.by_suspending else one.grace_s for one in found.victims)
+    found.verdict = Verdict.WOULD if found.not_enforced else Verdict.PREEMPTS
+    found.not_before = _slurm_start(found) if found.not_enforced else None
+
+
+def _take_refusals(found: Foretold, asked: _Asked, decision: Decision) -> None:
+    """Take over the refusals of the job, and those of candidates, one for each code."""
+    job, jobs = asked.job, asked.snapshot.jobs
+    groups: dict[RefusalCode, list[Refusal]] = defaultdict(list)
+    for one in decision.refusals:
+        if one.preemptor != job.job_id or one.code is RefusalCode.NOTE:
+            continue
+        if one.job_id == job.job_id:
+            found.reasons.append(Reason(code=one.code, text=one.text, until=_ends(one.code, job, found, asked)))
+        else:
+            groups[one.code].append(one)
+    for code, members in groups.items():
+        known = [jobs[one.job_id] for one in members if one.job_id in jobs]
+        times = [at for one in known if (at := _ends(code, one, found, asked)) is not None]
+        labels = tuple(one.label for one in known[:_NAMED])
+        found.candidates.append(
+            Reason(code=code, text=members[0].text, jobs=labels, count=len(members), until=min(times, default=None))
+        )
+
+
+def _ends(code: RefusalCode, job: Job, found: Foretold, asked: _Asked) -> UnixSeconds | None:
+    kept = Kept(
+        job_id=job.job_id,
+        array_job_id=job.array_job_id,
+        user=job.user,
+        account=job.account,
+        nodes=job.nodes,
+        started_at=job.start_time if job.on_nodes else None,
+    )
+    return ends_at(code, kept, asked.memory, asked.config.guard, found.at)

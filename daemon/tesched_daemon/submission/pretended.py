@@ -1,0 +1,147 @@
+"""Pretended pending job: the record that slurmctld would have of a job that is not submitted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_options import Option
+from tesched_slurm.slurm_formats import seconds
+
+from tesched_daemon.submission.begin_time import begin_time
+from tesched_daemon.submission.read import job_of, may_requeue
+from tesched_daemon.submission.request import request_of
+from tesched_daemon.submission.sources import SubmissionError, Words
+
+#: of a job that Slurm starts as soon as resources are free
+RESOURCES = "Resources"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pretended:
+    """The job, and what is not certain of it."""
+
+    job: Job
+    #: options of which it is not worked out what they ask for
+    unread: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
+    """Return the job as it would wait, were it submitted now. Raises SubmissionError for one that can't be judged."""
+    options = read.by_name
+    named = job_of(read)
+    usual = next((name for name, one in seen.partitions.items() if one.default), "")
+    partitions = named.partitions or ((usual,) if usual else ())
+    if not partitions:
+        raise SubmissionError("--partition: the site has no default partition: name one of " + _few(seen.partitions))
+    for name in partitions:
+        if name not in seen.partitions:
+            raise SubmissionError(f"--partition={name}: Slurm has no such partition; it has {_few(seen.partitions)}")
+    cluster = options.get("clusters")
+    if cluster is not None and cluster.value not in {None, "", seen.settings.cluster_name}:
+        raise SubmissionError(
+            f"--clusters={cluster.value} {cluster.place}: this configuration is for {seen.settings.cluster_name} alone"
+        )
+    request, unread = request_of(options, seen.partitions[partitions[0]], seen.settings)
+    found = Pretended(job=named, unread=unread)
+    job_id = JobId(max(seen.jobs, default=0) + 1)
+    reason, eligible_time = _reason(options, named, seen, found.notes)
+    limit_s = named.time_limit_s
+    if "time" not in options:
+        limit_s = _usual_limit_s(partitions[0], seen, commands, found.notes)
+    if named.licenses:
+        unread = (*unread, f"--licenses={named.licenses}")
+    account, qos = _usual_owner(named, seen, commands, found.notes)
+    waiting = [one.priority for one in seen.jobs.values() if one.pending and one.priority]
+    job = replace(
+        named,
+        job_id=job_id,
+        array_job_id=job_id if named.array_tasks else None,
+        het_job_id=job_id if read.is_heterogeneous else None,
+        het_offset=0 if read.is_heterogeneous else None,
+        partitions=partitions,
+        account=account,
+        qos=qos,
+        request=request,
+        time_limit_s=limit_s,
+        requeueable=may_requeue(read.options, seen.settings),
+        submit_time=seen.taken_at,
+        eligible_time=eligible_time,
+        reason=reason,
+        # Behind all others: how Slurm ranks it is not known.
+        priority=0 if reason == "JobHeldUser" else max(min(waiting, default=1), 1),
+    )
+    return replace(found, job=job, unread=unread)
+
+
+def _few(names: Mapping[str, object]) -> str:
+    found = sorted(names)
+    return ", ".join(found[:10]) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
+
+
+def _reason(options: Mapping[str, Option], job: Job, seen: Snapshot, notes: list[str]) -> tuple[str, float | None]:
+    """Return the reason word that Slurm would give it, and when it is eligible."""
+    now = seen.taken_at
+    if "hold" in options:
+        return "JobHeldUser", now
+    begin = options.get("begin")
+    if begin is not None and begin.value:
+        at = begin_time(begin.value, now)
+        if at is None:
+            notes.append(f"--begin={begin.value}: the time is not understood here; Slurm's own word counts it")
+        elif at > now + 1:
+            return "BeginTime", at
+    if job.dependency and _depends(job, seen, notes):
+        return "Dependency", None
+    return RESOURCES, now
+
+
+def _depends(job: Job, seen: Snapshot, notes: list[str]) -> bool:
+    """Return whether a job that it depends on has not ended."""
+    if "singleton" in job.dependency and any(
+        one.user == job.user and one.name == job.name and not one.finished for one in seen.jobs.values()
+    ):
+        return True
+    ids = {int(word) for word in re.findall(r"(?<=[:+])\d{1,10}", job.dependency)} - {0}
+    known = [one for one in seen.jobs.values() if one.job_id in ids or (one.array_job_id in ids and one.array_job_id)]
+    missing = ids - {one.job_id for one in known} - {one.array_job_id for one in known}
+    if missing:
+        names = ", ".join(map(str, sorted(missing)))
+        notes.append(f"--dependency={job.dependency}: Slurm knows no job {names} (any more); it counts as ended well")
+    return any(not one.finished for one in known)
+
+
+def _usual_limit_s(partition: str, seen: Snapshot, commands: Commands, notes: list[str]) -> int | None:
+    """Return the time limit of a job that names none: DefaultTime, else MaxTime; None for none. Seconds."""
+    answer = commands.run(("scontrol", "-o", "show", "partition", partition))
+    found = None if isinstance(answer, Failure) else re.search(r"(?:^| )DefaultTime=(\S+)", answer)
+    if found is None:
+        notes.append(f"the DefaultTime of partition {partition} is not known: its MaxTime counts as the time limit")
+    usual_s = seconds(found[1]) if found is not None else None
+    return usual_s if usual_s is not None else seen.partitions[partition].max_time_s
+
+
+def _usual_owner(job: Job, seen: Snapshot, commands: Commands, notes: list[str]) -> tuple[str, str]:
+    """Return the account and the QOS: as said, else the user's usual ones of slurmdbd; empty without slurmdbd."""
+    if not seen.settings.has_slurmdbd or (job.account and job.qos):
+        return job.account, job.qos
+    account, qos = job.account, job.qos
+    columns = "format=defaultaccount,account,partition,defaultqos"
+    answer = commands.run(("sacctmgr", "-n", "-P", "show", "user", "where", f"name={job.user}", "withassoc", columns))
+    if isinstance(answer, Failure):
+        notes.append(f"the user's default account and QOS are not known: sacctmgr: {answer.message}")
+        return account, qos
+    rows = [row for line in answer.splitlines() if len(row := line.split("|")) == 4]
+    account = account or next((row[0] for row in rows), "")
+    fitting = [row[3] for row in rows if row[1] == account and row[2] in {"", *job.partitions}]
+    if not rows:
+        notes.append(f"slurmdbd knows no account of {job.user}: rules on accounts and QOS count as not met")
+    # Slurm's own name for the QOS that each association may use at first.
+    return account, qos or next((one for one in fitting if one), "normal" if rows else "")

@@ -1,0 +1,112 @@
+"""Words of a submission: the script, and sbatch's options from it, from the environment and from the command line."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tesched_core.model.told_error import ToldError
+from tesched_slurm.sbatch_environment import options_of_environment
+from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, read_options
+from tesched_slurm.shell_script import MOST_BYTES
+
+#: what stands for the name of a script that sbatch makes itself, and of one that is piped in
+WRAP, STDIN = "--wrap", "standard input"
+#: words of a #SBATCH line, and of the command line, at which the next component of a heterogeneous job begins
+_NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
+_BETWEEN = ":"
+
+
+class SubmissionError(ToldError):
+    """The job cannot be judged. The text says why, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What would be submitted."""
+
+    text: str
+    #: its name as it was given, `WRAP` or `STDIN`
+    where: str
+    #: in the order in which they count: of one name the last one does. Of a heterogeneous job its first component's
+    options: tuple[Option, ...]
+    #: those of sbatch's own command line, all components', without the script's name and arguments
+    given: tuple[str, ...]
+    #: it has several components
+    is_heterogeneous: bool = False
+
+    @property
+    def by_name(self) -> Mapping[str, Option]:
+        """Return the option that counts of each name."""
+        return {option.name: option for option in self.options}
+
+    @property
+    def is_file(self) -> bool:
+        """Return whether the script is a file of its own."""
+        return self.where not in {WRAP, STDIN}
+
+
+def read_words(command: str, words: Sequence[str], environment: Mapping[str, str] | None = None) -> Words:
+    """Return what sbatch would be given by these words, the first of which that is no option names its script.
+
+    `command` is ours, for what it says of itself. The script `-` is standard input. Raises SubmissionError.
+    """
+    variables = options_of_environment(os.environ if environment is None else environment)
+    try:
+        given, rest = read_options(words)
+        several = rest[:1] == (_BETWEEN,)
+        while rest[:1] == (_BETWEEN,):
+            _, rest = read_options(rest[1:])
+    except UnknownOptionError as error:
+        raise SubmissionError(str(error)) from error
+    told = tuple(words[: len(words) - len(rest)])
+    wrapped = next((option.value for option in given if option.name == "wrap"), None)
+    if wrapped is not None:
+        if rest:
+            raise SubmissionError(f"--wrap and a script, {rest[0]}: name one of them, as for sbatch")
+        text = f"#!/bin/sh\n{wrapped}\n"
+        return Words(text=text, where=WRAP, options=(*variables, *given), given=told, is_heterogeneous=several)
+    if not rest:
+        usage = f"tesched {command} [SBATCH_OPTION]... SCRIPT, or - for standard input"
+        raise SubmissionError(f"no script is named: {usage}")
+    text = _script(rest[0])
+    next_at = next((line for line, line_words in option_lines(text) if _NEXT_COMPONENT & {*line_words[:1]}), None)
+    try:
+        written = options_in(text)
+    except UnknownOptionError as error:
+        raise SubmissionError(f"{rest[0]}: {error}") from error
+    written = tuple(one for one in written if next_at is None or (one.line or 0) < next_at)
+    return Words(
+        text=text,
+        where=STDIN if rest[0] == "-" else rest[0],
+        options=(*written, *variables, *given),
+        given=told,
+        is_heterogeneous=several or next_at is not None,
+    )
+
+
+def _script(name: str) -> str:
+    """Return a script's text. Raises SubmissionError for what sbatch would refuse."""
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        elif not stat.S_ISREG(Path(name).stat().st_mode):
+            raise SubmissionError(f"{name}: it is no file: name a batch script")
+        else:
+            with Path(name).open("rb") as stream:
+                raw = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise SubmissionError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+    if len(raw) > MOST_BYTES:
+        raise SubmissionError(f"{name}: it has more than {MOST_BYTES} bytes, and so many are read")
+    if not raw.startswith(b"#!"):
+        raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')
+    if b"\0" in raw:
+        raise SubmissionError(f"{name}: it is no text: sbatch takes a script")
+    if b"\r\n" in raw:
+        raise SubmissionError(f"{name}: sbatch takes no lines that end as DOS has them (CR LF): dos2unix mends that")
+    return raw.decode(errors="replace")

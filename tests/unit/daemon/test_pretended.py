@@ -1,0 +1,127 @@
+"""Record of a job that is not submitted: which options are taken over, and which are named."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tesched_core.model.cluster import Partition, SlurmSettings
+from tesched_daemon.submission.asking import refuse_half_a_view
+from tesched_daemon.submission.begin_time import begin_time
+from tesched_daemon.submission.request import request_of
+from tesched_daemon.submission.sources import SubmissionError, read_words
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_options import read_options
+
+NOW = time.mktime((2026, 11, 27, 10, 30, 0, 0, 0, -1))
+
+
+def unread(*words: str) -> tuple[str, ...]:
+    options, _ = read_options(words)
+    return request_of({one.name: one for one in options}, Partition(name="main"), SlurmSettings())[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--switches=2",),
+        ("--nodes=1,3",),
+        ("--mem=lots",),
+        ("--ntasks=two",),
+        ("--exclusive=mcs",),
+        ("--threads-per-core=1",),
+        ("--contiguous",),
+        ("--nodelist=@group",),
+    ],
+)
+def test_an_option_that_is_not_understood_is_named(words: tuple[str, ...]) -> None:
+    assert unread(*words) == words
+
+
+def test_an_option_of_a_plugins_is_named() -> None:
+    assert unread("--site=1") == ("--site, an option of a site's plugin",)
+
+
+def test_options_that_ask_for_nothing_are_not_named() -> None:
+    assert unread("--output=x", "-Jx", "--mail-type=ALL", "--comment=te", "-d", "singleton", "-v") == ()
+
+
+def test_defaults_for_memory_are_the_partitions_then_the_sites() -> None:
+    site = SlurmSettings(def_mem_per_node_mib=700)
+    assert request_of({}, Partition(name="main"), site)[0].mem_per_node_mib == 700
+    own = Partition(name="main", def_mem_per_cpu_mib=50)
+    assert request_of({}, own, site)[0].mem_per_cpu_mib == 50
+    gpus, _ = read_options(("--gpus=2",))
+    by_gpu = Partition(name="main", def_mem_per_cpu_mib=50, def_mem_per_gpu_mib=9)
+    assert request_of({"gpus": gpus[0]}, by_gpu, site)[0].mem_per_gres == (("gpu", 9),)
+
+
+@pytest.mark.parametrize(
+    ("text", "later_s"),
+    [
+        ("now", 0),
+        ("now+30", 30),
+        ("now+2hours", 7200),
+        ("now+1day", 86_400),
+        ("11:00", 1800),
+        ("10:00", 84_600),
+        ("2026-11-27T10:31", 60),
+        ("2026-11-28", 48_600),
+    ],
+)
+def test_begin_times_are_read_as_sbatch_reads_them(text: str, later_s: float) -> None:
+    assert begin_time(text, NOW) == NOW + later_s
+
+
+@pytest.mark.parametrize("text", ["teatime", "25:00", "2026-13-01", "now-1", "", "2026-11-27T1"])
+def test_other_begin_times_are_not_guessed(text: str) -> None:
+    assert begin_time(text, NOW) is None
+
+
+def test_options_of_the_environment_stand_between_the_scripts_and_the_command_lines(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -p one -t 1 -J a\ntrue\n")
+    read = read_words("ask", ("-Jc", str(script)), {"SBATCH_PARTITION": "two", "SBATCH_JOB_NAME": "b"})
+    assert {name: one.value for name, one in read.by_name.items()} == {"partition": "two", "time": "1", "job-name": "c"}
+    assert read.given == ("-Jc",)
+
+
+def test_a_heterogeneous_job_has_its_first_components_options(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -n2\n#SBATCH hetjob\n#SBATCH -n4\ntrue\n")
+    read = read_words("ask", (str(script),), {})
+    assert (read.is_heterogeneous, read.by_name["ntasks"].value) == (True, "2")
+    read = read_words("ask", ("-n3", ":", "-n5", str(script)), {})
+    assert (read.is_heterogeneous, read.by_name["ntasks"].value, read.given) == (True, "3", ("-n3", ":", "-n5"))
+    with pytest.raises(SubmissionError, match="no script is named"):
+        read_words("ask", ("-n3", ":", "-n5"), {})
+
+
+@dataclass
+class _Config:
+    """Slurm's commands, of which one is known."""
+
+    private: str
+
+    def run(self, _argv: Sequence[str]) -> str:
+        return f"PreemptType             = preempt/none\nPrivateData             = {self.private}\nProctrackType = x\n"
+
+
+@pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
+def test_where_others_jobs_are_hidden_nothing_is_told(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SubmissionError, match=f"PrivateData={private}"):
+        refuse_half_a_view(cast("Commands", _Config(private)))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    refuse_half_a_view(cast("Commands", _Config(private)))
+
+
+@pytest.mark.parametrize("private", ["none", "accounts,usage"])
+def test_what_hides_no_job_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    refuse_half_a_view(cast("Commands", _Config(private)))
