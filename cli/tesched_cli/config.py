@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tesched_daemon.config_errors import SECRET, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
 from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
+from tesched_cli.example_keys import explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,20 @@ def check(path: Path | None) -> None:
 def example() -> None:
     """Print an example with every key explained."""
     say_lines(example_text())
+
+
+@config.command()
+def schema() -> None:
+    """Print a JSON Schema of it, for editors.
+
+    With it an editor completes the keys of tesched.toml and of the files of conf.d, explains them, and marks what
+    cannot be: `tesched config schema > tesched.schema.json`, and as the first line of the file
+    `#:schema ./tesched.schema.json` (Even Better TOML, taplo). It has the policies that are installed here. What keys
+    must be to each other `tesched config check` says alone.
+    """
+    from tesched_daemon.config_schema import config_schema  # noqa: PLC0415 - for this command alone
+
+    say_lines(json.dumps(config_schema(explained(example_text())), indent=2, ensure_ascii=False) + "\n")
 
 
 def _found_by(path: Path) -> str:
