@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -16,8 +17,9 @@ from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
-from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
+from tesched_cli.common import config_option, console, json_option, say, say_lines, table
 from tesched_cli.example_keys import explained
+from tesched_cli.json_output import document, print_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +27,22 @@ class Setting:
     """One key."""
 
     key: str
-    value: object
+    value: Any
     #: the file that gave it; None for a default
     file: str | None
+
+
+@document("config show")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigShowJson:
+    """Which file is used, and what holds."""
+
+    #: the main file, and what named it: "--config", "TESCHED_CONFIG" or where it is
+    configuration: str
+    by: str
+    #: those that were read, the main one first
+    files: tuple[str, ...]
+    settings: tuple[Setting, ...]
 
 
 @click.group()
@@ -44,9 +59,8 @@ def show(*, config_path: Path, as_json: bool) -> None:
     found = list(settings(loaded))
     by = _found_by(config_path)
     if as_json:
-        print_json(
-            "config show", {"configuration": str(config_path), "by": by, "files": loaded.tree.files, "settings": found}
-        )
+        read = loaded.tree.files
+        print_json(ConfigShowJson(configuration=str(config_path), by=by, files=read, settings=tuple(found)))
         return
     say(f"{config_path} ({by})")
     shown = table("KEY", "VALUE", "FROM")

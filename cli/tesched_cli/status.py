@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -33,17 +32,18 @@ from tesched_cli.common import (
     duration,
     hostlist,
     json_option,
-    print_json,
     store,
     table,
     unread,
 )
 from tesched_cli.health import health
+from tesched_cli.json_output import print_json
 from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
+from tesched_cli.status_json import Overdue, StatusJson, TrainingsJson
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
@@ -78,22 +78,31 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
 
                 write(html, how.line, view, found, expected)
             elif as_json:
-                head: dict[str, object] = {
-                    "health": how.line,
-                    "state": how.state,
-                    "daemon": view.daemon,
-                    "standbys": view.standbys,
-                }
-                head |= {"paused": view.paused, "deeds": view.deeds}
-                head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
-                head["let_through"] = let_through(engine)
-                head["barred"] = [*barred(engine, limits.te, time.time()).values()]
-                data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
-                data |= {"decisions": view.decisions, "use": running, "overdue": late}
-                data["delays"] = delays_json(view.delays)
-                trained = [training_json(one, expected.get(one.label)) for one in found.shown]
-                print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
+                no_te = tuple(barred(engine, limits.te, time.time()).values())
+                trained = tuple(training_json(one, expected.get(one.label)) for one in found.shown)
+                print_json(
+                    StatusJson(
+                        health=how.line,
+                        state=how.state,
+                        daemon=view.daemon,
+                        standbys=view.standbys,
+                        paused=view.paused,
+                        deeds=view.deeds,
+                        changed={lever: tuple(sorted(jobs)) for lever, jobs in changed.items()},
+                        let_through=let_through(engine),
+                        barred=no_te,
+                        queues=view.queues,
+                        orders=view.open_orders,
+                        retries=view.retries,
+                        tally=view.tally,
+                        decisions=view.decisions,
+                        use=running,
+                        overdue=tuple(late),
+                        delays=delays_json(view.delays),
+                        trainings=TrainingsJson(shown=trained, more=found.more),
+                    )
+                )
             else:
                 out = console()
                 said = [*_te_lines(engine, limits), *trainings_table(found, expected, out)]
@@ -132,17 +141,6 @@ def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
             "nodes": len({node for job in mine for node in job.nodes}),
         }
     return use
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """A victim that has waited too long to run again."""
-
-    job: str
-    order_id: int
-    waited_s: float
-    #: it holds its room but for its CPUs, which others have
-    suspended: bool
 
 
 def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:

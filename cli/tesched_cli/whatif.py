@@ -28,17 +28,8 @@ from tesched_sim.reports.summary import Percentiles, summarise
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
-from tesched_cli.common import (
-    config_option,
-    configuration,
-    console,
-    duration,
-    json_option,
-    print_json,
-    progress,
-    store,
-    table,
-)
+from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, store, table
+from tesched_cli.json_output import document, print_json
 
 DAY_S = 86_400.0
 
@@ -59,6 +50,19 @@ class Line:
     lost_node_h: float | None = None
     #: mean delay of those that were preempted (docs/reference/delays.md)
     delay_mean_s: float | None = None
+
+
+@document("whatif")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatifJson:
+    """What was, and what would have been."""
+
+    lines: tuple[Line, ...]
+    #: jobs of the workload, and those that are in it not, since no node could hold them now
+    jobs: int
+    left_out: int
+    #: what a reader must know of the workload
+    notes: tuple[str, ...]
 
 
 @click.command()
@@ -114,8 +118,8 @@ def whatif(
     for contender in progress(contenders, "policies"):
         lines += _simulated(contender, setting, past.workload)
     if as_json:
-        notes = past.workload.notes
-        print_json("whatif", {"lines": lines, "jobs": len(past.workload), "left_out": past.left_out, "notes": notes})
+        jobs, notes = len(past.workload), tuple(past.workload.notes)
+        print_json(WhatifJson(lines=tuple(lines), jobs=jobs, left_out=past.left_out, notes=notes))
         return
     _show(lines, past)
 

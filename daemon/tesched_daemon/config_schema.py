@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -21,14 +21,14 @@ from tesched_policies.registry import Shorthand
 from tesched_daemon.config import Config
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE = "#/$defs/{name}"
+REFERENCE = "#/$defs/{name}"
 
 Schema = dict[str, Any]
 
 
 def config_schema(descriptions: Mapping[str, str]) -> Schema:
     """Return the schema. `descriptions` has texts for users by dotted key; other keys are described by their source."""
-    (top,), parts = msgspec.json.schema_components((Config,), ref_template=_REFERENCE)
+    (top,), parts = msgspec.json.schema_components((Config,), ref_template=REFERENCE)
     for path, kind, part in _tables(Config, "", top, parts):
         hints = get_type_hints(kind, include_extras=True)
         part["description"] = _about(kind)
@@ -40,7 +40,7 @@ def config_schema(descriptions: Mapping[str, str]) -> Schema:
             hint = hints[name]
             # A table says itself what it is.
             is_table = isinstance(hint, type) and is_dataclass(hint)
-            said = descriptions.get(f"{path}{name}") or ("" if is_table else _comments(kind).get(name, ""))
+            said = descriptions.get(f"{path}{name}") or ("" if is_table else comments(kind, shared=True).get(name, ""))
             part["properties"][name] = _key(schema, hint, said)
     title = "Configuration of tesched (tesched.toml)"
     return {"$schema": DIALECT, "title": title, **top, "$defs": parts}
@@ -117,8 +117,11 @@ def _about(kind: type[Any]) -> str:
 
 
 @cache
-def _comments(kind: Any) -> Mapping[str, str]:
-    """Return the comments that document a class's fields in its source, by field; those of its bases, too."""
+def comments(kind: Any, *, shared: bool = False) -> Mapping[str, str]:
+    """Return the comments that document a class's fields in its source, by field; those of its bases, too.
+
+    A `shared` one counts for all fields down to the next.
+    """
     own = {field.name for field in fields(kind)}
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
@@ -138,4 +141,18 @@ def _comments(kind: Any) -> Mapping[str, str]:
                 is_new = True
                 if said:
                     found[key] = " ".join(said)
+                said = said if shared else []
     return found
+
+
+def dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
+    """Yield each dataclass once that these types have in them, themselves among them."""
+    seen: set[Any] = set()
+    waiting = list(hints)
+    while waiting:
+        hint = waiting.pop()
+        waiting += get_args(hint)
+        if isinstance(hint, type) and is_dataclass(hint) and hint not in seen:
+            seen.add(hint)
+            yield hint
+            waiting += get_type_hints(hint).values()
