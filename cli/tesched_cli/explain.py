@@ -238,7 +238,7 @@ def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
         asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _asked(victim)
         yield f"  job {label} {asked}: {victim.why}"
     if not order.victims:
-        yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
+        yield "  no victim was needed: resources were free, and only the queue order blocked the job"
     yield from _steps(view)
 
 
@@ -356,7 +356,7 @@ def _refusals(story: JobStory, until: Until) -> Iterator[str]:
     spared = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
     if spared:
         yield ""
-        yield "it was looked at as a victim, and spared:"
+        yield "as a victim it was not selected:"
         yield from _grouped(spared, until, by_preemptor=True)
 
 

@@ -198,7 +198,7 @@ def _page(
     for late in overdue(view, now, limits):
         waits = f"has waited {duration(late.waited_s)} to run again"
         if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
+            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
     if changed:
         levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))

@@ -42,7 +42,7 @@ class NoPreemption(Policy[None]):
                     job_id=job.job_id,
                     preemptor=job.job_id,
                     code=RefusalCode.POLICY_NONE,
-                    text="the policy is `none`: nobody is asked to yield",
+                    text="the policy is `none`: no job is preempted",
                 )
                 for job in view.waiting
             ),

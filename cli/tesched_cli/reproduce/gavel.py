@@ -142,7 +142,7 @@ class SimulateGavelJson:
     is_flag=True,
     help="Room in mid-round goes to who waits, as the daemon has it; else it waits for the round, as in the paper.",
 )
-@click.option("--ideal", is_flag=True, help="No rounds: everybody has his fractions of the time at any moment.")
+@click.option("--ideal", is_flag=True, help="No rounds: each job has its fractions of the time at any moment.")
 @click.option(
     "--optimum",
     type=click.Choice([one.value for one in Optimum]),
