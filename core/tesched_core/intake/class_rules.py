@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from tesched_core.model.notice import NONE, NOTICE_SIGNALS, ExitZero
-from tesched_core.model.ranges import DAY_S, Count, Form, Range, WholeSeconds, check_ranges
+from tesched_core.model.ranges import Count, Form, SecondsOfADay, WholeSeconds, check_ranges
 from tesched_core.model.snapshot import JobClass
 
 _SIGNALS = tuple(NOTICE_SIGNALS.values())
@@ -15,9 +15,7 @@ LONGEST_PATTERN = 200
 MOST_PATTERNS = 50
 
 #: Seconds between a victim's notice and its requeue.
-GracePeriod = Annotated[
-    float, Range(most=DAY_S, right=f"a grace period between 0 and {DAY_S} seconds", right_tells_most=True)
-]
+GracePeriod = SecondsOfADay
 #: "none", or a signal as sbatch --signal has it: "USR1" (to the steps), "B:USR1" (to the batch shell), "full:USR1"
 NoticeSignal = Annotated[
     str,
