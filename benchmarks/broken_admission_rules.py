@@ -132,10 +132,13 @@ ADMISSION_MUTATIONS = (
     Mutation("bound: mode shadow is told", _CHECKS, "if config.mode is not Mode.ENFORCE:", "if False:"),
     Mutation("bound: no TE job is told", _CHECKS, "if not config.classes.makes_te:", "if False:"),
     Mutation("bound: the plugin is told", _CHECKS, "guard.lever is YieldBy.PLUGIN:", "False:"),
-    Mutation("ranges: nothing beyond", _RANGES, "one.least <= value <= one.most:", "value >= one.least:"),
     Mutation(
-        "ranges: beside None", _RANGES, "next((found for part in get_args(hint) if", "next((found for part in () if"
+        "ranges: nothing beyond",
+        _RANGES,
+        "return self.least <= value <= self.most and",
+        "return value >= self.least and",
     ),
+    Mutation("ranges: beside None", _RANGES, "elif type(None) in get_args(hint):", "elif False:"),
     Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
     Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),
     Mutation("admission rules: all up to the last", _RULES, "rules[: last + 1]", "rules[:last]"),

@@ -384,8 +384,8 @@ MUTATIONS = (
     Mutation(
         "notice: ships as none",
         _CLASS_RULES,
-        "default_notice_signal: str = NONE",
-        'default_notice_signal: str = "USR1"',
+        "default_notice_signal: NoticeSignal = NONE",
+        'default_notice_signal: NoticeSignal = "USR1"',
     ),
     Mutation("notice: the comment goes before the script", _CLASSIFY, "if said is not None:", "if False:"),
     Mutation("notice: a declared time is bounded", _CLASSIFY, "min(seconds_s, most_s)", "seconds_s"),

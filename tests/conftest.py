@@ -1,11 +1,18 @@
-"""Common to all tests: the repository's root is on the path, and the profile of Hypothesis (`tests/examples.py`)."""
+"""Common to all tests.
+
+The repository's root is on the path; the profile of Hypothesis (`tests/examples.py`); `--json` by its schema.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tesched_cli import json_output
 
 ROOT = str(Path(__file__).parent.parent)
 if ROOT not in sys.path:
@@ -20,6 +27,22 @@ def pytest_configure() -> None:
         examples.load()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def json_by_its_schema() -> Iterator[None]:
+    """Check each document that a command prints in this process."""
+
+    def checked(content: Mapping[str, Any]) -> None:
+        from tesched_testcluster.harness import json_check  # noqa: PLC0415 - for the tests that print JSON
+
+        json_check.check(json.loads(json.dumps(content)))
+        write(content)
+
+    write = json_output.write
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_output, "write", checked)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -17,13 +18,23 @@ from tesched_cli.common import (
     duration,
     hostlist,
     json_option,
-    print_json,
     say,
     say_lines,
     store,
 )
 from tesched_cli.explain import CLASS_WORDS
+from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
+
+
+@document("ask")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskJson:
+    """What would happen if a job were submitted now."""
+
+    foretold: Foretold
+    #: it starts now, or as soon as its victims have left
+    starts: bool
 
 
 @click.command(
@@ -58,7 +69,7 @@ def ask(context: click.Context, config_path: Path, *, as_json: bool, words: tupl
     with store(config_path) as engine:
         found = foretell(words, configuration(config_path), engine)
     if as_json:
-        print_json("ask", {"foretold": found, "starts": found.starts})
+        print_json(AskJson(foretold=found, starts=found.starts))
     else:
         for line in lines(found):
             say(line)

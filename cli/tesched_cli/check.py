@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
+from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
 from tesched_daemon.submission.read import read_submission
-from tesched_daemon.submission.survival import GOOD, Judgement, Submission, judge
+from tesched_daemon.submission.survival import GOOD, Judgement, Submission, Verdict, judge
 
-from tesched_cli.common import configuration, json_option, named_config_option, print_json, say, say_lines
+from tesched_cli.common import configuration, json_option, named_config_option, say, say_lines
+from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
+
+
+@document("check")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckJson:
+    """Judgement of one script."""
+
+    #: its path, or what stands for standard input and --wrap
+    script: str
+    job_class: JobClass
+    #: the rule that gives the class
+    rule: str
+    verdict: Verdict
+    #: what happens, step by step, and what to change, in sentences
+    because: tuple[str, ...]
+    advice: tuple[str, ...]
+    #: what its user says and does not count, or not as it is said
+    not_followed: tuple[NotFollowed, ...]
+    #: the lines that its head lacks, as a patch; empty if none
+    diff: str
+    #: what had to be assumed, in sentences
+    notes: tuple[str, ...]
 
 
 @click.command(
@@ -54,18 +79,19 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
     found = judge(submission)
     diff, traits = _diff(submission, found), submission.traits
     if as_json:
-        data = {
-            "script": submission.where,
-            "class": traits.job_class,
-            "rule": traits.rule,
-            "verdict": found.verdict,
-            "because": found.because,
-            "advice": found.advice,
-            "not_followed": traits.not_followed,
-            "diff": diff,
-            "notes": notes,
-        }
-        print_json("check", data)
+        print_json(
+            CheckJson(
+                script=submission.where,
+                job_class=traits.job_class,
+                rule=traits.rule,
+                verdict=found.verdict,
+                because=tuple(found.because),
+                advice=tuple(found.advice),
+                not_followed=tuple(traits.not_followed),
+                diff=diff,
+                notes=tuple(notes),
+            )
+        )
     else:
         say(f"{submission.where}: {found.verdict}")
         if traits.job_class is JobClass.TE:

@@ -1,20 +1,17 @@
 """Common parts of the commands: the configuration, the state store, how things are printed.
 
-Whatever a command prints goes through `Terminal` (tables and lines), `say` (plain lines) or `print_json`. None of them
-takes text as markup, and none lets a control character of a user's text through to the terminal.
+Whatever a command prints goes through `Terminal` (tables and lines), `say` (plain lines) or `json_output.print_json`.
+None of them takes text as markup, and none lets a control character of a user's text through to the terminal.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from enum import Enum
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -40,9 +37,6 @@ from tesched_db.errors import StoreError
 from tesched_cli.access import missing_group
 
 T = TypeVar("T")
-
-#: Changes when a field of the JSON output changes its name or meaning.
-JSON_VERSION = 1
 
 #: Characters of a name that are shown in a table; `--json` has all of it.
 LONGEST_CELL = 24
@@ -231,27 +225,6 @@ def say(text: str, *, err: bool = False) -> None:
 def say_lines(text: str) -> None:
     """Print a text of ours, which has its own line feeds."""
     click.echo(visible_lines(text), nl=False)
-
-
-def print_json(command: str, data: Mapping[str, object]) -> None:
-    """Print the data under a head that says what it is."""
-    meta = {"command": command, "version": JSON_VERSION, "at": time.time()}
-    click.echo(json.dumps({"meta": meta, **{key: plain(value) for key, value in data.items()}}, indent=2))
-
-
-def plain(value: Any) -> Any:
-    """Return the value as JSON has it: dataclasses as objects, sets sorted, enums by value."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(inner) for key, inner in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, frozenset | set):
-        return sorted(plain(inner) for inner in value)
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    return value
 
 
 def duration(seconds: float | None) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -15,7 +17,9 @@ from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
-from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
+from tesched_cli.common import config_option, console, json_option, say, say_lines, table
+from tesched_cli.example_keys import explained
+from tesched_cli.json_output import document, print_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +27,22 @@ class Setting:
     """One key."""
 
     key: str
-    value: object
+    value: Any
     #: the file that gave it; None for a default
     file: str | None
+
+
+@document("config show")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigShowJson:
+    """Which file is used, and what holds."""
+
+    #: the main file, and what named it: "--config", "TESCHED_CONFIG" or where it is
+    configuration: str
+    by: str
+    #: those that were read, the main one first
+    files: tuple[str, ...]
+    settings: tuple[Setting, ...]
 
 
 @click.group()
@@ -42,9 +59,8 @@ def show(*, config_path: Path, as_json: bool) -> None:
     found = list(settings(loaded))
     by = _found_by(config_path)
     if as_json:
-        print_json(
-            "config show", {"configuration": str(config_path), "by": by, "files": loaded.tree.files, "settings": found}
-        )
+        read = loaded.tree.files
+        print_json(ConfigShowJson(configuration=str(config_path), by=by, files=read, settings=tuple(found)))
         return
     say(f"{config_path} ({by})")
     shown = table("KEY", "VALUE", "FROM")
@@ -74,6 +90,20 @@ def check(path: Path | None) -> None:
 def example() -> None:
     """Print an example with every key explained."""
     say_lines(example_text())
+
+
+@config.command()
+def schema() -> None:
+    """Print a JSON Schema of it, for editors.
+
+    With it an editor completes the keys of tesched.toml and of the files of conf.d, explains them, and marks what
+    cannot be: `tesched config schema > tesched.schema.json`, and as the first line of the file
+    `#:schema ./tesched.schema.json` (Even Better TOML, taplo). It has the policies that are installed here. What keys
+    must be to each other `tesched config check` says alone.
+    """
+    from tesched_daemon.config_schema import config_schema  # noqa: PLC0415 - for this command alone
+
+    say_lines(json.dumps(config_schema(explained(example_text())), indent=2, ensure_ascii=False) + "\n")
 
 
 def _found_by(path: Path) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,9 +12,20 @@ from rich.text import Text
 from tesched_daemon.doctor.doctor import examine
 from tesched_daemon.doctor.finding import Finding, Level
 
-from tesched_cli.common import console, json_option, named_config_option, print_json
+from tesched_cli.common import console, json_option, named_config_option
+from tesched_cli.json_output import document, print_json
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+
+
+@document("doctor")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorJson:
+    """What was found, in the order of the checks."""
+
+    #: how many findings there are, by level
+    counts: Mapping[Level, int]
+    findings: tuple[Finding, ...]
 
 
 @click.command()
@@ -36,7 +48,7 @@ def doctor(*, config_path: Path | None, as_json: bool) -> None:
                 out.print(line, soft_wrap=True)
     counts = Counter(finding.level for finding in found)
     if as_json:
-        print_json("doctor", {"counts": {level: counts[level] for level in Level}, "findings": found})
+        print_json(DoctorJson(counts={level: counts[level] for level in Level}, findings=tuple(found)))
     else:
         out.print(", ".join(f"{counts[level]} {level.upper()}" for level in Level))
     if counts[Level.FAIL]:

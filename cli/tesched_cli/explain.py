@@ -31,23 +31,23 @@ from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.columns import room_of
-from tesched_cli.common import (
-    clock,
-    config_option,
-    configuration,
-    console,
-    duration,
-    hostlist,
-    json_option,
-    print_json,
-    store,
-)
+from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store
+from tesched_cli.explain_json import ExplainJson
+from tesched_cli.json_output import print_json
 from tesched_cli.render import expectation, training
 from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.delays import delay_json, delayed, left
 from tesched_cli.render.not_followed import all_not_followed, not_followed_lines
 from tesched_cli.render.te_users import barred_line
-from tesched_cli.render.until import Until, bound_ends, change_lines, grace_ends, order_ends, until_json, until_of
+from tesched_cli.render.until import (
+    Until,
+    bound_ends,
+    change_lines,
+    grace_ends,
+    order_ends,
+    until_json,
+    until_of,
+)
 
 CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -84,13 +84,23 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     together = training.outlook_of(array.curve, array.target_loss) if array else None
     if as_json:
         report = training.report_json(told, ahead, share) if told else None
-        whole = training.training_json(array, together, points=True) if array else None
+        whole = training.training_curve_json(array, together) if array else None
         said_in_vain = all_not_followed(story.job, config)
         bare = replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain))
-        data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
-        data |= {"expected": expected, "delay": delay_json(delay_of(story)), "bound": bound, "let_through": free}
-        data |= {"barred": misuse, "until": [*until_json(story, until)]}
-        print_json("explain", data)
+        print_json(
+            ExplainJson(
+                story=bare,
+                policies=tuple(_described(story)),
+                report=report,
+                array=whole,
+                expected=expected,
+                delay=delay_json(delay_of(story)),
+                bound=bound,
+                let_through=free,
+                barred=misuse,
+                until=tuple(until_json(story, until)),
+            )
+        )
         return
     out = console()
     said = [
@@ -224,7 +234,7 @@ def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
         asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _asked(victim)
         yield f"  job {label} {asked}: {victim.why}"
     if not order.victims:
-        yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
+        yield "  no victim was needed: resources were free, and only the queue order blocked the job"
     yield from _steps(view)
 
 
@@ -349,7 +359,7 @@ def _refusals(story: JobStory, until: Until) -> Iterator[str]:
     spared = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
     if spared:
         yield ""
-        yield "it was looked at as a victim, and spared:"
+        yield "as a victim it was not selected:"
         yield from _grouped(spared, until, by_preemptor=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +17,9 @@ from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
 from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort, room_of
-from tesched_cli.common import clock, config_option, console, json_option, print_json, store
+from tesched_cli.common import clock, config_option, console, json_option, store
 from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
+from tesched_cli.json_output import document, print_json
 from tesched_cli.mine import my_jobs, show, who_asks
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +99,22 @@ def _usual(fields: Fields[R], default: Format[R]) -> Format[R]:
         raise
 
 
+@document("jobs")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsJson:
+    """Jobs, but for those of --mine."""
+
+    jobs: tuple[JobView, ...]
+
+
+@document("orders")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrdersJson:
+    """Preemptions, the newest first."""
+
+    orders: tuple[OrderView, ...]
+
+
 @click.command()
 @config_option
 @json_option
@@ -148,7 +166,7 @@ def jobs(
     with store(config_path) as engine:
         found = read.jobs(engine, which)
     if as_json:
-        print_json("jobs", {"jobs": found})
+        print_json(JobsJson(jobs=found))
         return
     out = console()
     for line in listed(in_order(found), shown, header=not noheader, width=room_of(out)):
@@ -188,7 +206,7 @@ def orders(
     with store(config_path) as engine:
         found = read.orders(engine, which)
     if as_json:
-        print_json("orders", {"orders": found})
+        print_json(OrdersJson(orders=found))
         return
     out = console()
     in_order = found if sort is None else sort(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,15 +27,41 @@ from tesched_cli.common import (
     changing_config_option,
     configuration,
     json_option,
-    print_json,
     progress,
     say,
     writable_store,
 )
+from tesched_cli.json_output import document, print_json
 
 
 class AnotherClusterError(ToldError):
     """The store has the history of another cluster. The text names the file, the key, and what would be right."""
+
+
+@document("learn")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnJson:
+    """What was learned."""
+
+    #: "sacct", or a trace's path
+    source: str
+    #: runs that were read, those that are new, and those that the store has now
+    runs: int
+    new: int
+    kept: int
+    #: runs that were not taken, by the reason
+    left_out: Mapping[str, int]
+    #: whether run times are expected by what was learned (run_times.learn)
+    used: bool
+
+
+@document("learn")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetJson:
+    """What was forgotten (`tesched learn --forget`)."""
+
+    #: runs
+    forgotten: int
 
 
 @click.command()
@@ -80,8 +106,8 @@ def learn(
         deeds.record(engine, f"learn: {new} new runs from {source}")
         kept = finished_runs.count(engine)
     if as_json:
-        figures = {"source": source, "runs": len(runs), "new": new, "kept": kept, "left_out": left_out}
-        print_json("learn", {**figures, "used": config.run_times.learn})
+        used = config.run_times.learn
+        print_json(LearnJson(source=source, runs=len(runs), new=new, kept=kept, left_out=dict(left_out), used=used))
         return
     _show(source, len(runs), new=new, kept=kept, left_out=left_out)
     if not config.run_times.learn:
@@ -98,7 +124,7 @@ def _forget(engine: Engine, *, as_json: bool) -> None:
     gone = finished_runs.forget(engine)
     deeds.record(engine, f"learn --forget: {gone} runs")
     if as_json:
-        print_json("learn", {"forgotten": gone})
+        print_json(ForgetJson(forgotten=gone))
     else:
         say(f"forgotten: {gone} runs; the daemon forgets them when it starts again")
 

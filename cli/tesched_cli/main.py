@@ -34,6 +34,7 @@ GROUPS = {
         "doctor": _Lazy("doctor", "doctor", "Say what stands in the way, and what to do about it."),
         "daemon": _Lazy("service", "daemon", "Run the daemon in the foreground until SIGTERM."),
         "db": _Lazy("service", "db", "Make the state store, or bring it up to date."),
+        "schema": _Lazy("schema", "schema", "Print the JSON Schema of a command's --json."),
     },
     "Look": {
         "status": _Lazy("status", "status", "Show how the daemon and its queues are."),

@@ -20,6 +20,7 @@ from tesched_daemon.config_files import DROP_INS
 from tesched_daemon.config_lookup import NAME
 
 from tesched_cli.config import example_text
+from tesched_cli.example_keys import Heading, Keys, Remark, parts, uncommented
 from tesched_cli.main import main
 
 #: What roff would read as its own, or print as something that cannot be copied into a shell.
@@ -150,7 +151,7 @@ def _configuration_page(example: str) -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from _paragraphs("A file in TOML. An unknown key is an error.")
     yield ".PP"
-    yield from _paragraphs(_uncommented(intro.splitlines()))
+    yield from _paragraphs(uncommented(intro.splitlines()))
     yield ".SH KEYS"
     yield '.SS "Above all tables"'
     yield from _keys(keys)
@@ -162,33 +163,22 @@ def _configuration_page(example: str) -> Iterator[str]:
 
 def _keys(text: str) -> Iterator[str]:
     """Yield the keys, each with its default and the comment above it; keys that follow each other share theirs."""
-    comment: list[str] = []
-    keys: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("#"):
-            yield from _entry(keys, comment)
-            comment.append(line)
-        elif " = " in line and not line.startswith("["):
-            keys.append(line)
-        else:
-            yield from _entry(keys, comment)
-            yield from _remark(comment)
-            comment.clear()
-            if line:
-                yield f'.SS "{roff(line)}"'
+    for part in parts(text):
+        match part:
+            case Keys():
+                yield from _entry(part)
+            case Remark():
+                yield from _remark(part.comment)
+            case Heading():
+                yield f'.SS "{roff(part.line)}"'
 
 
-def _entry(keys: list[str], comment: list[str]) -> Iterator[str]:
-    """Yield what has been collected of keys with their comment, and forget it."""
-    if not keys:
-        return
-    for index, line in enumerate(keys):
+def _entry(keys: Keys) -> Iterator[str]:
+    for index, line in enumerate(keys.lines):
         key, _, default = line.partition(" = ")
         yield ".TQ" if index else ".TP"
         yield f"\\fB{roff(key)}\\fR = {roff(default)}"
-    yield from _wrapped(roff(_uncommented(comment)))
-    keys.clear()
-    comment.clear()
+    yield from _wrapped(roff(uncommented(keys.comment)))
 
 
 def _remark(comment: Sequence[str]) -> Iterator[str]:
@@ -203,10 +193,6 @@ def _remark(comment: Sequence[str]) -> Iterator[str]:
         yield ".EX"
         yield from (_guarded(roff(line)) for line in lines[start:])
         yield ".EE"
-
-
-def _uncommented(lines: Iterable[str]) -> str:
-    return " ".join(line[1:].strip() for line in lines)
 
 
 def _listed(items: dict[str, str]) -> Iterator[str]:

@@ -19,17 +19,8 @@ from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
 from tesched_cli.columns import Field, default_format, listed, room_of
-from tesched_cli.common import (
-    LONGEST_CELL,
-    LONGEST_TEXT,
-    clock,
-    configuration,
-    console,
-    duration,
-    hostlist,
-    print_json,
-    store,
-)
+from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, configuration, console, duration, hostlist, store
+from tesched_cli.json_output import document, print_json
 
 #: What the run that was ended has had, and what is known of its saved state.
 _SAVED: Mapping[Departure, str] = {
@@ -81,6 +72,16 @@ class MyJob:
     expected: str
 
 
+@document("jobs")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MineJson:
+    """The caller's own jobs (`tesched jobs --mine`)."""
+
+    #: true
+    mine: bool
+    jobs: tuple[MyJob, ...]
+
+
 def who_asks() -> str:
     """Return the caller's user name. Raises ClickException if there is none."""
     try:
@@ -108,7 +109,7 @@ def my_jobs(
 def show(jobs: Sequence[MyJob], *, as_json: bool, header: bool = True) -> None:
     """Print them."""
     if as_json:
-        print_json("jobs", {"mine": True, "jobs": jobs})
+        print_json(MineJson(mine=True, jobs=tuple(jobs)))
         return
     out = console()
     if not jobs:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from tesched_db import deeds, lease, queries
 
-from tesched_cli.common import Duration, changing_config_option, json_option, print_json, say, writable_store
+from tesched_cli.common import Duration, changing_config_option, json_option, say, writable_store
 from tesched_cli.health import NO_DAEMON, health
+from tesched_cli.json_output import document, print_json
+
+
+@document("pause")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseJson:
+    """The pause that was made."""
+
+    pause: lease.Pause
+
+
+@document("unpause")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpauseJson:
+    """What was ended."""
+
+    #: false: there was no pause
+    was_paused: bool
 
 
 @click.command()
@@ -29,7 +48,7 @@ def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool)
             standbys = lease.read_standbys(connection)
         how = health(queries.daemon(engine), time.time(), standbys)
     if as_json:
-        print_json("pause", {"pause": made})
+        print_json(PauseJson(pause=made))
     else:
         say(f"tesched is {made}")
     if how.exit_status == NO_DAEMON:
@@ -44,6 +63,6 @@ def unpause(config_path: Path, *, as_json: bool) -> None:
     with writable_store(config_path) as engine:
         was = lease.unpause(engine, by=deeds.caller())
     if as_json:
-        print_json("unpause", {"was_paused": was})
+        print_json(UnpauseJson(was_paused=was))
     else:
         say("tesched goes on" if was else "tesched was not paused")

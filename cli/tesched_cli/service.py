@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -14,10 +15,18 @@ from tesched_cli.common import (
     config_option,
     configuration,
     json_option,
-    print_json,
     say,
     writable_store,
 )
+from tesched_cli.json_output import document, print_json
+
+
+@document("db prune")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneJson:
+    """What was forgotten."""
+
+    pruned: retention.Pruned
 
 
 @click.command()
@@ -63,7 +72,7 @@ def prune(config_path: Path, *, older_than_s: float, as_json: bool) -> None:
     with writable_store(config_path) as engine:
         gone = retention.prune(engine, older_than_s)
     if as_json:
-        print_json("db prune", {"pruned": gone})
+        print_json(PruneJson(pruned=gone))
     else:
         say(
             f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs, "

@@ -12,7 +12,7 @@ import click
 from tesched_sim import workloads
 from tesched_sim.experiment import CONTENDERS, Setting, Site, check
 from tesched_sim.pool import each_done
-from tesched_sim.reports.compare import compare
+from tesched_sim.reports.compare import Comparison, compare
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
 from tesched_sim.reports.run_summary import Case
@@ -20,10 +20,19 @@ from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import SUBMITIT, Run, Variant, made, perform, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress, refuse_without, say
+from tesched_cli.common import console, json_option, progress, refuse_without, say
+from tesched_cli.json_output import document, print_json
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
+
+
+@document("simulate")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateJson:
+    """Policies beside each other."""
+
+    comparison: Comparison
 
 
 @click.command()
@@ -118,7 +127,7 @@ def simulate(
     baseline = contenders[0] if len(contenders) > 1 and any(case.policy == contenders[0] for case in cases) else None
     comparison = compare(cases, baseline=baseline)
     if as_json:
-        print_json("simulate", {"comparison": comparison.as_json()})
+        print_json(SimulateJson(comparison=comparison))
     else:
         out = console()
         out.print(tables(comparison, width=out.width))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -33,18 +32,19 @@ from tesched_cli.common import (
     duration,
     hostlist,
     json_option,
-    print_json,
     store,
     table,
     unread,
 )
 from tesched_cli.health import health
+from tesched_cli.json_output import print_json
 from tesched_cli.render.delays import bound_lines, delays_json, delays_lines, share_line
 from tesched_cli.render.enforced import enforced_lines, with_enforcement
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
+from tesched_cli.status_json import Overdue, StatusJson, TrainingsJson
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
@@ -79,22 +79,32 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
 
                 write(html, how.line, view, found, expected)
             elif as_json:
-                head: dict[str, object] = {
-                    "health": how.line,
-                    "state": how.state,
-                    "daemon": with_enforcement(view.daemon, time.time()),
-                    "standbys": view.standbys,
-                }
-                head |= {"paused": view.paused, "deeds": view.deeds}
-                head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
-                head["let_through"] = let_through(engine)
-                head["barred"] = [*barred(engine, limits.te, time.time()).values()]
-                data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
-                data |= {"decisions": view.decisions, "use": running, "overdue": late}
-                data |= {"delays": delays_json(view.delays), "te_refused": view.te_refused}
-                trained = [training_json(one, expected.get(one.label)) for one in found.shown]
-                print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
+                no_te = tuple(barred(engine, limits.te, time.time()).values())
+                trained = tuple(training_json(one, expected.get(one.label)) for one in found.shown)
+                print_json(
+                    StatusJson(
+                        health=how.line,
+                        state=how.state,
+                        daemon=with_enforcement(view.daemon, time.time()),
+                        standbys=view.standbys,
+                        paused=view.paused,
+                        deeds=view.deeds,
+                        changed={lever: tuple(sorted(jobs)) for lever, jobs in changed.items()},
+                        let_through=let_through(engine),
+                        barred=no_te,
+                        queues=view.queues,
+                        orders=view.open_orders,
+                        retries=view.retries,
+                        tally=view.tally,
+                        decisions=view.decisions,
+                        use=running,
+                        overdue=tuple(late),
+                        delays=delays_json(view.delays),
+                        te_refused=view.te_refused,
+                        trainings=TrainingsJson(shown=trained, more=found.more),
+                    )
+                )
             else:
                 out = console()
                 said = [*_te_lines(engine, limits), *trainings_table(found, expected, out)]
@@ -133,17 +143,6 @@ def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
             "nodes": len({node for job in mine for node in job.nodes}),
         }
     return use
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """A victim that has waited too long to run again."""
-
-    job: str
-    order_id: int
-    waited_s: float
-    #: it holds its room but for its CPUs, which others have
-    suspended: bool
 
 
 def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
@@ -201,7 +200,7 @@ def _page(
     for late in overdue(view, now, limits):
         waits = f"has waited {duration(late.waited_s)} to run again"
         if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
+            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
     if changed:
         levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -21,12 +22,12 @@ from tesched_cli.common import (
     config_option,
     console,
     json_option,
-    print_json,
     say,
     store,
     table,
     writable_store,
 )
+from tesched_cli.json_output import document, print_json
 from tesched_cli.report import BadFileError
 
 #: Largest file that is read, bytes: Gavel's own has 1.2 MB.
@@ -60,6 +61,14 @@ def import_(config_path: Path, *, file: Path) -> None:
     say(f"{len(speeds)} throughputs from {file}: {alone} alone, {len(speeds) - alone} beside another workload")
 
 
+@document("throughputs list")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputsJson:
+    """Speeds that are known."""
+
+    throughputs: tuple[Throughput, ...]
+
+
 @throughputs.command("list")
 @config_option
 @click.option("--user", help="Of this user's jobs alone.")
@@ -69,7 +78,7 @@ def list_(config_path: Path, *, user: str | None, as_json: bool) -> None:
     with store(config_path) as engine:
         found = reports.throughputs(engine, user=user)
     if as_json:
-        print_json("throughputs list", {"throughputs": found})
+        print_json(ThroughputsJson(throughputs=found))
         return
     shown = table("USER~", "WORKLOAD~", "SCALE>", "ACCELERATOR~", "STEPS/S>", "SAMPLES>", "AT", "BESIDE~")
     for one in found:

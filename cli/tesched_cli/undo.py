@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -41,11 +41,38 @@ from tesched_cli.common import (
     configuration,
     console,
     json_option,
-    print_json,
     table,
     writable_store,
 )
 from tesched_cli.health import health
+from tesched_cli.json_output import document, print_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneChange:
+    """One change that is put back."""
+
+    #: 0: of no single job
+    job_id: JobId
+    #: "nice", "hold", …; its value before this, and the one that it is set to
+    what: str
+    was: str
+    to: str
+    #: "put back", "would be put back", or what came of it
+    outcome: str
+
+
+@document("undo")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoJson:
+    """What was put back."""
+
+    dry_run: bool
+    #: nothing is left that tesched has changed
+    settled: bool
+    changes: tuple[UndoneChange, ...]
+    #: jobs that stay suspended for now, since others have their CPUs
+    suspended: tuple[JobId, ...]
 
 
 @click.command()
@@ -89,8 +116,8 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
             became = "all is put back" if settled else "not all is put back"
             deeds.record(engine, f"undo: {len(rows)} change(s), {became}")
     if as_json:
-        changes = [_plain(*row) for row in rows]
-        print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": changes, "suspended": stuck})
+        changes = tuple(_plain(*row) for row in rows)
+        print_json(UndoJson(dry_run=dry_run, settled=settled, changes=changes, suspended=tuple(stuck)))
     else:
         _show(rows, stuck, settled=settled, dry_run=dry_run)
     if not settled and not dry_run:
@@ -138,9 +165,9 @@ def _change(action: Action) -> tuple[str, str, str]:
             return type(action).__name__.lower(), "", ""
 
 
-def _plain(action: Action, became: str) -> dict[str, object]:
+def _plain(action: Action, became: str) -> UndoneChange:
     what, now, then = _change(action)
-    return {"job_id": action.job_id, "what": what, "was": now, "to": then, "outcome": became}
+    return UndoneChange(job_id=action.job_id, what=what, was=now, to=then, outcome=became)
 
 
 def _show(rows: list[tuple[Action, str]], stuck: list[JobId], *, settled: bool, dry_run: bool) -> None:

@@ -28,17 +28,8 @@ from tesched_sim.reports.summary import BoundSummary, Percentiles, Summary, summ
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
-from tesched_cli.common import (
-    config_option,
-    configuration,
-    console,
-    duration,
-    json_option,
-    print_json,
-    progress,
-    store,
-    table,
-)
+from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, store, table
+from tesched_cli.json_output import document, print_json
 
 DAY_S = 86_400.0
 
@@ -59,6 +50,23 @@ class Line:
     lost_node_h: float | None = None
     #: mean delay of those that were preempted (docs/reference/delays.md)
     delay_mean_s: float | None = None
+
+
+@document("whatif")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatifJson:
+    """What was, and what would have been."""
+
+    lines: tuple[Line, ...]
+    #: jobs of the workload, and those that are in it not, since no node could hold them now
+    jobs: int
+    left_out: int
+    #: what a reader must know of the workload
+    notes: tuple[str, ...]
+    #: with guard.bound, by policy: how much of it was used
+    bounds: Mapping[str, BoundSummary]
+    #: which policy's bound cannot be kept, and why
+    warnings: tuple[str, ...]
 
 
 @click.command()
@@ -118,9 +126,16 @@ def whatif(
             bounds[contender] = summary.bound
     warnings = [f"{contender}: {why}" for contender, one in bounds.items() if (why := one.why_not_kept)]
     if as_json:
-        notes = past.workload.notes
-        head = {"lines": lines, "jobs": len(past.workload), "left_out": past.left_out, "notes": notes}
-        print_json("whatif", {**head, "bounds": bounds, "warnings": warnings})
+        print_json(
+            WhatifJson(
+                lines=tuple(lines),
+                jobs=len(past.workload),
+                left_out=past.left_out,
+                notes=tuple(past.workload.notes),
+                bounds=bounds,
+                warnings=tuple(warnings),
+            )
+        )
         return
     _show(lines, past)
     for contender, one in bounds.items():

@@ -13,11 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import product
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from sqlalchemy import make_url
 from tesched_core.intake.class_rules import Classification
 from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.ranges import Form, between, check_ranges
 from tesched_core.policy import Policy
 from tesched_db.engine import parse_url
 from tesched_db.errors import StoreError
@@ -32,6 +34,11 @@ from tesched_daemon.renamed_keys import renamed_keys
 from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
+_BELOW_ROOT = r"|/[^\x00]*"
+#: a path, or none; systemd starts the daemon in /, an admin types in any folder: a relative path would be two files
+_CONF = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
+_SPOOL = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/shared/tesched"')
+_MUNGE = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/run/munge/munge.socket.2"')
 #: keys of [slurm] that name files which the daemon writes
 OWN_FILES = ("marks", "admission")
 
@@ -64,9 +71,9 @@ class SlurmConfig:
 
     client: ClientChoice = ClientChoice.AUTO
     #: slurm.conf; empty means what the environment (SLURM_CONF) or Slurm's own search says
-    conf: str = ""
+    conf: Annotated[str, _CONF] = ""
     #: seconds after which a call is given up
-    timeout_s: float = 10.0
+    timeout_s: Annotated[float, between(0.5, 300, "seconds")] = 10.0
     #: where slurmctld's plugin preempt/tesched reads its marks (`guard.lever = "plugin"`)
     marks: str = "/run/tesched/marks"
     #: where the submission hook reads until when TE jobs may start by themselves (`guard.bound`)
@@ -74,11 +81,7 @@ class SlurmConfig:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a time-out that would hang the loop, or none, and for a relative path."""
-        # systemd starts the daemon in /, an admin types in any folder: a relative path would be two files.
-        if self.conf and (not self.conf.startswith("/") or "\0" in self.conf):
-            raise ValueError('conf must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
-        if not 0.5 <= self.timeout_s <= 300:
-            raise ValueError("timeout_s must be between 0.5 and 300 seconds")
+        check_ranges(self)
         for name in OWN_FILES:
             path = getattr(self, name)
             if not _names_a_file(path):
@@ -112,18 +115,15 @@ class ReportsConfig:
     """Settings for what jobs may tell of themselves."""
 
     #: the folder on the shared file system; empty: none is read
-    spool: str = ""
+    spool: Annotated[str, _SPOOL] = ""
     #: where reports are taken that munge vouches for: "host:port", ":port" or an absolute path; empty: nowhere
     socket: str = ""
     #: the socket of munged; empty: the system's
-    munge_socket: str = ""
+    munge_socket: Annotated[str, _MUNGE] = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a path that is not the same for jobs and daemon, and for what is no address."""
-        if self.spool and (not self.spool.startswith("/") or "\0" in self.spool):
-            raise ValueError('spool must be empty or an absolute path, such as "/shared/tesched"')
-        if self.munge_socket and (not self.munge_socket.startswith("/") or "\0" in self.munge_socket):
-            raise ValueError('munge_socket must be empty or an absolute path, such as "/run/munge/munge.socket.2"')
+        check_ranges(self)
         if self.socket:
             try:
                 address_of(self.socket)

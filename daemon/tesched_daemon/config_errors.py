@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -32,8 +33,14 @@ _TOML_HINTS = (
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
-def keys_of(kind: type[Any]) -> dict[str, Any]:
+def keys_of(kind: type[Any]) -> Mapping[str, Any]:
     """Return the keys of a table with their types; a policy's class has other attributes besides."""
+    hashable: Any = kind
+    return _keys_of(hashable)
+
+
+@cache
+def _keys_of(kind: Any) -> Mapping[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from tesched_core.model.actions import Record
+from tesched_core.model.ranges import Range, between, check_ranges
 
 if TYPE_CHECKING:
     from tesched_core.orders.tell_users import Telling
@@ -23,23 +24,25 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
 
 
+_BACKOFF = Range(least=0.1, most=3600, right="between poll_interval_s and 3600 seconds", right_tells_most=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """Pace of the looks."""
 
     #: seconds from the end of one turn to the start of the next
-    poll_interval_s: float = 2.0
+    poll_interval_s: Annotated[float, between(0.1, 3600, "seconds")] = 2.0
     #: the longest wait after failed looks; each failure doubles the wait up to it
-    backoff_max_s: float = 30.0
+    backoff_max_s: Annotated[float, _BACKOFF] = 30.0
     #: the socket on which pokes are taken (`wakeup.py`); empty for none
     socket: str = "/run/tesched/poke.sock"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a pace that cannot be kept."""
-        if not 0.1 <= self.poll_interval_s <= 3600:
-            raise ValueError("poll_interval_s must be between 0.1 and 3600 seconds")
-        if not self.poll_interval_s <= self.backoff_max_s <= 3600:
-            raise ValueError("backoff_max_s must be between poll_interval_s and 3600 seconds")
+        check_ranges(self)
+        if self.backoff_max_s < self.poll_interval_s:
+            raise ValueError(f"backoff_max_s {_BACKOFF.must_be(self.backoff_max_s)}")
         # systemd starts the daemon in /. Linux has room for 108 bytes, the last one for the end.
         if self.socket and (not self.socket.startswith("/") or "\0" in self.socket or len(self.socket.encode()) > 107):
             raise ValueError('socket must be empty or an absolute path of at most 107 bytes, such as "/run/x.sock"')
@@ -54,9 +57,9 @@ class TellConfig:
     #: a program and its arguments, which reads one JSON object from its standard input; empty: none
     command: tuple[str, ...] = ()
     #: seconds after which it is ended
-    timeout_s: float = 10.0
+    timeout_s: Annotated[float, between(0.1, 300, "seconds")] = 10.0
     #: how often one user is told by it: so often at once, and as often an hour in the long run
-    max_per_user_hour: int = 20
+    max_per_user_hour: Annotated[int, between(1, 10_000)] = 20
 
     def __post_init__(self) -> None:
         """Raise ValueError for what can't be run, and for a time in which nothing could be done, or nothing else."""
@@ -64,10 +67,7 @@ class TellConfig:
             raise ValueError('command must begin with an absolute path, such as ["/usr/local/bin/tell-user"]')
         if any("\0" in word for word in self.command):
             raise ValueError("command must be without the character NUL")
-        if not 0.1 <= self.timeout_s <= 300:
-            raise ValueError("timeout_s must be between 0.1 and 300 seconds")
-        if not 1 <= self.max_per_user_hour <= 10_000:
-            raise ValueError("max_per_user_hour must be between 1 and 10000")
+        check_ranges(self)
 
     def telling(self, most: int) -> Telling:
         """Return it as the heart wants it; `most` is how often a job may be preempted."""

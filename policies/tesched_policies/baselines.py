@@ -16,10 +16,11 @@ too; had B a limit of 24 hours, `lrtp` would ask B.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.ranges import between, check_ranges
 from tesched_core.policy import Policy, Proposal, View
 
 #: Seconds that stand for "no time limit": longer than any limit, and still a number that a store can keep.
@@ -41,7 +42,7 @@ class NoPreemption(Policy[None]):
                     job_id=job.job_id,
                     preemptor=job.job_id,
                     code=RefusalCode.POLICY_NONE,
-                    text="the policy is `none`: nobody is asked to yield",
+                    text="the policy is `none`: no job is preempted",
                 )
                 for job in view.waiting
             ),
@@ -78,14 +79,13 @@ def _by_remaining(view: View) -> NDArray[np.float64]:
 class AtRandom(Policy[None]):
     """`rand`."""
 
-    seed: int = 0
+    seed: Annotated[int, between(0, 2**63 - 1)] = 0
     name: ClassVar[str] = "rand"
     serves_te: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for what is no seed."""
-        if not 0 <= self.seed < 2**63:
-            raise ValueError("seed must be between 0 and 9223372036854775807")
+        check_ranges(self)
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask in an order that depends on the seed and the two jobs alone."""

@@ -44,9 +44,10 @@ Paper
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.ranges import between, check_ranges
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Policy, Proposal, View
 
@@ -61,17 +62,15 @@ class FitGpp(Policy[None]):
     """The policy; see the head of this file."""
 
     #: weight of the grace period against the size
-    s: float = 4.0
+    s: Annotated[float, between(0, 1000)] = 4.0
     #: weight of the gain in quality that is expected of it
-    quality: float = 0.0
+    quality: Annotated[float, between(0, 1000)] = 0.0
     name: ClassVar[str] = "fitgpp"
     serves_te: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for a weight that would turn the rule round."""
-        for key in ("s", "quality"):
-            if not 0 <= getattr(self, key) <= 1000:
-                raise ValueError(f"{key} must be between 0 and 1000")
+        check_ranges(self)
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job the cheapest victims that free enough for it."""

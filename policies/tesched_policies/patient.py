@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
+from tesched_core.model.ranges import SecondsOfADay, check_ranges
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.policy import Policy, Proposal, View
 
@@ -49,17 +50,15 @@ class Patient(Policy[None]):
     """The policy; see the head of this file."""
 
     #: seconds
-    patience_s: float = 120.0
+    patience_s: SecondsOfADay = 120.0
     #: seconds of grace period that a whole node's room is worth
-    tilt_s: float = 1.0
+    tilt_s: SecondsOfADay = 1.0
     name: ClassVar[str] = "patient"
     serves_te: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for a wait that makes no sense."""
-        for key in ("patience_s", "tilt_s"):
-            if not 0 <= getattr(self, key) <= 86_400:
-                raise ValueError(f"{key} must be between 0 and 86400 seconds")
+        check_ranges(self)
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""

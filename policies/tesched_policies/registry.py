@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass, make_dataclass, replace
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tesched_core.policy import Policy, PolicyEntry, with_scopes
 
@@ -77,13 +77,27 @@ FITGPP = TePolicyName("fitgpp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shorthand:
+    """A list of tables, in which the value of one key may stand for a table, or a single value for the whole list."""
+
+    key: str
+    #: the value that stands for the empty list
+    nothing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BeEntry:
     """A policy for BE jobs, and which of them it manages."""
 
+    #: the policy
     name: BePolicyName
-    #: empty: any
+    #: partitions of the jobs that it manages; empty: any
     partitions: tuple[str, ...] = ()
+    #: QOS of the jobs that it manages; empty: any
     qos: tuple[str, ...] = ()
+
+
+_BY_NAME = Shorthand(key="name", nothing=NO_POLICY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +106,7 @@ class PolicyChoice:
 
     te: TePolicyName = FITGPP
     #: asked in this order after `te`; no job has two policies, and the first comes first
-    be: tuple[BeEntry, ...] = ()
+    be: Annotated[tuple[BeEntry, ...], _BY_NAME] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for an entry that would never manage a job, and for a weight of gains that none tells."""
@@ -153,7 +167,7 @@ def policy_config(te: str = "fitgpp", be: str | tuple[BeEntry, ...] = (), **tabl
 def normal_be(value: object) -> object:
     """Return what a file says of `be` as a list of tables: "gavel" and ["gavel"] stand for {name = "gavel"}."""
     if isinstance(value, str):
-        return [] if value == NO_POLICY else [{"name": value}]
+        return [] if value == _BY_NAME.nothing else [{_BY_NAME.key: value}]
     if isinstance(value, list):
-        return [{"name": one} if isinstance(one, str) else one for one in value]
+        return [{_BY_NAME.key: one} if isinstance(one, str) else one for one in value]
     return value

@@ -31,8 +31,8 @@ class Site(StrEnum):
 
 #: contenders without tesched
 ALONE = {
-    "fifo": "one queue, first in first out; nobody yields",
-    "te-first": "TE jobs in a queue of their own, ahead of the others; nobody yields",
+    "fifo": "one queue, first in first out; no job is preempted",
+    "te-first": "TE jobs in a queue of their own, ahead of the others; no job is preempted",
     "native": "Slurm's own preemption by partition priority",
 }
 #: what switches a table off, or a key that can be off
@@ -49,11 +49,11 @@ def _described(kind: type[Policy[Any]]) -> str:
 CONTENDERS: Mapping[str, str] = {
     **ALONE,
     "fitgpp": "FitGpp",
-    "patient": "waits a moment for room that comes free by itself, then asks whoever leaves soonest",
-    "lrtp": "asks whoever would stay longest",
+    "patient": "waits a moment for room that comes free by itself, then preempts the job that leaves soonest",
+    "lrtp": "preempts the job that would stay longest",
     "rand": "asks at random",
-    "youngest": "asks whoever started last",
-    "none": "nobody yields",
+    "youngest": "preempts the job that started last",
+    "none": "no job is preempted",
     # a site's own
     **{name: _described(kind) for name, kind in INSTALLED.items() if kind.serves_te and name not in _KNOWN},
 }

@@ -371,7 +371,7 @@ def test_a_bad_configuration_and_one_that_does_nothing_are_told(cluster: LocalCl
     config.write_text(config.read_text().replace('job_class = "te"', 'job_class = "be"'))
     level, text, _ = doctor(config).lines["configuration"]
     assert level == "warn"
-    assert "nobody will ever be asked to yield" in text
+    assert "so no job is ever preempted" in text
     config.write_text("mood = 1")
     found = doctor(config)
     assert [*found.lines] == ["configuration"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from tesched_core.intake.delays import Delay
+from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, LeftOfBound
+from tesched_core.model.resources import UnixSeconds
 from tesched_db.delay_views import Delays, GroupDelay, JobDelay
 from tesched_db.te_refused import TeRefused
 
-from tesched_cli.common import duration, plain
+from tesched_cli.common import duration
 
 #: TE jobs named in one line before the rest is counted
 NAMED = 3
@@ -87,20 +89,96 @@ def left(job: LeftOfBound) -> str:
     return f"delayed by {duration(job.delayed_s)} of at most {duration(job.bound_s)}, {rest} left"
 
 
-def delay_json(job: JobDelay) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayJson:
+    """Delay of one job, or a part of it, seconds."""
+
+    lost_s: float
+    away_s: float
+    suspended_s: float
+    bystander_s: float
+    #: all of it
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseJson:
+    """One TE job that has delayed a job."""
+
+    #: as squeue writes it
+    job: str
+    user: str
+    delay: DelayJson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDelayJson:
+    """Delay of one job, by all its preemptions and waits together."""
+
+    #: as squeue writes it
+    job: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    state: JobState
+    #: by TE jobs of other users
+    delay: DelayJson
+    #: by TE jobs of its own user
+    by_own_user: DelayJson
+    #: the longest delay first
+    causes: tuple[CauseJson, ...]
+    #: since when it waits for TE jobs; null: it does not now
+    waits_since: UnixSeconds | None
+    #: for which TE jobs
+    waits_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelaysJson:
+    """Delays of all jobs together."""
+
+    #: how many there are
+    count: int
+    #: how many wait for TE jobs now
+    waiting: int
+    mean_s: float
+    #: the most delayed ones
+    jobs: tuple[JobDelayJson, ...]
+    #: by user, account, partition and QOS
+    groups: tuple[GroupDelay, ...]
+
+
+def _delay(delay: Delay) -> DelayJson:
+    return DelayJson(**asdict(delay), total_s=delay.total_s)
+
+
+def delay_json(job: JobDelay) -> JobDelayJson:
     """Return a job's delay as JSON has it: the parts, and their sum as `total_s`."""
-    found: dict[str, Any] = plain(job)
-    found["delay"] |= {"total_s": job.delay.total_s}
-    found["by_own_user"] |= {"total_s": job.by_own_user.total_s}
-    for cause, one in zip(found["causes"], job.causes, strict=True):
-        cause["delay"] |= {"total_s": one.delay.total_s}
-    return found
+    return JobDelayJson(
+        job=job.job,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        qos=job.qos,
+        state=job.state,
+        delay=_delay(job.delay),
+        by_own_user=_delay(job.by_own_user),
+        causes=tuple(CauseJson(job=one.job, user=one.user, delay=_delay(one.delay)) for one in job.causes),
+        waits_since=job.waits_since,
+        waits_for=job.waits_for,
+    )
 
 
-def delays_json(delays: Delays) -> Mapping[str, Any]:
+def delays_json(delays: Delays) -> DelaysJson:
     """Return the delays as JSON has them: the sums of all, and the most delayed jobs."""
-    sums = {"count": delays.count, "waiting": delays.waiting, "mean_s": delays.mean_s}
-    return {**sums, "jobs": [delay_json(job) for job in delays.jobs], "groups": plain(delays.groups)}
+    return DelaysJson(
+        count=delays.count,
+        waiting=delays.waiting,
+        mean_s=delays.mean_s,
+        jobs=tuple(map(delay_json, delays.jobs)),
+        groups=delays.groups,
+    )
 
 
 def _parts(delay: Delay) -> str:

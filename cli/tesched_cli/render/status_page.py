@@ -140,7 +140,7 @@ def _orders(view: StatusView) -> Iterator[str]:
         )
         for each in view.open_orders
     ]
-    yield _table("Who yields for whom.", ("order", "for job", "state", "where", "victims"), rows)
+    yield _table("TE jobs and their victims.", ("order", "for job", "state", "where", "victims"), rows)
 
 
 def _trainings(trained: TrainingsView, expected: Mapping[str, Outlook]) -> Iterator[str]:

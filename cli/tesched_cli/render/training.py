@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 from tesched_core.model.arrays import np
 from tesched_core.model.job_report import Curve
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.visible import shortened
 from tesched_db.reports import ReportView
 from tesched_db.trainings import Share, TrainingsView, TrainingView
@@ -112,48 +114,137 @@ def _told(
         yield f"          {line}"
 
 
-def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> dict[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointJson:
+    """One loss that was told."""
+
+    iteration: int
+    loss: float
+    at: float
+    #: work done by then; null: not told
+    work: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedJson:
+    """A loss that is expected."""
+
+    iteration: int
+    loss: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlookJson:
+    """What is expected of a training."""
+
+    iteration: int
+    loss: float
+    #: the part of the first loss, above the asymptote, that is left
+    normalised_loss: float
+    predicted: PredictedJson
+    asymptote: float
+    #: the family of the curve; null: by the mean ratio so far
+    family: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportJson:
+    """What a job told of itself."""
+
+    at: UnixSeconds | None
+    workload: str
+    target_loss: float | None
+    #: why its report is not used; empty: it is
+    refused: str
+    #: null: no loss was told
+    outlook: OutlookJson | None
+    share: Share | None
+    points: tuple[PointJson, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJson:
+    """A training."""
+
+    #: the job, or the array, as squeue writes it
+    job: str
+    array_job_id: JobId | None
+    name: str
+    user: str
+    #: tasks of an array that tell
+    tasks: int
+    share: Share
+    at: UnixSeconds | None
+    workload: str
+    target_loss: float | None
+    #: why its report is not used; empty: it is
+    refused: str
+    #: null: no loss was told
+    outlook: OutlookJson | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCurveJson(TrainingJson):
+    """A training with its losses."""
+
+    points: tuple[PointJson, ...]
+
+
+def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> ReportJson:
     """Return what a job told, for `tesched explain --json`. Work that was not told is null."""
-    told = {"at": view.at, "workload": view.workload, "target_loss": view.target_loss, "refused": view.refused}
-    return {**told, "outlook": outlook_json(ahead), "share": share, "points": points_json(view.curve)}
+    return ReportJson(
+        at=view.at,
+        workload=view.workload,
+        target_loss=view.target_loss,
+        refused=view.refused,
+        outlook=outlook_json(ahead),
+        share=share,
+        points=points_json(view.curve),
+    )
 
 
-def training_json(view: TrainingView, ahead: Outlook | None, *, points: bool = False) -> dict[str, object]:
-    """Return a training, for `--json`; with its losses if `points`."""
-    return {
-        "job": view.label,
-        "array_job_id": view.array_job_id,
-        "name": view.name,
-        "user": view.user,
-        "tasks": view.tasks,
-        "share": view.share,
-        "at": view.at,
-        "workload": view.workload,
-        "target_loss": view.target_loss,
-        "refused": view.refused,
-        "outlook": outlook_json(ahead),
-        **({"points": points_json(view.curve)} if points else {}),
-    }
+def training_json(view: TrainingView, ahead: Outlook | None) -> TrainingJson:
+    """Return a training, for `--json`."""
+    return TrainingJson(
+        job=view.label,
+        array_job_id=view.array_job_id,
+        name=view.name,
+        user=view.user,
+        tasks=view.tasks,
+        share=view.share,
+        at=view.at,
+        workload=view.workload,
+        target_loss=view.target_loss,
+        refused=view.refused,
+        outlook=outlook_json(ahead),
+    )
 
 
-def outlook_json(ahead: Outlook | None) -> dict[str, object] | None:
+def training_curve_json(view: TrainingView, ahead: Outlook | None) -> TrainingCurveJson:
+    """Return a training with its losses, for `--json`."""
+    head = training_json(view, ahead)
+    known = {field.name: getattr(head, field.name) for field in fields(head)}
+    return TrainingCurveJson(**known, points=points_json(view.curve))
+
+
+def outlook_json(ahead: Outlook | None) -> OutlookJson | None:
     """Return what is expected, for `--json`; None if no loss was told."""
     if ahead is None:
         return None
-    return {
-        "iteration": ahead.iteration,
-        "loss": ahead.loss,
-        "normalised_loss": ahead.normalised,
-        "predicted": {"iteration": ahead.ahead, "loss": ahead.predicted},
-        "asymptote": ahead.asymptote,
-        "family": ahead.family or None,
-    }
+    return OutlookJson(
+        iteration=ahead.iteration,
+        loss=ahead.loss,
+        normalised_loss=ahead.normalised,
+        predicted=PredictedJson(iteration=ahead.ahead, loss=ahead.predicted),
+        asymptote=ahead.asymptote,
+        family=ahead.family or None,
+    )
 
 
-def points_json(curve: Curve) -> list[dict[str, object]]:
+def points_json(curve: Curve) -> tuple[PointJson, ...]:
     """Return a curve for `--json`."""
     columns = (curve.iteration.tolist(), curve.loss.tolist(), curve.at.tolist(), curve.work.tolist())
-    return [
-        {"iteration": iteration, "loss": loss, "at": at, "work": None if np.isnan(work) else work}
+    return tuple(
+        PointJson(iteration=iteration, loss=loss, at=at, work=None if np.isnan(work) else work)
         for iteration, loss, at, work in zip(*columns, strict=True)
-    ]
+    )

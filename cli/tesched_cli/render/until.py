@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -161,22 +161,38 @@ def grace_ends(victim: Victim, until: Until) -> Iterator[str]:
             yield f"  its grace period ends at {clock(at)}: then it is requeued"
 
 
-def until_json(story: JobStory, until: Until) -> Iterable[Mapping[str, object]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntilJson:
+    """A time at which something ends."""
+
+    #: as squeue writes it
+    job: str
+    #: the TE job that it is about, as squeue writes it; null: it is about none
+    preemptor: str | None
+    #: a refusal's code, a change's name, or "grace_period"
+    what: str
+    at: UnixSeconds
+    #: it has ended
+    over: bool
+
+
+def until_json(story: JobStory, until: Until) -> Iterator[UntilJson]:
     """Yield each time that is known, by refusal and by change, and whether it is over."""
-    for found in _json(story, until):
-        yield {**found, "over": until.is_over(found["at"])}
+    for job, preemptor, what, at in _known(story, until):
+        yield UntilJson(job=job, preemptor=preemptor, what=what, at=at, over=until.is_over(at))
 
 
-def _json(story: JobStory, until: Until) -> Iterator[Mapping[str, Any]]:
+def _known(story: JobStory, until: Until) -> Iterator[tuple[str, str | None, str, UnixSeconds]]:
+    """Yield each time with its job, what that is for, and what ends."""
     for one in (*story.refusals_as_preemptor, *story.refusals_as_candidate):
         if (at := until.of(one)) is not None:
-            yield {"job": one.job_label, "preemptor": one.preemptor_label, "what": one.code, "at": at}
+            yield one.job_label, one.preemptor_label, one.code, at
     if not story.job.gone:
         for what, at, words in _changes(story.job, until):
             if words.endswith("until "):
-                yield {"job": story.job.label, "preemptor": None, "what": what, "at": at}
+                yield story.job.label, None, what, at
     for view in story.orders_as_victim:
         for victim in view.order.victims:
             if victim.job_id == story.job.job_id and [*grace_ends(victim, until)]:
                 at = (victim.noticed_at or 0.0) + victim.grace_period_s
-                yield {"job": story.job.label, "preemptor": view.preemptor_label, "what": "grace_period", "at": at}
+                yield story.job.label, view.preemptor_label, "grace_period", at

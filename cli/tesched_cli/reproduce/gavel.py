@@ -16,7 +16,8 @@ from tesched_sim.papers.gavel.workload import GavelWorkload
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Estimate, estimate
 
-from tesched_cli.common import console, json_option, print_json, progress, refuse_without, table
+from tesched_cli.common import console, json_option, progress, refuse_without, table
+from tesched_cli.json_output import document, print_json
 
 #: titles of the figures that are shown, with their digits
 _COLUMNS: Mapping[str, tuple[str, int]] = {
@@ -57,6 +58,22 @@ class Line:
     figures: Mapping[str, Estimate]
     #: how many times as long jobs take as under the first policy, seed by seed
     ratio: Estimate
+
+
+@document("simulate-gavel")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateGavelJson:
+    """Policies beside each other."""
+
+    #: of the first run
+    plan: Plan
+    #: which of many optima is taken: "middle" or "corner"
+    optimum: str
+    seeds: tuple[int, ...]
+    #: means over the seeds
+    lines: tuple[Line, ...]
+    #: by policy, in the order of the seeds
+    runs: Mapping[str, Sequence[Figures]]
 
 
 @click.command(name="simulate-gavel")
@@ -125,7 +142,7 @@ class Line:
     is_flag=True,
     help="Room in mid-round goes to who waits, as the daemon has it; else it waits for the round, as in the paper.",
 )
-@click.option("--ideal", is_flag=True, help="No rounds: everybody has his fractions of the time at any moment.")
+@click.option("--ideal", is_flag=True, help="No rounds: each job has its fractions of the time at any moment.")
 @click.option(
     "--optimum",
     type=click.Choice([one.value for one in Optimum]),
@@ -187,7 +204,7 @@ def simulate_gavel(
     }
     lines = [line(name, mine, runs[names[0]]) for name, mine in runs.items()]
     if as_json:
-        print_json("simulate-gavel", {"plan": plan, "optimum": optimum, "seeds": seeds, "lines": lines, "runs": runs})
+        print_json(SimulateGavelJson(plan=plan, optimum=optimum, seeds=seeds, lines=tuple(lines), runs=runs))
         return
     console().print(_table(lines, seeds))
 

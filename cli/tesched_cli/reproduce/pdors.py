@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import click
 from tesched_sim.papers.pdors.methods import NAMES, SCIPY, needs
 from tesched_sim.papers.pdors.study import Done, Line, best_of, lines, perform, trials, variants
 from tesched_sim.workload import WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress, refuse_without, say, table
+from tesched_cli.common import console, json_option, progress, refuse_without, say, table
+from tesched_cli.json_output import document, print_json
+
+
+@document("simulate-pdors")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatePdorsJson:
+    """Schedulers beside each other, by variant."""
+
+    lines: tuple[Line, ...]
 
 
 @click.command("simulate-pdors")
@@ -63,7 +73,7 @@ def simulate_pdors(
     best = dict(progress(best_of(made, limit_s=optimum_seconds), "optima", total=instances)) if optimum else {}
     found = lines(done, best)
     if as_json:
-        print_json("simulate-pdors", {"lines": found})
+        print_json(SimulatePdorsJson(lines=tuple(found)))
     else:
         _print(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import click
 from rich.table import Table
@@ -13,7 +13,8 @@ from tesched_sim.papers.slaq.run import POLICIES, simulate
 from tesched_sim.papers.slaq.workload import MIXES, Gaps, Plan, make
 from tesched_sim.reports.compare import Estimate
 
-from tesched_cli.common import console, json_option, print_json, progress, table
+from tesched_cli.common import console, json_option, progress, table
+from tesched_cli.json_output import document, print_json
 
 #: what differences are taken to, if it is among the policies
 _BASELINE = "fair"
@@ -44,6 +45,23 @@ class Loads(click.ParamType[tuple[float, ...]]):
         if not all(re.fullmatch(r"\d{1,3}(\.\d{1,9})?", word.strip(), re.ASCII) and float(word) > 0 for word in words):
             self.fail(f"{value!r} is no load such as 0.9, or several such as 0.4,0.6", param, ctx)
         return tuple(dict.fromkeys(float(word) for word in words))
+
+
+@document("simulate-slaq")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateSlaqJson:
+    """Policies beside each other, by load."""
+
+    jobs: int
+    cores: int
+    epoch_s: float
+    mean_gap_s: float
+    gaps: Gaps
+    mix: str
+    seeds: tuple[int, ...]
+    #: the policy that differences are taken to
+    baseline: str
+    rows: tuple[Row, ...]
 
 
 @click.command(name="simulate-slaq")
@@ -127,9 +145,19 @@ def simulate_slaq(
             mine = [found[one, name, seed] for seed in seeds]
             rows.append(row(name, one.load, mine, [] if name == baseline else base))
     if as_json:
-        site = {"jobs": jobs, "cores": cores, "epoch_s": epoch_s, "mean_gap_s": gap_s, "gaps": gaps, "mix": mix}
-        data = {**site, "seeds": seeds, "baseline": baseline, "rows": rows}
-        print_json("simulate-slaq", data)
+        print_json(
+            SimulateSlaqJson(
+                jobs=jobs,
+                cores=cores,
+                epoch_s=epoch_s,
+                mean_gap_s=gap_s,
+                gaps=Gaps(gaps),
+                mix=mix,
+                seeds=seeds,
+                baseline=baseline,
+                rows=tuple(rows),
+            )
+        )
         return
     out = console()
     for shown in _tables(rows, seeds, baseline):

@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from tesched_core.model.notice import NONE, NOTICE_SIGNALS, ExitZero
-from tesched_core.model.ranges import Count, WholeSeconds, check_ranges
+from tesched_core.model.ranges import Count, Form, SecondsOfADay, WholeSeconds, check_ranges
 from tesched_core.model.snapshot import JobClass
+
+_SIGNALS = tuple(NOTICE_SIGNALS.values())
+#: characters of the longest text that a script is searched for, and how many texts there may be
+LONGEST_PATTERN = 200
+MOST_PATTERNS = 50
+
+#: Seconds between a victim's notice and its requeue.
+GracePeriod = SecondsOfADay
+#: "none", or a signal as sbatch --signal has it: "USR1" (to the steps), "B:USR1" (to the batch shell), "full:USR1"
+NoticeSignal = Annotated[
+    str,
+    Form(
+        pattern=f"{NONE}|(?:(?:B|full):)?(?:{'|'.join(_SIGNALS)})",
+        said=f": a notice signal must be none or one of {', '.join(_SIGNALS)}, alone or after B: or full:",
+    ),
+]
+RuleName = Annotated[str, Form(pattern=r"[\s\S]+", said=": a rule needs a name that is not empty")]
+SearchedText = Annotated[
+    str,
+    Form(pattern=rf"[\s\S]{{1,{LONGEST_PATTERN}}}", said=f": each text must have 1 to {LONGEST_PATTERN} characters"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """Conditions on a job; all that are given must hold. Texts are shell globs (`debug*`), any of which may match."""
 
+    #: partitions of the job
     partitions: tuple[str, ...] = ()
+    #: its QOS
     qos: tuple[str, ...] = ()
+    #: its account
     accounts: tuple[str, ...] = ()
+    #: its user
     users: tuple[str, ...] = ()
+    #: its name
     names: tuple[str, ...] = ()
+    #: its comment
     comments: tuple[str, ...] = ()
     #: True: salloc and srun; False: sbatch
     interactive: bool | None = None
@@ -36,34 +64,23 @@ class Match:
 class Rule:
     """One line of the list."""
 
-    name: str
+    #: what `tesched jobs` and `explain` call it
+    name: RuleName
+    #: the class of the jobs that it matches
     job_class: JobClass
+    #: the conditions; without any it matches each job
     match: Match = Match()
-    grace_period_s: float | None = None
+    #: seconds between a victim's notice and its requeue
+    grace_period_s: GracePeriod | None = None
     #: "none", or a signal as sbatch --signal has it: "USR1" (to the steps), "B:USR1" (to the batch shell), "full:USR1"
-    notice_signal: str | None = None
+    notice_signal: NoticeSignal | None = None
     #: what exit 0 after a notice means
     exit0: ExitZero | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for a grace period, a signal or bounds that cannot be."""
-        if not self.name:
-            raise ValueError("name: a rule needs a name that is not empty")
-        _check_grace("grace_period_s", self.grace_period_s or 0.0)
-        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
+        check_ranges(self)
         _check_bounds("match", self.match)
-
-
-def _check_grace(key: str, grace_period_s: float) -> None:
-    if not 0 <= grace_period_s <= 86400:
-        raise ValueError(f"{key}: a grace period must be between 0 and 86400 seconds")
-
-
-def _check_signal(key: str, notice_signal: str) -> None:
-    prefix, _, name = notice_signal.rpartition(":")
-    if notice_signal != NONE and (prefix not in {"", "B", "full"} or name not in NOTICE_SIGNALS.values()):
-        names = ", ".join(NOTICE_SIGNALS.values())
-        raise ValueError(f"{key}: a notice signal must be none or one of {names}, alone or after B: or full:")
 
 
 def _check_bounds(key: str, match: Match) -> None:
@@ -75,34 +92,26 @@ def _check_bounds(key: str, match: Match) -> None:
             raise ValueError(f"{key}.max_{what} must be at least {key}.min_{what}, {low}")
 
 
-#: characters of the longest text that a script is searched for, and how many texts there may be
-LONGEST_PATTERN = 200
-MOST_PATTERNS = 50
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeRule:
     """One line of the list that says which jobs get which notice; it does not change their class."""
 
-    name: str
+    #: what `tesched jobs` and `explain` call it
+    name: RuleName
+    #: the conditions; without any it matches each job
     match: Match = Match()
     #: texts, any of which must stand in the batch script's first 64 KiB, letter by letter; without any, the script is
     #: not looked at
-    script_contains: tuple[str, ...] = ()
+    script_contains: tuple[SearchedText, ...] = ()
     #: as those of `Rule`; what is not given comes from the next source
-    grace_period_s: float | None = None
-    notice_signal: str | None = None
+    grace_period_s: GracePeriod | None = None
+    notice_signal: NoticeSignal | None = None
     exit0: ExitZero | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for a grace period, a signal, a text or bounds that cannot be."""
-        if not self.name:
-            raise ValueError("name: a notice rule needs a name that is not empty")
-        _check_grace("grace_period_s", self.grace_period_s or 0.0)
-        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
+        check_ranges(self)
         _check_bounds("match", self.match)
-        if not all(1 <= len(text) <= LONGEST_PATTERN for text in self.script_contains):
-            raise ValueError(f"script_contains: each text must have 1 to {LONGEST_PATTERN} characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +125,11 @@ class UserWord:
     #: whether `be` counts: a job that offers itself harms no other
     may_say_be: bool = True
     #: the longest grace period that a job may ask for, seconds
-    max_grace_period_s: float = 600.0
+    max_grace_period_s: GracePeriod = 600.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound that cannot be kept."""
-        _check_grace("max_grace_period_s", self.max_grace_period_s)
+        check_ranges(self)
         _check_bounds("within", self.within)
 
 
@@ -128,21 +137,21 @@ class UserWord:
 class Classification:
     """The whole list."""
 
+    #: the first that matches gives a job its class
     rules: tuple[Rule, ...] = ()
     #: the first that matches says what it gives
     notice_rules: tuple[NoticeRule, ...] = ()
     default_class: JobClass = JobClass.BE
     user_word: UserWord = UserWord()
-    default_grace_period_s: float = 30.0
+    default_grace_period_s: GracePeriod = 30.0
     #: as `Rule.notice_signal`; a signal here reaches jobs that know nothing of it, and ends those that do not trap it
-    default_notice_signal: str = NONE
+    default_notice_signal: NoticeSignal = NONE
     #: what exit 0 after a notice means
     default_exit0: ExitZero = ExitZero.SLURM
 
     def __post_init__(self) -> None:
         """Raise ValueError for a grace period or a signal that cannot be given, or two rules of one name."""
-        _check_grace("default_grace_period_s", self.default_grace_period_s)
-        _check_signal("default_notice_signal", self.default_notice_signal)
+        check_ranges(self)
         for key, names in (
             ("rules", [rule.name for rule in self.rules]),
             ("notice_rules", [rule.name for rule in self.notice_rules]),

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil, inf
-from typing import ClassVar
+from math import ceil
+from typing import Annotated, ClassVar
 
 from tesched_core.model.payment import HOUR_S
-from tesched_core.model.ranges import Amount, Count, Seconds, check_ranges
+from tesched_core.model.ranges import LONGEST_S, MOST_AMOUNT, Amount, Count, Range, Seconds, check_ranges
+
+_SLOWDOWN = Range(
+    least=1,
+    is_above=True,
+    or_zero=True,
+    most=MOST_AMOUNT,
+    right="a number above 1, such as 3, or 0: then nothing is bounded",
+)
+_TE_TIME_LIMIT = Range(
+    most=LONGEST_S, words=", a hundred years", right="the longest time limit of a trial-and-error job, such as 1800"
+)
+_SHARE = Range(is_above=True, most=1, right="above 0 and at most 1, such as 0.25 for a quarter", right_tells_most=True)
+_MAX_SLOWDOWN = Range(least=1, most=MOST_AMOUNT, right="at least 1: no slowdown is below")
 
 
 class YieldBy(StrEnum):
@@ -30,16 +43,12 @@ class Bound:
     SWITCH: ClassVar[str] = "slowdown"
 
     #: B: a job that runs for R may be delayed by (B - 1) R; 0: by any time
-    slowdown: Amount = 0.0
+    slowdown: Annotated[float, _SLOWDOWN] = 0.0
     #: the longest time limit of a TE job, seconds: any job may be delayed by so much, and what one preemption costs
-    te_time_limit_s: Seconds = 0.0
+    te_time_limit_s: Annotated[float, _TE_TIME_LIMIT] = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound that no job can keep, or half a bound."""
-        if self.slowdown != 0 and not 1 < self.slowdown < inf:
-            raise ValueError("slowdown must be a number above 1, such as 3, or 0: then nothing is bounded")
-        if not self.te_time_limit_s >= 0:
-            raise ValueError("te_time_limit_s must be the longest time limit of a trial-and-error job, such as 1800")
         check_ranges(self)
         if self.te_time_limit_s and not self.is_set:
             raise ValueError("slowdown must be set beside te_time_limit_s, such as to 3")
@@ -66,15 +75,13 @@ class TeLimits:
     #: most TE jobs of one user that wait or run, each task of an array as one; 0: any number
     max_submitted_per_user: Count = 0
     #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
-    max_cluster_share: float = 1.0
+    max_cluster_share: Annotated[float, _SHARE] = 1.0
     #: a user with so many TE runs in 24 h that outlived their time limits has no TE jobs (`guard/misuse.py`); 0: any
     max_outlived_per_user_day: Count = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or for more than there is."""
         check_ranges(self)
-        if not 0 < self.max_cluster_share <= 1:
-            raise ValueError("max_cluster_share must be above 0 and at most 1, such as 0.25 for a quarter")
 
     @property
     def is_set(self) -> bool:
@@ -98,7 +105,7 @@ class Limits:
     #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
     cool_down_s: Seconds = 600.0
     #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
-    max_slowdown: Amount = 10.0
+    max_slowdown: Annotated[float, _MAX_SLOWDOWN] = 10.0
     #: most jobs asked to yield in one cycle
     max_victims_per_cycle: Count = 20
     #: most preemptions in any hour: in all, of one user's jobs, of one account's, and on one node
@@ -157,8 +164,6 @@ class Limits:
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
         check_ranges(self)
-        if self.max_slowdown < 1:
-            raise ValueError("max_slowdown must be at least 1: no slowdown is below")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

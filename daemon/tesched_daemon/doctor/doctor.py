@@ -84,7 +84,7 @@ def _configuration(loaded: Loaded) -> Finding:
     rules = config.classes.rules
     what = f"{', '.join(loaded.tree.files)}: mode {config.mode}, policy {config.policy.te}, {len(rules)} rule(s)"
     if not config.classes.makes_te:
-        text = f"{what}; none makes a job trial and error, so nobody will ever be asked to yield"
+        text = f"{what}; none makes a job trial and error, so no job is ever preempted"
         return warn("configuration", text, 'write a rule with job_class = "te"; `tesched config example` has one')
     return ok("configuration", what)
 
@@ -143,7 +143,7 @@ def _store(config: Config) -> Iterator[Finding]:
 def _opened(config: Config, path: Path | None) -> Finding:
     what = f"{config.store.shown()} answers, schema {SCHEMA}"
     if path is not None and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent)):
-        advice = "run this as the daemon's user; if it is he, give him the file and its folder"
+        advice = "run this as the daemon's user, or give that user the file and its folder"
         return warn("store", f"{what}; {user_name()} may not write {path} and its folder", advice)
     return ok("store", what)
 

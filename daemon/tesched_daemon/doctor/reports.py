@@ -54,7 +54,7 @@ def _looked_at(folder: Path) -> Finding:
         text = f"{folder} has mode {mode}: anybody may take away other users' folders"
         return warn("spool", text, f"chmod +t {folder}")
     if not os.access(folder, os.X_OK, effective_ids=True):
-        advice = "run this as the daemon's user; if it is he, give him the folder's group"
+        advice = "run this as the daemon's user, or give that user the folder's group"
         return warn("spool", f"{folder} cannot be entered by this user", advice)
     return ok("spool", f"{folder}, mode {mode}")
 

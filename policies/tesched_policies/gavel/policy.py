@@ -40,10 +40,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tesched_core.model.extra import Extra
 from tesched_core.model.limits import TurnLimits
+from tesched_core.model.ranges import OneOf, Period, SecondsOfADay, between
 from tesched_core.policy import Policy, Proposal, View
 
 from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
@@ -69,17 +70,17 @@ class Gavel(Turns, Policy[GavelState]):
     needs: ClassVar[Sequence[Extra]] = (SCIPY,)
 
     #: how the time is divided (allocators/registry.py)
-    allocator: str = "las"
+    allocator: Annotated[str, OneOf(words=(*ALONE, *SHARING))] = "las"
     #: length of a round, and least time between two allocations, seconds
-    round_s: float = 360.0
-    solve_every_s: float = 0.0
+    round_s: Period = 360.0
+    solve_every_s: SecondsOfADay = 0.0
     #: types of GPUs, fastest first; empty: all
     types: tuple[str, ...] = ()
     #: resources that come free in mid-round are given away
     fills: bool = True
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
     qos_weights: tuple[str, ...] = ()
-    most_weight: float = 1.0
+    most_weight: Annotated[float, between(0.001, 1000)] = 1.0
     #: what an entity is, and the entities with jobs one after the other (weights.py)
     entity: Entity = Entity.ACCOUNT
     entity_weights: tuple[str, ...] = ()
@@ -87,18 +88,11 @@ class Gavel(Turns, Policy[GavelState]):
 
     def __post_init__(self) -> None:
         """Raise ValueError for an allocator that there is not on Slurm, or what makes no round or weight."""
-        if self.allocator not in (*ALONE, *SHARING):
-            why = "; what a job got done beside another is not known on Slurm"
-            only = why if self.allocator in SIMULATED else ""
-            raise ValueError(f"allocator must be one of {', '.join((*ALONE, *SHARING))}{only}")
-        if not 1 <= self.round_s <= 86_400:
-            raise ValueError("round_s must be between 1 and 86400 seconds")
-        if not 0 <= self.solve_every_s <= 86_400:
-            raise ValueError("solve_every_s must be between 0 and 86400 seconds")
+        if self.allocator in SIMULATED:
+            why = "what a job got done beside another is not known on Slurm"
+            raise ValueError(f"allocator must be one of {', '.join((*ALONE, *SHARING))}; {why}")
         if len(set(self.types)) < len(self.types):
             raise ValueError("types must name each type once")
-        if not 0.001 <= self.most_weight <= 1000:
-            raise ValueError("most_weight must be between 0.001 and 1000")
         self.check_turns()
         _ = self.standing
 

@@ -42,9 +42,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tesched_core.model.limits import TurnLimits
+from tesched_core.model.ranges import Period, between
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Policy, Proposal, Show, View
 
@@ -63,10 +64,10 @@ class PdOrs(Turns, Policy[PdorsState]):
     State: ClassVar[type[PdorsState]] = PdorsState
 
     #: length of a slot, seconds, and how many are planned
-    slot_s: float = 300.0
-    slots: int = 48
+    slot_s: Period = 300.0
+    slots: Annotated[int, between(2, 1000)] = 48
     #: least price of a resource, in parts of the highest
-    floor: float = 1e-5
+    floor: Annotated[float, between(1e-12, 0.1)] = 1e-5
     #: what features of nodes that name their rack begin with; empty: Slurm's topology
     rack_feature: str = ""
     #: what is known of the trainings
@@ -74,12 +75,6 @@ class PdOrs(Turns, Policy[PdorsState]):
 
     def __post_init__(self) -> None:
         """Raise ValueError for what makes no slot, no price or no table of workloads."""
-        if not 1 <= self.slot_s <= 86_400:
-            raise ValueError("slot_s must be between 1 and 86400 seconds")
-        if not 2 <= self.slots <= 1000:
-            raise ValueError("slots must be between 2 and 1000")
-        if not 1e-12 <= self.floor <= 0.1:
-            raise ValueError("floor must be between 1e-12 and 0.1")
         names = [workload.name for workload in self.workloads]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -29,17 +29,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import inf, isfinite
+from math import inf
 from typing import Annotated
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
-from tesched_core.model.ranges import Amount, Count, Range, Seconds, check_ranges
+from tesched_core.model.ranges import LONGEST_S, Amount, AtLeastOne, Form, Positive, Range, Seconds, check_ranges
 from tesched_core.model.snapshot import Traits
 
 from tesched_policies.pdors.model import Sigmoid, Speed, TrainingJob
 
+#: What a job's comment can name.
+NAME = Form(
+    pattern=rf"[^ \t\n,;=]{{1,{LONGEST_NAME}}}",
+    said=f" must be one word of at most {LONGEST_NAME} letters, as in a job's comment",
+)
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
 #: Height of the utility of a job that is in no table.
@@ -75,38 +80,31 @@ class Servers(StrEnum):
 class Workload:
     """One kind of training."""
 
-    name: str
+    #: what a job's comment says: workload=NAME
+    name: Annotated[str, NAME]
     #: samples to process, all epochs together; a job's own `samples=` comes first
-    samples: Annotated[float, Range(most=1e200)]
+    samples: Annotated[float, Range(is_above=True, most=1e200)]
     #: seconds that one worker needs for a sample
-    sample_s: Seconds
+    sample_s: Annotated[float, Range(is_above=True, most=LONGEST_S, words=", a hundred years")]
     #: samples of a batch, over all workers
-    batch: Count
+    batch: AtLeastOne
     #: MB that a worker sends and receives for each batch
     gradient_mb: Amount = 0.0
     #: MB/s between two nodes of a rack, and of different racks
-    rack_mb_per_s: Amount = 1000.0
-    far_mb_per_s: Amount = 1000.0
+    rack_mb_per_s: Positive = 1000.0
+    far_mb_per_s: Positive = 1000.0
     servers: Servers = Servers.BESIDE
     #: workers that one server serves
-    workers_per_server: Count = 1
+    workers_per_server: AtLeastOne = 1
     speed: Speed = Speed.BATCH
     utility: Urgency = Urgency.SENSITIVE
     #: what a timely end is worth, beside the others
-    worth: Amount = USUAL_WORTH
+    worth: Positive = USUAL_WORTH
     #: seconds after its submission at which its end is worth half; 0: three times its shortest run
     patience_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for what is no training."""
-        if not self.name or len(self.name) > LONGEST_NAME or any(sign in self.name for sign in " \t\n,;="):
-            raise ValueError(f"name must be one word of at most {LONGEST_NAME} letters, as in a job's comment")
-        for key in ("samples", "sample_s", "rack_mb_per_s", "far_mb_per_s", "worth"):
-            if not (isfinite(getattr(self, key)) and getattr(self, key) > 0):
-                raise ValueError(f"{key} must be above 0")
-        for key, least in (("batch", 1), ("workers_per_server", 1), ("gradient_mb", 0), ("patience_s", 0)):
-            if not least <= getattr(self, key) < inf:
-                raise ValueError(f"{key} must be at least {least}")
         check_ranges(self)
         if self.far_mb_per_s > self.rack_mb_per_s:
             raise ValueError("far_mb_per_s must not be above rack_mb_per_s")

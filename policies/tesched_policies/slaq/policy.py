@@ -37,13 +37,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tesched_core.model.change import QUEUE_BOOST, THROTTLE
+from tesched_core.model.ranges import Period, SecondsOfADay, between, check_ranges
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Intent, Policy, Proposal, ThrottleArray, View
 
 from tesched_policies.slaq.state import SlaqState
+
+Workers = Annotated[int, between(1, 10_000, "workers")]
 
 if TYPE_CHECKING:
     from tesched_policies.slaq.jobs import Member
@@ -53,30 +56,21 @@ if TYPE_CHECKING:
 class Slaq(Policy[SlaqState]):
     """The policy; see the head of this file."""
 
-    epoch_s: float = 30.0
+    epoch_s: Period = 30.0
     #: workers that every array gets
-    least: int = 1
+    least: Workers = 1
     #: workers
-    throttle_step: int = 1
-    throttle_cool_down_s: float = 30.0
+    throttle_step: Workers = 1
+    throttle_cool_down_s: SecondsOfADay = 30.0
     #: as a part of the other's gain
-    priority_step: float = 0.25
-    priority_cool_down_s: float = 300.0
+    priority_step: Annotated[float, between(0, 100)] = 0.25
+    priority_cool_down_s: SecondsOfADay = 300.0
     name: ClassVar[str] = "slaq"
     State: ClassVar[type[SlaqState]] = SlaqState
 
     def __post_init__(self) -> None:
         """Raise ValueError for what makes no epoch, no worker or no step."""
-        if not 1 <= self.epoch_s <= 86_400:
-            raise ValueError("epoch_s must be between 1 and 86400 seconds")
-        for key in ("throttle_cool_down_s", "priority_cool_down_s"):
-            if not 0 <= getattr(self, key) <= 86_400:
-                raise ValueError(f"{key} must be between 0 and 86400 seconds")
-        for key in ("least", "throttle_step"):
-            if not 1 <= getattr(self, key) <= 10_000:
-                raise ValueError(f"{key} must be between 1 and 10000 workers")
-        if not 0 <= self.priority_step <= 100:
-            raise ValueError("priority_step must be between 0 and 100")
+        check_ranges(self)
 
     def propose(self, view: View, state: SlaqState | None) -> Proposal[SlaqState]:
         """Return the share of each training, and the reason."""

@@ -32,10 +32,6 @@ class Estimate:
     #: seeds in which there was a value
     seeds: int
 
-    def as_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        return {"mean": self.mean, "half_width": self.half_width, "seeds": self.seeds}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -59,16 +55,6 @@ class Column:
         """Return what stands at its head."""
         return f"{self.policy} {self.variant}".strip()
 
-    def as_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        return {
-            "policy": self.policy,
-            "variant": self.variant,
-            "seeds": list(self.seeds),
-            "figures": {key: value.as_json() for key, value in self.figures.items()},
-            "difference_percent": {key: value.as_json() for key, value in self.difference_percent.items()},
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -79,15 +65,8 @@ class Comparison:
     baseline: str | None
     #: what the reader must know to read the figures: jobs that did not finish, intervals that could not be made
     warnings: tuple[str, ...]
-
-    def as_json(self) -> dict[str, object]:
-        """Return it as JSON has it; the keys stay."""
-        return {
-            "baseline": self.baseline,
-            "confidence": CONFIDENCE,
-            "warnings": list(self.warnings),
-            "columns": [column.as_json() for column in self.columns],
-        }
+    #: probability with which an interval holds the mean
+    confidence: float = CONFIDENCE
 
 
 def compare(cases: Sequence[Case], *, baseline: str | None = None) -> Comparison:

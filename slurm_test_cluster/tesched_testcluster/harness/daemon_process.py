@@ -15,6 +15,7 @@ from typing import Any
 
 from tesched_slurm.client_choice import ClientChoice
 
+from tesched_testcluster.harness import json_check
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -75,11 +76,13 @@ class Daemon:
         return run_tesched(*argv, TESCHED_CONFIG=str(self.config))
 
     def json(self, *argv: str) -> Any:
-        """Return what `tesched argv… --json` prints."""
+        """Return what `tesched argv… --json` prints, by its schema."""
         answer = self.ask(*argv, "--json")
         # `status` ends with what it says of the daemon, too.
         assert answer.returncode in ({0, 1, 3} if argv[0] == "status" else {0}), answer.stderr
-        return json.loads(answer.stdout)
+        content = json.loads(answer.stdout)
+        json_check.check(content)
+        return content
 
     def await_polls(self, cluster: LocalCluster, more: int = 2) -> None:
         """Wait until the daemon has polled so often again; with the second one a whole poll has begun and ended."""

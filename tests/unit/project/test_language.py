@@ -1,4 +1,8 @@
-"""Language of docstrings, comments and documents: a job is "it". Personal pronouns are for people alone."""
+"""Language: a job is "it", personal pronouns are for people alone; one word for one thing.
+
+Docstrings, comments and documents by pronouns; messages, documents and names of tests by the words of `tests/words.py`,
+each with a ceiling that only falls.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ import tokenize
 from pathlib import Path
 
 import pytest
+
+from tests import words
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (
@@ -76,3 +82,51 @@ def test_documents_have_at_most_one_pronoun_for_jobs_in_a_thousand_lines() -> No
 )
 def test_pronouns_are_told_apart(text: str, bad: int) -> None:
     assert len(of_jobs(prose(text + "\n"))) == bad
+
+
+@pytest.fixture(scope="module")
+def places() -> list[words.Place]:
+    return list(words.places())
+
+
+@pytest.mark.parametrize("kind", ["messages", "documents", "test names"])
+def test_a_word_stands_no_more_often_than_its_ceiling_which_falls_with_it(kind: str, places: list[words.Place]) -> None:
+    ceiling = words.ceiling()[kind]
+    known = {**words.WORDS, **(words.OF_TESTS if kind == "test names" else {})}
+    assert ceiling.keys() == known.keys()
+    for word, (_, instead) in known.items():
+        found = [place for place in places if place.kind == kind and place.word == word]
+        listed = "\n".join(f"{place.where}: {place.text[:160]}" for place in found)
+        many = f"{kind}: {word} stands {len(found)} times, at most {ceiling[word]}; say: {instead}\n{listed}"
+        assert len(found) <= ceiling[word], many
+        assert len(found) == ceiling[word], (
+            f"{kind}: {word} has become rarer; run: .venv/bin/python -m tests.words --lower"
+        )
+
+
+def test_a_ceiling_falls_and_never_rises() -> None:
+    assert words.lowered({"messages": {"room": 5, "look": 1}}, {"messages": {"room": 3, "look": 2, "thing": 4}}) == {
+        "messages": {"room": 3, "look": 1, "thing": 4}
+    }
+
+
+def test_messages_are_strings_of_several_words_and_what_help_shows() -> None:
+    source = '''
+"""A module."""
+WORD = "room"
+SAID = f"{WORD} has no room"
+
+@click.command()
+def wait():
+    """Wait for room."""
+
+def other():
+    """Return room."""
+    raise ValueError("nobody yields")
+'''
+    assert sorted(text for _, text in words.messages(source)) == [" has no room", "Wait for room.", "nobody yields"]
+
+
+def test_a_name_of_a_test_is_read_as_a_sentence() -> None:
+    source = "def test_nobody_yields() -> None: ...\ndef helper_told() -> None: ...\n"
+    assert list(words.test_names(source)) == [(1, "test nobody yields")]

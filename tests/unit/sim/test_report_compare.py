@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -125,8 +125,8 @@ def test_the_reader_is_warned_of_seeds_that_some_lack() -> None:
 
 def test_the_json_form() -> None:
     comparison = compare([case("fifo", 1, [10]), case("rand", 1, [5])], baseline="fifo")
-    said = json.loads(json.dumps(comparison.as_json(), allow_nan=False))
-    assert list(said) == ["baseline", "confidence", "warnings", "columns"]
+    said = json.loads(json.dumps(asdict(comparison), allow_nan=False))
+    assert list(said) == ["columns", "baseline", "warnings", "confidence"]
     column: Mapping[str, Any] = said["columns"][1]
     assert list(column) == ["policy", "variant", "seeds", "figures", "difference_percent"]
     assert column["figures"]["te.wait_s.p95"] == {"mean": 5.0, "half_width": None, "seeds": 1}

@@ -119,11 +119,11 @@ class TestRules:
 
     @pytest.mark.parametrize("grace_s", [-1.0, 86401.0, float("inf"), float("nan")])
     def test_a_grace_period_that_cannot_be_given_is_an_error(self, grace_s: float) -> None:
-        with pytest.raises(ValueError, match="grace period must be between 0 and 86400"):
+        with pytest.raises(ValueError, match="grace_period_s must be between 0 and 86400"):
             Rule(name="x", job_class=BE, grace_period_s=grace_s)
-        with pytest.raises(ValueError, match="grace period must be between 0 and 86400"):
+        with pytest.raises(ValueError, match="grace_period_s must be between 0 and 86400"):
             UserWord(max_grace_period_s=grace_s)
-        with pytest.raises(ValueError, match="grace period must be between 0 and 86400"):
+        with pytest.raises(ValueError, match="grace_period_s must be between 0 and 86400"):
             Classification(default_grace_period_s=grace_s)
 
     @pytest.mark.parametrize("signal", ["KILL", "SIGUSR1", "usr1", ""])

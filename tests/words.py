@@ -1,0 +1,130 @@
+"""Words that messages, documents and names of tests are to be without, and how often each stands there.
+
+`python -m tests.words` lists each place. `python -m tests.words --lower` takes the counts that have fallen into
+`words_ceiling.json`, which a test compares (`tests/unit/project/test_language.py`); it raises none.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CEILING = Path(__file__).with_name("words_ceiling.json")
+#: what is installed; strings in it are messages, help and what commands print
+CODE = ("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report")
+#: generated, or told as it was then
+NO_PAGES = ("docs/man", "docs/adr", "CHANGELOG.md")
+
+#: a pattern, and what is written instead; a job, a node, a file is "it"
+WORDS: Mapping[str, tuple[str, str]] = {
+    "room": (r"rooms?", "free resources"),
+    "look": (r"looks?|looked|looking|glances?", "poll, or what is done: read, check, search"),
+    "told": (r"told|tells?|telling", "notify of a victim; say, show or report of a program"),
+    "asked": (r"asked", "notified of a victim"),
+    "nobody": (r"nobody|somebody|everybody|whoever|whom", "no job, a job, each job, which"),
+    "person": (r"his|him|he", "its, it"),
+    "spared": (r"spared|barred", "not eligible, not selected, excluded"),
+    "promised": (r"promised?|promises", "reserved"),
+    "thing": (r"things?|something|stuff|somehow", "the noun that is meant"),
+}
+#: besides, in names of tests, which have no people in them but users
+OF_TESTS = {"who": (r"who|whose", "that, which")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One such word."""
+
+    kind: str
+    word: str
+    where: str
+    text: str
+
+
+def places() -> Iterator[Place]:
+    """Yield each place in messages, documents and names of tests."""
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for line, text in messages(path.read_text()):
+                yield from _in("messages", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
+    for path in pages():
+        for line, text in enumerate(path.read_text().splitlines(), 1):
+            yield from _in("documents", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for line, name in test_names(path.read_text()):
+            yield from _in("test names", f"{path.relative_to(ROOT)}:{line}", name, {**WORDS, **OF_TESTS})
+
+
+def pages() -> list[Path]:
+    """Return the documents that are read: pages, and the example configuration."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "systemd" / "tesched.toml"]
+    return sorted(path for path in found if not str(path.relative_to(ROOT)).startswith(NO_PAGES))
+
+
+def messages(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the string constants of a module that have several words, with their lines; of docstrings, a command's."""
+    tree = ast.parse(source)
+    passed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            # `--help` shows the docstring of a command.
+            if isinstance(first, ast.Expr) and not (isinstance(node, ast.FunctionDef) and _is_command(node)):
+                passed.add(first.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in passed and " " in node.value:
+            yield node.lineno, node.value
+
+
+def _is_command(node: ast.FunctionDef) -> bool:
+    return any(re.search(r"\b(command|group)\(", ast.unparse(one)) for one in node.decorator_list)
+
+
+def test_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the names of the tests of a module as sentences, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
+
+
+def _in(kind: str, where: str, text: str, words: Mapping[str, tuple[str, str]]) -> Iterator[Place]:
+    for word, (pattern, _) in words.items():
+        for _found in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
+            yield Place(kind=kind, word=word, where=where, text=" ".join(text.split()))
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """Return how often each word stands, by kind."""
+    found = {kind: dict.fromkeys(WORDS, 0) for kind in ("messages", "documents", "test names")}
+    found["test names"] |= dict.fromkeys(OF_TESTS, 0)
+    for place in places():
+        found[place.kind][place.word] += 1
+    return found
+
+
+def ceiling() -> dict[str, dict[str, int]]:
+    """Return how often each word may stand, by kind."""
+    found: dict[str, dict[str, int]] = json.loads(CEILING.read_text())
+    return found
+
+
+def lowered(before: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the ceiling with the counts that have fallen; a word that it does not have gets its count."""
+    return {
+        kind: {word: min(before.get(kind, {}).get(word, count), count) for word, count in words.items()}
+        for kind, words in now.items()
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--lower"]:
+        CEILING.write_text(json.dumps(lowered(ceiling(), counts()), indent=2) + "\n")
+    else:
+        for one in places():
+            sys.stdout.write(f"{one.kind}: {one.word}: {one.where}: {one.text[:160]}\n")
