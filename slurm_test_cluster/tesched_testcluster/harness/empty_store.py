@@ -8,22 +8,24 @@ from tempfile import TemporaryDirectory
 
 from tesched_db import migrate
 
-#: as a store that `migrate.upgrade` makes
-_MODE = 0o640
-
 
 @cache
-def store_bytes() -> bytes:
-    """Return the file of a store without rows, with this code's schema."""
+def _migrated() -> tuple[bytes, int]:
+    """Return a store's file and its mode."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         migrate.upgrade(f"sqlite:///{path}")
-        assert path.stat().st_mode & 0o777 == _MODE
-        return path.read_bytes()
+        return path.read_bytes(), path.stat().st_mode
+
+
+def store_bytes() -> bytes:
+    """Return the file of a store without rows, with this code's schema."""
+    return _migrated()[0]
 
 
 def empty_store(path: Path) -> str:
     """Write a store without rows to `path`, which has this code's schema; return its URL."""
-    path.write_bytes(store_bytes())
-    path.chmod(_MODE)
+    content, mode = _migrated()
+    path.write_bytes(content)
+    path.chmod(mode)
     return f"sqlite:///{path}"
