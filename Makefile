@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 # One more than the cores of a small machine: most tests wait for Slurm.
 PYTEST_WORKERS ?= 3
-# A file's tests share a cluster. In the order of tests/conftest.py: the longest files first.
+# A file's tests share a cluster. In the order of tests/order.py: the longest files first, waiting beside computing ones.
 IN_PARALLEL := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 # What fails in tests/cluster and tests/integration runs a second time, alone; what passes then is printed as FLAKY.
 TWO_PASSES := $(BIN)/python -m tests.two_passes $(IN_PARALLEL)

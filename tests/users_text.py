@@ -19,11 +19,12 @@ from tesched_core.model.not_followed import About, NotFollowed
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
-from tesched_db import lease, migrate, reports
+from tesched_db import lease, reports
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.reports import Throughput
 from tesched_db.tables import DaemonRow
+from tesched_testcluster.harness.empty_store import empty_store
 from tesched_testcluster.harness.store_examples import (
     BE,
     TE,
@@ -51,8 +52,7 @@ COMMANDS = (
 
 def configuration(folder: Path) -> Path:
     """Write a configuration with an empty store into the folder, and return its path."""
-    url = f"sqlite:///{folder}/store.sqlite"
-    migrate.upgrade(url)
+    url = empty_store(folder / "store.sqlite")
     path = folder / "tesched.toml"
     path.write_text(f'[store]\nurl = "{url}"\n')
     return path

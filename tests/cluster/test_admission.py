@@ -63,7 +63,8 @@ def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, 
         "update": ((*PLAIN, "--time=1", "--begin=now+1hour"), ("update", "jobid={job}", "partition=debug")),
     }[change]
     with daemon_of(site.cluster, site.config(ONE_EACH)):
-        first = site.submit(*TRIAL, wrap="sleep 1000")
+        # It leaves no room, so that what is released waits until the daemon has seen it.
+        first = site.submit(*TRIAL, "--exclusive", "--mem=0", wrap="sleep 1000")
         site.cluster.wait_state(first, "RUNNING")
         second = site.submit(*options)
         site.cluster.run("scontrol", *(word.format(job=second) for word in words), user=site.te_user)

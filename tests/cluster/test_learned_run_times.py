@@ -49,6 +49,7 @@ def learned_until_killed(cluster: LocalCluster, config: Path) -> None:
         cluster.wait_state(blocker, "RUNNING")
         be = cluster.sbatch("--job-name=be-train_5", *PART[1:], "-c32", wrap="sleep 1000", user=ordinary_user())
         submitted_at = time.time()
+        cluster.wait_for(lambda: be in [job["job_id"] for job in daemon.json("jobs")["jobs"]], "the daemon to see it")
         cluster.wait_for(
             lambda: daemon.json("explain", str(be))["expected"]["runs"] == 3, "three runs like it to be learned"
         )

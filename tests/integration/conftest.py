@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 from tesched_db import migrate
 from tesched_db.engine import open_store
+from tesched_testcluster.harness.empty_store import empty_store
 from tesched_testcluster.harness.private_munged import private_munged
 from tesched_testcluster.harness.private_postgresql import NoPostgresqlError, PrivatePostgresql, private_postgresql
 
@@ -57,9 +58,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Give the URL of a store with nothing in it."""
     if request.param == "sqlite":
-        sqlite = f"sqlite:///{tmp_path}/store.sqlite"
-        migrate.upgrade(sqlite)
-        yield sqlite
+        yield empty_store(tmp_path / "store.sqlite")
         return
     server: PrivatePostgresql = request.getfixturevalue("postgresql")
     name = server.create(request.getfixturevalue("migrated"))

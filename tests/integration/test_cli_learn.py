@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_db import finished_runs, migrate
+from tesched_db import finished_runs
 from tesched_db.engine import open_store
+from tesched_testcluster.harness.empty_store import empty_store
 
 HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|JobName"
 SACCT = f"""{HEAD}
@@ -23,8 +24,7 @@ SACCT = f"""{HEAD}
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    migrate.upgrade(url)
+    url = empty_store(tmp_path / "store.sqlite")
     config = tmp_path / "tesched.toml"
     config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "{tmp_path}/no.conf"\n')
     return config

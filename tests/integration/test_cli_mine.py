@@ -9,9 +9,9 @@ import pytest
 from tesched_cli.mine import my_jobs
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
-from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.views import JobFilter
+from tesched_testcluster.harness.empty_store import empty_store
 from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
 
 OWN, OTHERS, TURN = {"for_user": "ada"}, {"for_user": "bob"}, {"purpose": Purpose.ROUND}
@@ -29,9 +29,8 @@ OWN, OTHERS, TURN = {"for_user": "ada"}, {"for_user": "bob"}, {"purpose": Purpos
 def test_own_trials_and_turns_are_told_and_do_not_count(
     tmp_path: Path, causes: list[dict[str, Any]], preempted: int, expected: str
 ) -> None:
-    url = f"sqlite:///{tmp_path}/store.sqlite"
+    url = empty_store(tmp_path / "store.sqlite")
     (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
     engine = open_store(url)
     left = {"noticed_at": 200.0, "left_at": 210.0, "departure": Departure.REQUEUED, "back_at": 300.0, "user": "ada"}
     ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}

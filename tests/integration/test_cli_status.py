@@ -23,6 +23,7 @@ from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, JobMemoryRow
+from tesched_testcluster.harness.empty_store import empty_store
 from tesched_testcluster.harness.store_examples import DOWN
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
@@ -40,7 +41,7 @@ def config(tmp_path: Path) -> Path:
     """Give a configuration with an empty store."""
     path = tmp_path / "tesched.toml"
     path.write_text(f'[store]\nurl = "{_url(tmp_path)}"\n')
-    migrate.upgrade(_url(tmp_path))
+    empty_store(tmp_path / "store.sqlite")
     return path
 
 

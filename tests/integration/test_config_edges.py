@@ -23,11 +23,11 @@ from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.wiring import opened_loop
-from tesched_db import migrate
 from tesched_policies.pdors.workload import Workload
 from tesched_slurm import clients
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.run_command import Commands
+from tesched_testcluster.harness.empty_store import store_bytes
 
 from tests import collected
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster
@@ -187,12 +187,10 @@ def cases(lever: str) -> Iterator[Keys]:
 
 @pytest.mark.parametrize("lever", ["requeue", "plugin"])
 def test_a_daemon_works_with_the_least_and_the_greatest_numbers_that_are_taken(tmp_path: Path, lever: str) -> None:
-    migrate.upgrade(f"sqlite:///{tmp_path}/store")
-    store = (tmp_path / "store").read_bytes()
     path = tmp_path / "tesched.toml"
 
     def check(keys: Keys) -> None:
         path.write_text(text_of(tmp_path, keys, lever))
-        work(path, store)
+        work(path, store_bytes())
 
     collected.each(cases(lever), check)

@@ -21,7 +21,7 @@ from tests.examples import examples
 
 # The store is emptied before each example, so one fixture serves them all.
 several = settings(
-    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
+    max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
 )
 
 

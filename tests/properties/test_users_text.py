@@ -34,7 +34,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(text=TEXT, columns=st.integers(40, 250))
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 def test_no_command_lets_a_control_character_through(empty: Path, text: str, columns: int) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -18,9 +18,10 @@ from tesched_core.model.order import Order, OrderState, Transition, Victim, Vict
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.ports import CycleReport
-from tesched_db import migrate
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base
+
+from tesched_testcluster.harness.empty_store import empty_store
 
 TE = Traits(job_class=JobClass.TE, rule="debug", grace_period_s=0.0, grace_source="rule debug")
 BE = Traits(
@@ -36,10 +37,9 @@ BE = Traits(
 
 def configured_store(folder: Path) -> tuple[Path, str]:
     """Make an empty store; return the configuration that names it, and its URL."""
-    url = f"sqlite:///{folder}/store.sqlite"
+    url = empty_store(folder / "store.sqlite")
     path = folder / "tesched.toml"
     path.write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
     return path, url
 
 

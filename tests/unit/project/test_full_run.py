@@ -11,7 +11,7 @@ import pytest
 from tests import full_run
 from tests.flaky_again import names
 from tests.full_run import Part, figures_of, flaky_in, run_part, say
-from tests.order import LONGEST, place
+from tests.order import LONGEST, places
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,10 +98,20 @@ def test_a_flaky_test_is_run_again_once_however_often_it_is_on_record(tmp_path: 
     assert names(path) == ["a", "b"]
 
 
-def test_the_longest_files_run_first_then_tier_by_tier() -> None:
-    first, unit = LONGEST[0], "tests/unit/core/test_x.py"
-    some = [f"{unit}::test_a", "tests/integration/test_x.py::test_b", f"{LONGEST[1]}::test_c[x::y]", f"{first}::test_d"]
-    assert sorted(some, key=place) == [some[3], some[2], some[1], some[0]]
+def test_the_longest_files_run_first_then_those_that_wait_beside_those_that_compute() -> None:
+    waiting = [f"tests/cluster/test_x{number}.py" for number in range(2)]
+    unit = [f"tests/unit/core/test_x{number}.py" for number in range(3)]
+    long = [*LONGEST[:2]]
+    found = places([*unit, *long[::-1], *waiting, "tests/integration/test_x.py"])
+    first, second = waiting
+    others = ["tests/integration/test_x.py", *unit]
+    in_order = sorted({*waiting, *others, *long}, key=lambda file: found[file])
+    assert in_order[:2] == long
+    assert [file for file in in_order if file in others] == others
+    assert others[0] in in_order[2:4]
+    assert first in in_order[2:4]
+    assert others[1] in in_order[: in_order.index(second)]
+    assert in_order[-1] == others[-1], "no test that waits is left for the end"
 
 
 def test_every_long_file_is_there() -> None:

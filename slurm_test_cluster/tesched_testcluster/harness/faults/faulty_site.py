@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -22,10 +21,11 @@ from tesched_core.ports import JournalError
 from tesched_daemon.loop import ACT_WITHIN_S, Loop
 from tesched_daemon.settings import Mode, Pace
 from tesched_daemon.undo import put_all_back
-from tesched_db import lease, migrate
+from tesched_db import lease
 from tesched_db.engine import open_store
 from tesched_db.journal import Identity, SqlJournal
 
+from tesched_testcluster.harness.empty_store import store_bytes
 from tesched_testcluster.harness.faults.faulty_daemon import Crash, Daemon, Fault
 from tesched_testcluster.harness.faults.faulty_ledger import Ledger
 from tesched_testcluster.harness.faults.faulty_slurm import Clock, FaultySlurm
@@ -56,15 +56,6 @@ SLEEPS_S = int(ACT_WITHIN_S) + 10
 NAMES = ("first", "second")
 
 
-@cache
-def _empty_store() -> bytes:
-    """Return a store with nothing in it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "store.sqlite")
-        migrate.upgrade(f"sqlite:///{path}")
-        return path.read_bytes()
-
-
 class Site:
     """Everything; `close` it in the end."""
 
@@ -82,7 +73,7 @@ class Site:
         self._cleanup = ExitStack()
         folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory()))
         path = folder / "store.sqlite"
-        path.write_bytes(_empty_store())
+        path.write_bytes(store_bytes())
         self.engine = open_store(f"sqlite:///{path}")
         self._cleanup.callback(self.engine.dispose)
         event.listen(self.engine, "connect", _without_sync)
