@@ -26,7 +26,9 @@ class TeRefused:
 
 def te_refused(session: Session, since: UnixSeconds, most: int = MOST_READ) -> TeRefused:
     """Return how many TE jobs had to wait for `guard.bound` since then, by the newest `most` refusals."""
-    newest = select(RefusalRow).order_by(RefusalRow.key.desc()).limit(most).subquery()
+    row = RefusalRow
+    columns = (row.preemptor_key, row.preemptor, row.job_id, row.code, row.last_seen)
+    newest = select(*columns).order_by(row.key.desc()).limit(most).subquery()
     one = newest.c
     lately = or_(one.last_seen.is_(None), one.last_seen >= since)
     its_own = (one.code == RefusalCode.BOUND.value) & (one.job_id == one.preemptor)
