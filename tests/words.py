@@ -36,6 +36,9 @@ WORDS: Mapping[str, tuple[str, str]] = {
 #: besides, in names of tests, which have no people in them but users
 OF_TESTS = {"who": (r"who|whose", "that, which")}
 
+#: what a command of ours has printed, in README: its words are read where they are written
+_SAMPLES = re.compile(r"(?s)<!-- samples.*?<!-- end -->")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -54,11 +57,15 @@ def places() -> Iterator[Place]:
             for line, text in messages(path.read_text()):
                 yield from _in("messages", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
     for path in pages():
-        for line, text in enumerate(path.read_text().splitlines(), 1):
+        for line, text in enumerate(_SAMPLES.sub(_blank, path.read_text()).splitlines(), 1):
             yield from _in("documents", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for line, name in test_names(path.read_text()):
             yield from _in("test names", f"{path.relative_to(ROOT)}:{line}", name, {**WORDS, **OF_TESTS})
+
+
+def _blank(found: re.Match[str]) -> str:
+    return "\n" * found[0].count("\n")
 
 
 def pages() -> list[Path]:

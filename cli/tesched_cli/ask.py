@@ -86,7 +86,7 @@ def lines(found: Foretold) -> Iterator[str]:
     for line in found.because:
         yield f"  why     {line}"
     if found.not_before is not None:
-        yield f"  start   not before {clock(found.not_before)}, as far as can be told"
+        yield f"  start   not before {clock(found.not_before)}, as far as can be known"
     if found.not_enforced:
         yield f"  daemon  {found.not_enforced}: no job is preempted"
     for line in found.limits:

@@ -103,7 +103,7 @@ def test_it_starts_as_foretold_and_the_same_victim_leaves(
         assert cluster.job(int(victim["job"]))["Restarts"] == "1"
 
 
-def test_an_ordinary_user_is_told_what_a_preemption_costs_others(
+def test_an_ordinary_user_sees_what_a_preemption_costs_others(
     make_cluster: MakeCluster, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(TWO_NODES)
@@ -258,7 +258,7 @@ def test_what_is_not_understood_is_named_and_slurms_word_stands(
         assert (status, codes(found["reasons"])) == (1, {"unsupported"})
 
 
-def test_a_preemption_of_slurms_own_is_told(
+def test_a_preemption_of_slurms_own_is_named(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(

@@ -71,7 +71,7 @@ def test_a_patient_trial_starts_on_a_node_that_comes_free(
 
 
 @pytest.mark.gate
-def test_a_task_whose_owner_says_so_ends_when_it_is_preempted_and_no_other_does(
+def test_a_task_with_its_owners_word_ends_when_it_is_preempted_and_no_other_does(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))

@@ -232,7 +232,7 @@ def test_status_says_whether_the_bound_is_enforced(
     assert "(no daemon runs)" in (tmp_path / "page.html").read_text()
 
 
-def test_a_te_job_that_waits_for_the_bound_is_told_of_the_job_in_the_way(tmp_path: Path) -> None:
+def test_a_te_job_that_waits_for_the_bound_is_shown_the_job_in_the_way(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     writer = Writer(engine)

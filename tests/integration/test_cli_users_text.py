@@ -159,7 +159,8 @@ def test_a_text_object_is_shown_like_a_string(capsys: pytest.CaptureFixture[str]
 def test_nothing_prints_but_what_the_commands_share() -> None:
     """A command that printed by itself would be outside of the one place where text is escaped."""
     for path in sorted((ROOT / "cli" / "tesched_cli").glob("*.py")):
-        if path.name == "common.py":
+        # JSON escapes all that is not ASCII by itself.
+        if path.name in {"common.py", "json_output.py"}:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):

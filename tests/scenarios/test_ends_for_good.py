@@ -92,7 +92,7 @@ def test_by_any_other_word_it_is_requeued(comment: str) -> None:
     assert requeue_at_once() in busy(comment, grace_s=0).cycle(0)
 
 
-def test_who_takes_the_word_back_is_heard_at_once() -> None:
+def test_a_word_that_is_taken_back_counts_no_more_at_once() -> None:
     drive = busy()
     asked(drive)
     drive.change(BE, comment="")
@@ -106,7 +106,7 @@ def test_who_takes_the_word_back_is_heard_at_once() -> None:
     assert late.cycle(31) == (requeue(),)
 
 
-def test_who_says_it_before_it_has_to_leave_is_heard_too() -> None:
+def test_a_word_that_is_said_before_it_has_to_leave_counts_too() -> None:
     drive = busy("")
     asked(drive)
     drive.change(BE, comment=END)
@@ -166,7 +166,7 @@ def test_what_slurm_refuses_lets_it_go() -> None:
 
 
 @pytest.mark.parametrize(("by_command", "told"), [(True, [("ended", Record.NONE)]), (False, [])])
-def test_its_user_is_told_by_the_sites_command(by_command: bool, told: list[tuple[str, Record]]) -> None:
+def test_its_user_is_notified_by_the_sites_command(by_command: bool, told: list[tuple[str, Record]]) -> None:
     drive = busy(signal="")
     drive.obeys(*drive.cycle(0))
     drive.ends(BE, JobState.CANCELLED)

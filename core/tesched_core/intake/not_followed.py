@@ -136,7 +136,7 @@ def _of_end(said: list[_Said], job_class: JobClass) -> Iterator[NotFollowed]:
         if _cannot_be_read(one):
             yield _no(About.RUN, one.text, _not_right(one.key), instead)
         elif job_class is JobClass.BE and one.value == ENDS and any(other.value != ENDS for other in mine):
-            yield _no(About.RUN, one.text, "another word of the comment says something else", instead)
+            yield _no(About.RUN, one.text, "another word of the comment contradicts it", instead)
 
 
 def _of_patience(said: list[_Said], job_class: JobClass, rule: str) -> Iterator[NotFollowed]:

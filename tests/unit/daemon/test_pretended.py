@@ -113,7 +113,7 @@ class _Config:
 
 
 @pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
-def test_where_others_jobs_are_hidden_nothing_is_told(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
+def test_where_others_jobs_are_hidden_nothing_is_foreseen(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(SubmissionError, match=f"PrivateData={private}"):
         refuse_half_a_view(cast("Commands", _Config(private)))

@@ -40,7 +40,7 @@ def test_an_answer_of_another_form_counts_for_nothing() -> None:
         ("", "sbatch ended with status 1"),
     ],
 )
-def test_a_refusal_is_told_in_slurms_words(said: str, why: str) -> None:
+def test_a_refusal_is_shown_in_slurms_words(said: str, why: str) -> None:
     answer = read_answer(said, 1)
     assert isinstance(answer, NotTaken)
     assert why in answer.said
@@ -53,7 +53,7 @@ def test_a_controller_that_does_not_answer_refuses_nothing() -> None:
     assert answer.kind is FailureKind.UNREACHABLE
 
 
-def test_a_host_without_sbatch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_sbatch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = ask_slurm(("--wrap=true",), "", slurm_conf="", timeout_s=5)
     assert isinstance(answer, Failure)

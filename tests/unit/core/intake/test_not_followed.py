@@ -221,7 +221,7 @@ class TestRest:
 
     def test_what_becomes_of_it_when_it_is_preempted_that_is_said_in_two_ways(self) -> None:
         instead = "when it is preempted it is put back in the queue"
-        expected = ("preempted=end", "another word of the comment says something else", instead)
+        expected = ("preempted=end", "another word of the comment contradicts it", instead)
         assert said("preempted=end preempted=requeue") == [expected]
         assert said("preempted=end") == said("preempted=requeue") == said("preempted=yesterday") == []
 
