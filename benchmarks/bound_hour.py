@@ -308,12 +308,16 @@ def _changes(folder: Path, seen: Seen) -> Iterator[Change]:
     rows = {f"n{number}": number - 1 for number in range(1, NODES + 1)}
     for job_id, at in seen.submitted.items():
         yield Change(at, What.SUBMITTED, JobId(job_id))
-    for job_id, at in seen.cancelled.items():
-        yield Change(at, What.CANCELLED, JobId(job_id))
+    started: set[int] = set()
     for log, what in (("starts.log", What.STARTED), ("ends.log", What.LEFT)):
         for line in (folder / log).read_text().splitlines():
             moment, job, nodes = line.split()
             yield Change(float(moment), what, JobId(int(job)), tuple(rows[name] for name in hosts(nodes)))
+            if what is What.STARTED:
+                started.add(int(job))
+    # One that had started by then was not cancelled, though its prolog may have written that down later.
+    cancelled = ((job_id, at) for job_id, at in seen.cancelled.items() if job_id not in started)
+    yield from (Change(at, What.CANCELLED, JobId(job_id)) for job_id, at in cancelled)
     for event in read_events(folder):
         if event.name is EventName.DONE:
             yield Change(event.time, What.DONE, JobId(event.job_id))
