@@ -288,6 +288,13 @@ uint32_t patience_of(const char *comment)
 	return seconds;
 }
 
+bool is_within_patience(const char *comment, int64_t began, int64_t now)
+{
+	uint32_t patience = patience_of(comment);
+
+	return patience && now - began < (int64_t) patience;
+}
+
 void copy_value(const char *text, const char *name, char *value, size_t size)
 {
 	size_t length = strlen(name);

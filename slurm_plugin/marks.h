@@ -100,6 +100,10 @@ extern bool has_word(const char *text, const char *word);
  * counts. Reads MARKS_MAX_COMMENT bytes at most: Slurm asks for each running job, and in each comparison of a sort. */
 extern uint32_t patience_of(const char *comment);
 
+/* Return whether a TE job that became eligible at `began` is to have no victims yet by its comment. One that says nothing is not,
+ * even where `now` is before `began`. */
+extern bool is_within_patience(const char *comment, int64_t began, int64_t now);
+
 /* Copy the value of `name` in a list such as "a,b=1,c=2", empty if it is not there or too long; `text` may be NULL. */
 extern void copy_value(const char *text, const char *name, char *value, size_t size);
 

@@ -23,6 +23,7 @@
 #include PREEMPT_HEADER /* src/slurmctld/preempt.h up to 22.05, src/interfaces/preempt.h since */
 
 #include "marks_file.h"
+#include "sort_clock.h"
 #include "taken.h"
 
 /* What taken.c, which knows nothing of Slurm, takes for the task of a job that is none. */
@@ -74,7 +75,7 @@ static taken_list_t taken;
 static uint32_t asking; /* the job for which Slurm gathers victims; those that it preempts right after that are for it */
 static uint32_t asking_task;
 static uint32_t asking_restarts;
-static time_t asked_at;
+static sort_clock_t sort_clock;
 static given_list_t given;
 static time_t loaded_at; /* what was before, `given` does not know */
 
@@ -262,7 +263,7 @@ static bool is_just_back(const job_record_t *job, time_t now)
 /* Return whether a TE job is to have no victims yet, by its owner's word. */
 static bool is_patient(const job_record_t *job, time_t now)
 {
-	return job->details && now - job->details->begin_time < (time_t) patience_of(job->comment);
+	return job->details && is_within_patience(job->comment, job->details->begin_time, now);
 }
 
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
@@ -270,7 +271,10 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	const mark_t *mark;
 	time_t now;
 
-	if (off || !IS_JOB_RUNNING(victim))
+	if (off)
+		return false;
+	sort_clock_end(&sort_clock);
+	if (!IS_JOB_RUNNING(victim))
 		return false;
 	refresh();
 	if (!is_te(preemptor, preemptor->part_ptr) || is_te(victim, victim->part_ptr) || !looks_right(victim))
@@ -285,7 +289,7 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	asking = JOB_ID(preemptor);
 	asking_task = preemptor->array_task_id; /* of an array that waits: the task that is next */
 	asking_restarts = preemptor->restart_cnt;
-	asked_at = now = time(NULL);
+	now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
 		return false;
 	if (preemptor->details && now - preemptor->details->begin_time < (time_t) file.te.wait_s)
@@ -297,16 +301,21 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 }
 
 /* Return whether a waiting job comes before others. One that came back from its start, or for which no victim is to leave yet,
- * would take what a victim has freed for another TE job, which would have one more leave. The time is that of the last question, the same for a whole sort. */
-static bool is_ahead(const job_queue_rec_t *one)
+ * would take what a victim has freed for another TE job, which would have one more leave. `now` is the same for a whole sort. */
+static bool is_ahead(const job_queue_rec_t *one, time_t now)
 {
-	return is_te(one->job_ptr, one->part_ptr) && !is_delayed(one->job_ptr, asked_at) && !is_patient(one->job_ptr, asked_at);
+	return is_te(one->job_ptr, one->part_ptr) && !is_delayed(one->job_ptr, now) && !is_patient(one->job_ptr, now);
 }
 
 /* Order of two waiting jobs: TE jobs come first, so that no other job takes what a victim has freed. */
 PUBLIC bool preempt_p_job_preempt_check(job_queue_rec_t *preemptor, job_queue_rec_t *other)
 {
-	return !off && is_ahead(preemptor) && !is_ahead(other);
+	time_t now;
+
+	if (off)
+		return false;
+	now = (time_t) sort_clock_at(&sort_clock, time(NULL));
+	return is_ahead(preemptor, now) && !is_ahead(other, now);
 }
 
 /* How a job is preempted. One in its grace period is requeued: Slurm kills what it is told to suspend then. */

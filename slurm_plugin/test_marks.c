@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "marks_file.h"
+#include "sort_clock.h"
 #include "taken.h"
 
 #define HEAD "tesched-marks 1\n"
@@ -389,6 +390,30 @@ static void test_patience(void)
 	CHECK(patience_of(line) == 5);
 }
 
+static void test_within_patience(void)
+{
+	CHECK(is_within_patience("te patience=3", 1000, 1000) && is_within_patience("te patience=3", 1000, 1002));
+	CHECK(!is_within_patience("te patience=3", 1000, 1003));
+	CHECK(!is_within_patience("te", 1000, 1000) && !is_within_patience(NULL, 1000, 1000));
+	/* By a clock that stands before the job became eligible one that says nothing is as little patient. */
+	CHECK(!is_within_patience("te", 1000, 0) && !is_within_patience(NULL, 1000, 999) && !is_within_patience("patience=0", 1000, 999));
+	CHECK(is_within_patience("patience=3", 1000, 0));
+}
+
+static void test_sort_clock(void)
+{
+	sort_clock_t clock = { 0 };
+
+	/* The first sort of a slurmctld goes by the time, and keeps it while the clock moves either way. */
+	CHECK(sort_clock_at(&clock, 1000) == 1000);
+	CHECK(sort_clock_at(&clock, 1001) == 1000 && sort_clock_at(&clock, 5000) == 1000 && sort_clock_at(&clock, 900) == 1000);
+	sort_clock_end(&clock);
+	sort_clock_end(&clock);
+	CHECK(sort_clock_at(&clock, 1003) == 1003 && sort_clock_at(&clock, 1004) == 1003);
+	sort_clock_end(&clock);
+	CHECK(sort_clock_at(&clock, 0) == 0 && sort_clock_at(&clock, 7) == 0); /* a clock that was set back */
+}
+
 static void test_file(void)
 {
 	const uid_t owners[3] = { getuid(), getuid(), getuid() }, others[3] = { getuid() + 1, getuid() + 1, getuid() + 1 };
@@ -444,6 +469,8 @@ int main(void)
 	test_values();
 	test_words();
 	test_patience();
+	test_within_patience();
+	test_sort_clock();
 	test_taken();
 	test_given();
 	test_given_tasks();
