@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
-from tesched_daemon.submission.asking import refuse_half_a_view
 from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.request import request_of
+from tesched_daemon.submission.slurms_answer import refuse_half_a_view
 from tesched_daemon.submission.sources import SubmissionError, read_words
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import read_options
@@ -37,6 +37,8 @@ def unread(*words: str) -> tuple[str, ...]:
         ("--threads-per-core=1",),
         ("--contiguous",),
         ("--nodelist=@group",),
+        ("--uid=ann",),
+        ("--gid=lab",),
     ],
 )
 def test_an_option_that_is_not_understood_is_named(words: tuple[str, ...]) -> None:
@@ -115,7 +117,7 @@ class _Config:
 @pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
 def test_where_others_jobs_are_hidden_nothing_is_foreseen(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(SubmissionError, match=f"PrivateData={private}"):
+    with pytest.raises(SubmissionError, match=f"PrivateData={private}.*; root sees all, and can ask$"):
         refuse_half_a_view(cast("Commands", _Config(private)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     refuse_half_a_view(cast("Commands", _Config(private)))
