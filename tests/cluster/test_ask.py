@@ -335,7 +335,7 @@ def test_begin_times_and_dependencies_are_foretold_as_slurm_has_them(
                     job = cluster.sbatch(*words, wrap=SLEEP)
                     wanted = "PENDING" if verdict == "waits" else "RUNNING"
                     cluster.wait_state(job, wanted)
-                    cluster.scancel(job)
+                    cluster.run("scancel", str(job))
 
 
 def test_the_owners_patience_is_the_time_before_which_it_does_not_start(

@@ -53,6 +53,9 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
     limit_s = named.time_limit_s
     if "time" not in options:
         limit_s = _usual_limit_s(partitions[0], seen, commands, found.notes)
+    if read.pbs_note:
+        found.notes.append(read.pbs_note)
+        unread = (*unread, "#PBS")
     if named.licenses:
         unread = (*unread, f"--licenses={named.licenses}")
     account, qos = _usual_owner(named, seen, commands, found.notes)
