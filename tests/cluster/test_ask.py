@@ -167,6 +167,8 @@ def test_it_waits_for_what_was_foretold(
         assert codes(found["reasons"]) == own, found
         assert of_candidates <= codes(found["candidates"])
         te = cluster.sbatch(*words, wrap=SLEEP)
+        # Before its first poll with the job the daemon knows nothing of it.
+        daemon.await_polls(cluster)
         cluster.wait_for(lambda: refused(daemon, te) >= own, f"the same refusal; it is {refused(daemon, te)}")
         assert cluster.state(te) == "PENDING"
         assert daemon.json("explain", str(te))["story"]["orders_as_preemptor"] == []
