@@ -404,8 +404,8 @@ MUTATIONS = (
     Mutation(
         "notice: options end at the first command",
         "slurm/tesched_slurm/sbatch_options.py",
-        "return  # the first command: sbatch reads no further",
-        "pass",
+        "            return\n        yield number, line",
+        "            pass\n        yield number, line",
     ),
     Mutation(
         "ending: a victim that died of the notice runs again",

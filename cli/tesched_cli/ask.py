@@ -96,7 +96,7 @@ def lines(found: Foretold) -> Iterator[str]:
         at = "at once" if word.start_at <= found.at + AT_ONCE_S else f"at {clock(word.start_at)}"
         yield (
             f"  slurm   by itself {at}, {word.cpus} CPUs on {word.nodes}, partition {word.partition} "
-            "(sbatch --test-only: waiting jobs, holds, dependencies and limits of users apart)"
+            "(sbatch --test-only: waiting jobs, holds, dependencies, limits and a partition's state apart)"
         )
     for line in found.notes:
         yield f"  note    {line}"

@@ -26,6 +26,8 @@ _PREEMPTS = re.compile(r"^(?:sbatch: )? {0,8}Preempts: (\S+)$", re.MULTILINE)
 _MOST_ANSWER = 1 << 20
 #: what stands before the words of a refusal
 _BEFORE = re.compile(r"^(?:sbatch: )?(?:(?:error|fatal): )?(?:allocation failure: |Batch job submission failed: )?")
+#: all that is said of a job for which Slurm finds no nodes
+NO_NODES = "Requested node configuration is not available"
 #: seconds from now on from which a start counts as never: Slurm says so of a job that is held
 NEVER_S = 10 * 366 * 86_400.0
 
@@ -48,6 +50,9 @@ class NotTaken:
     """The submission would be refused: by sbatch itself, by slurmctld, or by the site's job_submit plugin."""
 
     said: str
+    #: Slurm finds no nodes for it as they are now: sbatch takes the job where they are drained, or where the partition
+    #: gives a job fewer or more (tried on 22.05.8)
+    by_nodes: bool = False
 
 
 def ask_slurm(
@@ -97,4 +102,5 @@ def read_answer(said: str, status: int) -> SlurmsWord | NotTaken | Failure | Non
         return why
     lines = [_BEFORE.sub("", line.strip()) for line in said.splitlines()]
     kept = [line for line in lines if line and not line.startswith("Try ")]
-    return NotTaken(said="; ".join(dict.fromkeys(kept)) or f"sbatch ended with status {status}")
+    words = "; ".join(dict.fromkeys(kept)) or f"sbatch ended with status {status}"
+    return NotTaken(said=words, by_nodes=words == NO_NODES)

@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "SBATCH_GRES": "gres",
         "SBATCH_GRES_FLAGS": "gres-flags",
         "SBATCH_HINT": "hint",
+        "SBATCH_IGNORE_PBS": "ignore-pbs",
         "SBATCH_JOB_NAME": "job-name",
         "SBATCH_MEM_PER_CPU": "mem-per-cpu",
         "SBATCH_MEM_PER_GPU": "mem-per-gpu",

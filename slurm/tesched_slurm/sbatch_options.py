@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 _MAGIC = "#SBATCH"
+#: lines that sbatch reads besides, unless it is given --ignore-pbs
+_PBS = "#PBS"
 
 
 def _names(text: str) -> frozenset[str]:
@@ -176,11 +178,22 @@ def long_option(given: str) -> tuple[str, bool | None]:
 
 def option_lines(script: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the words of each `#SBATCH` line, and its number."""
-    for number, line in enumerate(script.split("\n"), 1):
+    for number, line in _head(script):
         if line.startswith(_MAGIC):
             yield number, _words(line[len(_MAGIC) :])
-        elif line.strip() and not line.lstrip().startswith("#"):
-            return  # the first command: sbatch reads no further
+
+
+def pbs_lines(script: str) -> Iterator[int]:
+    """Yield the number of each `#PBS` line that sbatch reads: -q, -N, -l walltime and others are options, too."""
+    return (number for number, line in _head(script) if line.startswith(_PBS))
+
+
+def _head(script: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines before the first command, where sbatch ends its reading, and their numbers."""
+    for number, line in enumerate(script.split("\n"), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+        yield number, line
 
 
 def _words(text: str) -> list[str]:

@@ -167,6 +167,8 @@ def test_it_waits_for_what_was_foretold(
         assert codes(found["reasons"]) == own, found
         assert of_candidates <= codes(found["candidates"])
         te = cluster.sbatch(*words, wrap=SLEEP)
+        # Before its first poll with the job the daemon knows nothing of it.
+        daemon.await_polls(cluster)
         cluster.wait_for(lambda: refused(daemon, te) >= own, f"the same refusal; it is {refused(daemon, te)}")
         assert cluster.state(te) == "PENDING"
         assert daemon.json("explain", str(te))["story"]["orders_as_preemptor"] == []
@@ -277,3 +279,74 @@ def test_a_preemption_of_slurms_own_is_named(
         status, found = asked(daemon, "--partition=debug", "--time=5", f"--wrap={SLEEP}")
         assert (status, found["verdict"]) == (0, "starts by a preemption of Slurm's own")
         assert found["slurm"]["preempts"] == str(victim)
+
+
+#: what is set, options of the job, and what is foretold: the code of the reason, or a part of why it waits
+OF_PARTITIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "its time limit is longer": (("partitionname=main", "maxtime=2"), ("--time=5",), "limit"),
+    "it wants more nodes": (("partitionname=main", "maxnodes=1"), ("--nodes=2",), "limit"),
+    "the partition is down": (("partitionname=main", "state=down"), (), "partition_down"),
+    "its nodes are drained": (("nodename=n1,n2", "state=drain", "reason=x"), (), ""),
+}
+
+
+@pytest.mark.parametrize("case", OF_PARTITIONS)
+@pytest.mark.parametrize("name", ["te-1", "be-1"])
+def test_an_idle_partition_that_does_not_start_the_job_is_named(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, case: str, name: str
+) -> None:
+    change, words, code = OF_PARTITIONS[case]
+    cluster = make_cluster(TWO_NODES)
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        daemon.await_polls(cluster)
+        cluster.run("scontrol", "update", *change)
+        status, found = asked(daemon, f"--job-name={name}", *words, f"--wrap={SLEEP}")
+        assert (status, found["verdict"], found["victims"]) == (1, "waits", []), found
+        if code:
+            assert codes(found["reasons"]) == {code}, found
+        else:
+            assert "Slurm finds no nodes for it as they are now" in found["because"][0]
+        job = cluster.sbatch(f"--job-name={name}", *words, wrap=SLEEP)
+        cluster.wait_for(lambda: cluster.job(job)["Reason"] not in {"None", "Resources"}, "Slurm's reason")
+        assert cluster.state(job) == "PENDING"
+
+
+def test_begin_times_and_dependencies_are_foretold_as_slurm_has_them(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(TWO_NODES)
+    first = cluster.sbatch("--time=60", wrap=SLEEP)
+    cluster.wait_state(first, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        daemon.await_polls(cluster)
+        for name in ("te-1", "be-1"):
+            status, found = asked(daemon, f"--job-name={name}", "--begin=tomorrow", f"--wrap={SLEEP}")
+            assert (status, found["verdict"], found["victims"]) == (1, "waits", [])
+            assert found["not_before"] == found["slurm"]["start_at"] > found["at"]
+            assert "--begin=tomorrow" in found["notes"][0]
+            for dependency, verdict in (
+                (f"after:{first}", "starts at once, on free resources"),
+                (f"after:{first}+5", "waits"),
+                (f"afterok:{first}?after:{first}", "starts at once, on free resources"),
+                (f"aftercorr:{first}", "may start at once, or wait: whether its dependency is fulfilled is not known"),
+            ):
+                words = (f"--job-name={name}", f"--dependency={dependency}", "--time=5")
+                status, found = asked(daemon, *words, f"--wrap={SLEEP}")
+                assert found["verdict"] == verdict, found
+                if not verdict.startswith("may"):
+                    job = cluster.sbatch(*words, wrap=SLEEP)
+                    wanted = "PENDING" if verdict == "waits" else "RUNNING"
+                    cluster.wait_state(job, wanted)
+                    cluster.run("scancel", str(job))
+
+
+def test_the_owners_patience_is_the_time_before_which_it_does_not_start(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(TWO_NODES)
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        fill(cluster, user=ordinary_user())
+        daemon.await_polls(cluster)
+        status, found = asked(daemon, *TE, "--comment=te patience=20", f"--wrap={SLEEP}")
+        assert (status, codes(found["reasons"])) == (1, {"patience"}), found
+        assert found["not_before"] == pytest.approx(found["at"] + 20)

@@ -36,7 +36,9 @@ def _site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (b"\x7fELF\0\0", 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
         (b"#!/bin/sh\n\0\n", "job.sh: it is no text"),
         (b"#!/bin/sh\r\ntrue\r\n", "job.sh: sbatch takes no lines that end as DOS has them"),
-        (b"#!/bin/sh\n" + b"#" * 70_000, "job.sh: it has more than 65536 bytes"),
+        (b"#!/bin/sh\n" + b"#" * 4_194_304, "job.sh: it has more than 4194304 bytes"),
+        # tesched check parses no longer one than 65,536 bytes.
+        (b"#!/bin/sh\n" + b"#" * 70_000, "Slurm cannot be seen"),
         (b"#!/bin/sh\n#SBATCH --site x\n", "job.sh: line 2: whether --site takes a value is not known"),
         (b"#!/bin/sh\n#SBATCH -Z\n", "job.sh: line 2: sbatch has no option -Z"),
         (b"#!/bin/sh\n#SBATCH --signal=USR1@99999\n", "Slurm cannot be seen"),

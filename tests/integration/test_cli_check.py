@@ -39,6 +39,13 @@ def test_it_says_what_becomes_of_it_and_what_to_do(tmp_path: Path) -> None:
     assert "  note: judged by the default configuration" in said.stdout
 
 
+def test_pbs_lines_are_named_unless_sbatch_ignores_them(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#PBS -q lab\npython3 train.py\n")
+    note = "note: #PBS in line 2: sbatch takes options from such lines, which are not read here"
+    assert note in run("job.sh").stdout
+    assert note not in run("--ignore-pbs", "job.sh").stdout
+
+
 def test_a_sites_rules_count(tmp_path: Path) -> None:
     (tmp_path / "tesched.toml").write_text(
         '[[classes.rules]]\nname = "lab"\njob_class = "be"\nnotice_signal = "B:USR2"\n'

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 
@@ -38,7 +39,10 @@ class Range:
 
     def must_be(self, value: float) -> str:
         """Return what must be in place of a value that is not allowed, in words."""
-        if value > self.most and value != float("inf") and not self.right_tells_most:
+        if value == inf and not self.right_tells_most:
+            least = f"{'above' if self.is_above else 'at least'} {self.least:g}"
+            return f"must be finite, and {self.right or least}"
+        if value > self.most and not self.right_tells_most:
             return f"must be at most {_shown(self.most)}{self.words}"
         if self.right:
             return f"must be {self.right}"

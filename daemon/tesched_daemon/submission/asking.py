@@ -13,8 +13,6 @@ Limits
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,6 +21,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Engine
 from tesched_core.guard.until import Kept, ends_at
 from tesched_core.intake.classify import classified, classify
+from tesched_core.intake.patience import patience_ends
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState
@@ -40,16 +39,18 @@ from tesched_db.liveness import State, state_of
 from tesched_db.views import DaemonView, JobFilter, JobView
 from tesched_policies.registry import STATES
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_asked import NEVER_S, NotTaken, SlurmsWord, ask_slurm
+from tesched_slurm.sbatch_asked import NEVER_S, NotTaken
 
 from tesched_daemon.config import Config
 from tesched_daemon.rate_limited import longest_wait_s
 from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.settings import Mode
 from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
-from tesched_daemon.submission.pretended import RESOURCES, pretended_job
+from tesched_daemon.submission.pretended import pretended_job
 from tesched_daemon.submission.read import declared_by
-from tesched_daemon.submission.sources import WRAP, SubmissionError, Words, read_words
+from tesched_daemon.submission.reason_word import RESOURCES
+from tesched_daemon.submission.slurms_answer import refusal, refuse_half_a_view, slurms_answer, waits_for_nodes
+from tesched_daemon.submission.sources import SubmissionError, read_words
 from tesched_daemon.submission.user_limits import limits_of_user
 from tesched_daemon.wiring import connect
 
@@ -65,7 +66,6 @@ _NAMED = 12
 _HELD_FOR = frozenset({RefusalCode.TE_LIMIT, RefusalCode.BOUND})
 _RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 _UNREAD = "its script is yet to be read"
-_HIDES = frozenset({"jobs", "all", "nodes", "partitions"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,10 @@ class _Asked:
     config: Config
     #: the longest time between two polls, seconds
     wait_s: float
+    #: options that neither we nor Slurm's own word count
+    uncounted: tuple[str, ...]
+    #: its begin time is read by Slurm alone
+    begins_by_slurm: bool
 
 
 def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
@@ -92,9 +96,12 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     if isinstance(seen, Failure):
         raise SubmissionError(f"Slurm cannot be seen: {seen.message}")
     refuse_half_a_view(commands)
-    word = _slurms_word(said, config)
+    answer = slurms_answer(said, config)
     pretended = pretended_job(said, seen, commands)
     job = pretended.job
+    if isinstance(answer, NotTaken) and not waits_for_nodes(job, seen):
+        raise refusal(said, answer)
+    word = None if isinstance(answer, NotTaken) else answer
     traits = classify(job, config.classes, declared_by(said.by_name, said.text, config.classes))
     snapshot = _known(seen, job, traits, config, engine)
     found = Foretold(
@@ -109,8 +116,15 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
         poll_s=config.loop.poll_interval_s,
         notes=pretended.notes,
     )
-    if word is None:
+    if isinstance(answer, NotTaken):
+        found.because.append(f"Slurm finds no nodes for it as they are now: {answer.said}")
+    elif word is None:
         found.notes.append("what sbatch --test-only says has another form than known: Slurm's own word is not counted")
+    elif word.partition not in job.partitions:
+        text = (
+            f"Slurm's own word is for partition {word.partition}: what the site's job_submit plugin changes is not seen"
+        )
+        found.notes.append(text)
     paused = read.status(engine, cycles=1, deeds=1).paused
     why_paused = f"tesched is {paused}" if paused else ""
     found.mode, found.not_enforced = _enforced(read.daemon(engine), config, why_paused)
@@ -120,34 +134,14 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
         memory=read.memory(engine, STATES).without_dry_runs(),
         config=config,
         wait_s=longest_wait_s(config.loop, seen.settings.rate_limit),
+        uncounted=pretended.uncounted,
+        begins_by_slurm=any(one.startswith("--begin=") for one in pretended.unread),
     )
     if traits.job_class is JobClass.TE:
         _as_te(found, asked, pretended.unread, why_paused)
     else:
         _as_other(found, asked)
     return found
-
-
-def refuse_half_a_view(commands: Commands) -> None:
-    """Raise SubmissionError where slurm.conf hides others' jobs from this user: then nothing can be told."""
-    answer = commands.run(("scontrol", "show", "config"))
-    hidden = "" if isinstance(answer, Failure) else "".join(re.findall(r"^PrivateData\s*= (\S+)", answer, re.MULTILINE))
-    if os.geteuid() and _HIDES & {*hidden.lower().split(",")}:
-        raise SubmissionError(
-            f"slurm.conf hides others' jobs or the nodes from you (PrivateData={hidden}): what runs is not seen; "
-            "an operator can ask"
-        )
-
-
-def _slurms_word(said: Words, config: Config) -> SlurmsWord | None:
-    """Return Slurm's own word; None: it has another form than known. Raises SubmissionError for a job not taken."""
-    text = "" if said.where == WRAP else said.text
-    word = ask_slurm(said.given, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
-    if isinstance(word, Failure):
-        raise SubmissionError(f"Slurm does not answer: {word.message}")
-    if isinstance(word, NotTaken):
-        raise SubmissionError(f"{said.where}: Slurm would not take it: {word.said}")
-    return word
 
 
 def _enforced(daemon: DaemonView | None, config: Config, paused: str) -> tuple[str, str]:
@@ -245,8 +239,15 @@ def _as_other(found: Foretold, asked: _Asked) -> None:
 def _by_slurm_alone(found: Foretold, asked: _Asked) -> None:
     ahead = _ahead(asked)
     if not _starts_by_slurm(found):
-        found.because.append("resources are not free for it: it waits for them in Slurm's queue")
+        text = "resources are not free for it: it waits for them in Slurm's queue"
+        if asked.begins_by_slurm:
+            text = "Slurm starts it later: its begin time has not come, or resources are not free for it"
+        # Where Slurm finds no nodes, that is said already.
+        found.because = found.because or [text]
         found.not_before = _slurm_start(found)
+    elif asked.uncounted:
+        found.verdict = Verdict.UNSURE
+        found.because.append(f"not understood here, and not counted in Slurm's own word: {', '.join(asked.uncounted)}")
     elif ahead:
         found.verdict = Verdict.BEHIND
         names = ", ".join(one.label for one in ahead[:_NAMED]) + (" and more" if len(ahead) > _NAMED else "")
@@ -382,5 +383,6 @@ def _ends(code: RefusalCode, job: Job, found: Foretold, asked: _Asked) -> UnixSe
         account=job.account,
         nodes=job.nodes,
         started_at=job.start_time if job.on_nodes else None,
+        patience_until=patience_ends(job, asked.snapshot.traits[job.job_id]),
     )
     return ends_at(code, kept, asked.memory, asked.config.guard, found.at)

@@ -22,6 +22,8 @@ class Verdict(StrEnum):
     BY_SLURM = "starts by a preemption of Slurm's own"
     #: other jobs wait before it, and Slurm alone knows which one it starts
     BEHIND = "may start at once, or wait: resources are free, and other jobs wait for some"
+    #: what it depends on has a form that is not read here
+    UNSURE = "may start at once, or wait: whether its dependency is fulfilled is not known"
     #: mode shadow or observe, a pause, or no daemon
     WOULD = "waits; it would start by a preemption, were that enforced"
     WAITS = "waits"

@@ -11,16 +11,12 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_options import Option
 from tesched_slurm.slurm_formats import seconds
 
-from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.read import job_of, may_requeue
+from tesched_daemon.submission.reason_word import reason_word
 from tesched_daemon.submission.request import request_of
 from tesched_daemon.submission.sources import SubmissionError, Words
-
-#: of a job that Slurm starts as soon as resources are free
-RESOURCES = "Resources"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +24,10 @@ class Pretended:
     """The job, and what is not certain of it."""
 
     job: Job
-    #: options of which it is not worked out what they ask for
+    #: options of which it is not worked out what they ask for, or whether they keep the job
     unread: tuple[str, ...] = ()
+    #: those of them that Slurm's own word does not count either
+    uncounted: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
 
@@ -52,10 +50,12 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
     request, unread = request_of(options, seen.partitions[partitions[0]], seen.settings)
     found = Pretended(job=named, unread=unread)
     job_id = JobId(max(seen.jobs, default=0) + 1)
-    reason, eligible_time = _reason(options, named, seen, found.notes)
     limit_s = named.time_limit_s
     if "time" not in options:
         limit_s = _usual_limit_s(partitions[0], seen, commands, found.notes)
+    if read.pbs_note:
+        found.notes.append(read.pbs_note)
+        unread = (*unread, "#PBS")
     if named.licenses:
         unread = (*unread, f"--licenses={named.licenses}")
     account, qos = _usual_owner(named, seen, commands, found.notes)
@@ -73,49 +73,22 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
         time_limit_s=limit_s,
         requeueable=may_requeue(read.options, seen.settings),
         submit_time=seen.taken_at,
-        eligible_time=eligible_time,
-        reason=reason,
-        # Behind all others: how Slurm ranks it is not known.
-        priority=0 if reason == "JobHeldUser" else max(min(waiting, default=1), 1),
     )
-    return replace(found, job=job, unread=unread)
+    kept = reason_word(options, job, seen, found.notes, request_known=not found.unread)
+    job = replace(
+        job,
+        eligible_time=kept.eligible_time,
+        reason=kept.word,
+        # Behind all others: how Slurm ranks it is not known.
+        priority=0 if kept.word == "JobHeldUser" else max(min(waiting, default=1), 1),
+    )
+    uncounted = tuple(one for one in kept.unread if one.startswith("--dependency"))
+    return replace(found, job=job, unread=(*unread, *kept.unread), uncounted=uncounted)
 
 
 def _few(names: Mapping[str, object]) -> str:
     found = sorted(names)
     return ", ".join(found[:10]) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
-
-
-def _reason(options: Mapping[str, Option], job: Job, seen: Snapshot, notes: list[str]) -> tuple[str, float | None]:
-    """Return the reason word that Slurm would give it, and when it is eligible."""
-    now = seen.taken_at
-    if "hold" in options:
-        return "JobHeldUser", now
-    begin = options.get("begin")
-    if begin is not None and begin.value:
-        at = begin_time(begin.value, now)
-        if at is None:
-            notes.append(f"--begin={begin.value}: the time is not understood here; Slurm's own word counts it")
-        elif at > now + 1:
-            return "BeginTime", at
-    if job.dependency and _depends(job, seen, notes):
-        return "Dependency", None
-    return RESOURCES, now
-
-
-def _depends(job: Job, seen: Snapshot, notes: list[str]) -> bool:
-    """Return whether a job that it depends on has not ended."""
-    if "singleton" in job.dependency and any(
-        one.user == job.user and one.name == job.name and not one.finished for one in seen.jobs.values()
-    ):
-        return True
-    ids = {int(word) for word in re.findall(r"(?<=[:+])\d{1,10}", job.dependency)} - {0}
-    known = [one for one in seen.jobs.values() if one.job_id in ids or (one.array_job_id in ids and one.array_job_id)]
-    missing = ids - {one.job_id for one in known} - {one.array_job_id for one in known}
-    if missing:
-        names = ", ".join(map(str, sorted(missing)))
-        notes.append(f"--dependency={job.dependency}: Slurm knows no job {names} (any more); it counts as ended well")
-    return any(not one.finished for one in known)
 
 
 def _usual_limit_s(partition: str, seen: Snapshot, commands: Commands, notes: list[str]) -> int | None:

@@ -53,7 +53,7 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
         text=text,
         is_file=read.is_file,
         last_option_line=max((line for line, _ in option_lines(text)), default=1),
-        assumed=assumed,
+        assumed=[*assumed, read.pbs_note] if read.pbs_note else assumed,
         requeues=may_requeue(read.options, settings),
         appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
         settings=settings,

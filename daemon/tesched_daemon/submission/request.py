@@ -30,9 +30,9 @@ _READ = _names(
 _NO_REQUEST = _names(
     """
     account array autocomplete begin chdir clusters cluster comment context deadline delay-boot dependency error
-    export export-file external extra get-user-env gid help hold ignore-pbs input job-name kill-on-invalid-dep
+    export export-file external extra get-user-env help hold ignore-pbs input job-name kill-on-invalid-dep
     licenses mail-type mail-user nice no-kill no-requeue open-mode output parsable partition priority profile
-    propagate qos quiet reboot requeue reservation signal test-only time uid usage verbose version wait
+    propagate qos quiet reboot requeue reservation signal test-only time usage verbose version wait
     wait-all-nodes wckey wrap acctg-freq bb bbf cpu-freq gpu-bind gpu-freq mem-bind tres-bind distribution container
     container-id mcs-label network power
     """

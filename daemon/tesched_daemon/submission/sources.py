@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,13 @@ from pathlib import Path
 
 from tesched_core.model.told_error import ToldError
 from tesched_slurm.sbatch_environment import options_of_environment
-from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, read_options
+from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, pbs_lines, read_options
 from tesched_slurm.shell_script import MOST_BYTES
 
 #: what stands for the name of a script that sbatch makes itself, and of one that is piped in
 WRAP, STDIN = "--wrap", "standard input"
+#: bytes of the longest script that slurmctld takes (max_script_size of slurm.conf, as it is by itself)
+_MOST_TAKEN = 4 * 1024 * 1024
 #: words of a #SBATCH line, and of the command line, at which the next component of a heterogeneous job begins
 _NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
 _BETWEEN = ":"
@@ -45,6 +48,16 @@ class Words:
         return {option.name: option for option in self.options}
 
     @property
+    def pbs_note(self) -> str:
+        """Return what is said of `#PBS` lines that sbatch reads; empty without one."""
+        line = None if self.where == WRAP or "ignore-pbs" in self.by_name else next(pbs_lines(self.text), None)
+        if line is None:
+            return ""
+        return (
+            f"#PBS in line {line}: sbatch takes options from such lines, which are not read here (--ignore-pbs: none)"
+        )
+
+    @property
     def is_file(self) -> bool:
         """Return whether the script is a file of its own."""
         return self.where not in {WRAP, STDIN}
@@ -53,18 +66,20 @@ class Words:
 def read_words(command: str, words: Sequence[str], environment: Mapping[str, str] | None = None) -> Words:
     """Return what sbatch would be given by these words, the first of which that is no option names its script.
 
-    `command` is ours, for what it says of itself. The script `-` is standard input. Raises SubmissionError.
+    `command` is ours, for what it says of itself; `check` parses the script, and takes none above `MOST_BYTES`. The
+    script `-` is standard input. Raises SubmissionError.
     """
     variables = options_of_environment(os.environ if environment is None else environment)
     try:
         given, rest = read_options(words)
-        several = rest[:1] == (_BETWEEN,)
+        several, all_given = rest[:1] == (_BETWEEN,), [*given]
         while rest[:1] == (_BETWEEN,):
-            _, rest = read_options(rest[1:])
+            options, rest = read_options(rest[1:])
+            all_given += options
     except UnknownOptionError as error:
         raise SubmissionError(str(error)) from error
     told = tuple(words[: len(words) - len(rest)])
-    wrapped = next((option.value for option in given if option.name == "wrap"), None)
+    wrapped = next((option.value for option in all_given if option.name == "wrap"), None)
     if wrapped is not None:
         if rest:
             raise SubmissionError(f"--wrap and a script, {rest[0]}: name one of them, as for sbatch")
@@ -73,7 +88,7 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
     if not rest:
         usage = f"tesched {command} [SBATCH_OPTION]... SCRIPT, or - for standard input"
         raise SubmissionError(f"no script is named: {usage}")
-    text = _script(rest[0])
+    text = _script(rest[0], MOST_BYTES if command == "check" else _MOST_TAKEN)
     next_at = next((line for line, line_words in option_lines(text) if _NEXT_COMPONENT & {*line_words[:1]}), None)
     try:
         written = options_in(text)
@@ -89,20 +104,27 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
     )
 
 
-def _script(name: str) -> str:
-    """Return a script's text. Raises SubmissionError for what sbatch would refuse."""
+def _found(name: str) -> Path:
+    """Return where a script is: as for sbatch a file of that name, else one in a folder of PATH."""
+    path = Path(name)
+    on_path = None if os.sep in name or path.is_file() else shutil.which(name, os.R_OK)
+    return path if on_path is None else Path(on_path)
+
+
+def _script(name: str, most: int) -> str:
+    """Return a script's text, of so many bytes at most. Raises SubmissionError for what sbatch would refuse."""
     try:
         if name == "-":
-            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
-        elif not stat.S_ISREG(Path(name).stat().st_mode):
+            raw = sys.stdin.buffer.read(most + 1)
+        elif not stat.S_ISREG((path := _found(name)).stat().st_mode):
             raise SubmissionError(f"{name}: it is no file: name a batch script")
         else:
-            with Path(name).open("rb") as stream:
-                raw = stream.read(MOST_BYTES + 1)
+            with path.open("rb") as stream:
+                raw = stream.read(most + 1)
     except (OSError, ValueError) as error:
         raise SubmissionError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
-    if len(raw) > MOST_BYTES:
-        raise SubmissionError(f"{name}: it has more than {MOST_BYTES} bytes, and so many are read")
+    if len(raw) > most:
+        raise SubmissionError(f"{name}: it has more than {most} bytes, and so many are read")
     if not raw.startswith(b"#!"):
         raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')
     if b"\0" in raw:

@@ -202,7 +202,12 @@ OTHERS = [
     ("guard = 3", "guard", "not 3"),
     ("[guard]\nmax_preemptions = 1", "guard.max_preemptions", "did you mean guard.max_preemptions_per_job?"),
     ("[guard]\nmin_run_time_s = 'long'", "guard.min_run_time_s", 'must be a number, not "long"'),
-    ("[guard]\nretry_after_s = inf", "guard.retry_after_s", "must be"),
+    ("[guard]\nretry_after_s = inf", "guard.retry_after_s", "must be finite, and at least 0"),
+    (
+        "[guard]\nmax_slowdown = inf",
+        "guard.max_slowdown",
+        "must be finite, and at least 1: no slowdown is below, not inf",
+    ),
     ("[loop]\npoll_interval_s = 60\nbackoff_max_s = 30", "loop.backoff_max_s", "between poll_interval_s and 3600"),
     (
         "[[classes.rules]]\nname='a'\njob_class='te'\nmatch={user='x'}",
@@ -271,7 +276,11 @@ BAD_TE_LIMITS = [
     ("[guard.te]\nmax_outlived_per_user_day = -1", "guard.te.max_outlived_per_user_day", "at least 0, not -1"),
     ("[guard.te]\nmax_submitted_per_user = 2.5", "guard.te.max_submitted_per_user", "a whole number"),
     ("[guard.te]\nmax_running_per_user = -1", "guard.te.max_running_per_user", "at least 0, not -1"),
-    ("[guard.te]\nmax_node_minutes_per_user = inf", "guard.te.max_node_minutes_per_user", "a number of at least 0"),
+    (
+        "[guard.te]\nmax_node_minutes_per_user = inf",
+        "guard.te.max_node_minutes_per_user",
+        "must be finite, and at least 0, not inf",
+    ),
     ("[guard.te]\nmax_cluster_share = 0", "guard.te.max_cluster_share", "such as 0.25 for a quarter, not 0"),
     ("[guard.te]\nmax_cluster_share = 25", "guard.te.max_cluster_share", "at most 1, such as 0.25 for a quarter"),
 ]

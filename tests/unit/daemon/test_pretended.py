@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
-from tesched_daemon.submission.asking import refuse_half_a_view
 from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.request import request_of
+from tesched_daemon.submission.slurms_answer import refuse_half_a_view
 from tesched_daemon.submission.sources import SubmissionError, read_words
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import read_options
@@ -37,6 +37,8 @@ def unread(*words: str) -> tuple[str, ...]:
         ("--threads-per-core=1",),
         ("--contiguous",),
         ("--nodelist=@group",),
+        ("--uid=ann",),
+        ("--gid=lab",),
     ],
 )
 def test_an_option_that_is_not_understood_is_named(words: tuple[str, ...]) -> None:
@@ -102,6 +104,45 @@ def test_a_heterogeneous_job_has_its_first_components_options(tmp_path: Path) ->
         read_words("ask", ("-n3", ":", "-n5"), {})
 
 
+def test_a_wrap_may_stand_in_any_component() -> None:
+    read = read_words("ask", ("-n1", ":", "--wrap=sleep 1"), {})
+    assert (read.where, read.text, read.is_heterogeneous) == ("--wrap", "#!/bin/sh\nsleep 1\n", True)
+    assert read.given == ("-n1", ":", "--wrap=sleep 1")
+
+
+def test_a_script_without_a_folder_is_also_one_of_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "bin"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin" / "job.sh").write_text("#!/bin/sh\necho path\n")
+    read = read_words("ask", ("job.sh",), {})
+    assert (read.where, "echo path" in read.text) == ("job.sh", True)
+    with pytest.raises(SubmissionError, match=r"\./job\.sh: No such file"):
+        read_words("ask", ("./job.sh",), {})
+    (tmp_path / "here" / "job.sh").write_text("#!/bin/sh\necho here\n")
+    assert "echo here" in read_words("ask", ("job.sh",), {}).text
+
+
+def test_a_script_that_is_too_long_to_be_parsed_is_read_for_sbatch(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -n2\n" + "# data\n" * 20_000)
+    assert read_words("ask", (str(script),), {}).text == script.read_text()
+    with pytest.raises(SubmissionError, match="more than 65536 bytes"):
+        read_words("check", (str(script),), {})
+
+
+def test_pbs_lines_that_sbatch_reads_are_named(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -n2\n#PBS -N other\ntrue\n")
+    note = read_words("ask", (str(script),), {}).pbs_note
+    assert note.startswith("#PBS in line 3: sbatch takes options from such lines")
+    assert read_words("ask", ("--ignore-pbs", str(script)), {}).pbs_note == ""
+    assert read_words("ask", (str(script),), {"SBATCH_IGNORE_PBS": ""}).pbs_note == ""
+    script.write_text("#!/bin/sh\ntrue\n#PBS -N other\n")
+    assert read_words("ask", (str(script),), {}).pbs_note == ""
+
+
 @dataclass
 class _Config:
     """Slurm's commands, of which one is known."""
@@ -115,7 +156,7 @@ class _Config:
 @pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
 def test_where_others_jobs_are_hidden_nothing_is_foreseen(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(SubmissionError, match=f"PrivateData={private}"):
+    with pytest.raises(SubmissionError, match=f"PrivateData={private}.*; root sees all, and can ask$"):
         refuse_half_a_view(cast("Commands", _Config(private)))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     refuse_half_a_view(cast("Commands", _Config(private)))

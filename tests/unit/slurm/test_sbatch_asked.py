@@ -47,6 +47,14 @@ def test_a_refusal_is_shown_in_slurms_words(said: str, why: str) -> None:
     assert "Try" not in answer.said
 
 
+def test_a_job_that_finds_no_nodes_now_is_not_one_that_is_refused() -> None:
+    no_nodes = "Requested node configuration is not available"
+    for said in (f"allocation failure: {no_nodes}\n", f"sbatch: error: Batch job submission failed: {no_nodes}\n"):
+        assert read_answer(said, 1) == NotTaken(said=no_nodes, by_nodes=True)
+    refused = read_answer("allocation failure: Invalid account\n", 1)
+    assert refused == NotTaken(said="Invalid account", by_nodes=False)
+
+
 def test_a_controller_that_does_not_answer_refuses_nothing() -> None:
     answer = read_answer("allocation failure: Unable to contact slurm controller (connect failure)\n", 1)
     assert isinstance(answer, Failure)

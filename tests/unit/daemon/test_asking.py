@@ -1,0 +1,101 @@
+"""What is foretold of a job beside a Slurm that answers as set: what no site of tests/cluster/test_ask.py has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tesched_core.intake.class_rules import Classification, UserWord
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.config import Config
+from tesched_daemon.submission import asking, slurms_answer
+from tesched_daemon.submission.foretold import Foretold, Verdict
+from tesched_daemon.submission.sources import SubmissionError
+from tesched_db import migrate
+from tesched_db.engine import open_store
+from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord
+
+from tests.builders import cluster, node, running, share
+
+NOW = 1_800_000_000.0
+ASK_NO_NODES = NotTaken(said="Requested node configuration is not available", by_nodes=True)
+Ask = Callable[..., Foretold]
+
+
+def starts(at: float = NOW, partition: str = "p") -> SlurmsWord:
+    return SlurmsWord(start_at=at, cpus=1, nodes="n1", partition=partition)
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
+    """Give a function that foretells what becomes of a job of these options, as Slurm answers."""
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    config = Config(classes=Classification(user_word=UserWord(may_say_te=True)))
+
+    def asked(*words: str, seen: Snapshot, answer: SlurmsWord | NotTaken) -> Foretold:
+        client = SimpleNamespace(observer=SimpleNamespace(observe=lambda: replace(seen, taken_at=NOW)))
+        monkeypatch.setattr(asking, "connect", lambda _config: client)
+        monkeypatch.setattr(asking, "refuse_half_a_view", lambda _commands: None)
+        # As if the daemon had read their scripts.
+        monkeypatch.setattr(asking, "_recorded", lambda _job, traits, _view: traits)
+        monkeypatch.setattr(slurms_answer, "ask_slurm", lambda *_args, **_more: answer)
+        engine = open_store(url)
+        try:
+            return asking.foretell(("--partition=p", "--time=5", *words, "--wrap=true"), config, engine)
+        finally:
+            engine.dispose()
+
+    return asked
+
+
+IDLE = cluster([node("n1", cpus=4)])
+FULL = cluster([node("n1", cpus=4)], [running(1, share("n1", cpus=4), start_time=NOW - 9000, user="bob")])
+
+
+def test_patience_has_its_end(ask: Ask) -> None:
+    found = ask("--comment=te patience=20", seen=FULL, answer=starts(NOW + 3600))
+    assert [one.code for one in found.reasons] == [RefusalCode.PATIENCE]
+    assert (found.verdict, found.not_before) == (Verdict.WAITS, NOW + 20)
+
+
+def test_another_partition_in_slurms_word_is_named(ask: Ask) -> None:
+    (note,) = [one for one in ask(seen=IDLE, answer=starts(partition="gpu")).notes if "partition gpu" in one]
+    assert note.startswith("Slurm's own word is for partition gpu")
+    assert not any("partition p" in one for one in ask(seen=IDLE, answer=starts()).notes)
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_dependency_that_is_not_read_leaves_the_start_open(ask: Ask, comment: str) -> None:
+    found = ask(f"--comment={comment}", "--dependency=aftercorr:7", seen=IDLE, answer=starts())
+    assert (found.verdict, found.starts) == (Verdict.UNSURE, False)
+    assert "--dependency=aftercorr:7" in found.because[-1]
+    assert ask(f"--comment={comment}", "--dependency=afterok:7", seen=IDLE, answer=starts()).starts
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_begin_time_that_is_not_read_is_slurms(ask: Ask, comment: str) -> None:
+    found = ask(f"--comment={comment}", "--begin=teatime", seen=FULL, answer=starts(NOW + 3600))
+    assert (found.verdict, found.not_before, found.victims) == (Verdict.WAITS, NOW + 3600, [])
+    assert found.because == ["Slurm starts it later: its begin time has not come, or resources are not free for it"]
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_job_that_finds_no_nodes_now_waits_and_is_refused_where_all_are_up(ask: Ask, comment: str) -> None:
+    drained = replace(IDLE, nodes={"n1": replace(IDLE.nodes["n1"], flags=frozenset({"DRAIN"}))})
+    found = ask(f"--comment={comment}", seen=drained, answer=ASK_NO_NODES)
+    assert (found.verdict, found.slurm) == (Verdict.WAITS, None)
+    assert found.because == [f"Slurm finds no nodes for it as they are now: {ASK_NO_NODES.said}"]
+    with pytest.raises(SubmissionError, match="Slurm would not take it: Requested node configuration"):
+        ask(f"--comment={comment}", seen=IDLE, answer=ASK_NO_NODES)
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_partition_that_is_down_is_the_reason_on_idle_nodes(ask: Ask, comment: str) -> None:
+    down = replace(IDLE, partitions={"p": replace(IDLE.partitions["p"], state="DOWN")})
+    found = ask(f"--comment={comment}", seen=down, answer=starts())
+    assert (found.verdict, [one.code for one in found.reasons]) == (Verdict.WAITS, [RefusalCode.PARTITION_DOWN])
