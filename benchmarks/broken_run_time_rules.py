@@ -37,7 +37,7 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: any number may end at once", _STORE, "in_parts(runs[-MOST_RUNS:])", "[runs] if runs else []"),
     Mutation("run times: explain has the daemon's levels", _EXPLAIN, "ran_s=ran_s, levels=levels)", "ran_s=ran_s)"),
     Mutation("run times: explain is of the daemon's cluster", _EXPLAIN, "(written.cluster,) if written else", ""),
-    Mutation("run times: levels are written as they change", _SOURCE, "if self.writes and levels != self._written:", "if not runs:"),
+    Mutation("run times: levels are written as they change", _SOURCE, "levels != self._written:", "not runs:"),
     Mutation("run times: the longest of equally new ones", _STORE, ", FinishedRunRow.run_s.desc())", ")"),
     Mutation("run times: of its name however old", _STORE, "if same_name or place", "if place"),
     Mutation("run times: a full group ends the reading", _STORE, "if alike == RUNS_PER_GROUP:", "if False:"),
