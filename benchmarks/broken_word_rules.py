@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _PATIENCE, _ADMISSION = "core/tesched_core/intake/patience.py", "core/tesched_core/guard/admission.py"
+_SERVE = "core/tesched_core/orders/serve.py"
 _NOT_FOLLOWED = "core/tesched_core/intake/not_followed.py"
 
 _ENDS, _DEPARTURES = "core/tesched_core/intake/ends_for_good.py", "core/tesched_core/orders/departures.py"
@@ -73,6 +74,25 @@ WORD_MUTATIONS = (
         "job.submit_time",
     ),
     Mutation("patience: no plan with victims", _ADMISSION, "why := _too_early(plan, view) or", "why :="),
+    Mutation("patience: one more ask for all", _SERVE, "if is_early and not patient:", "if False:"),
+    Mutation(
+        "patience: the policy is shown no victim",
+        "core/tesched_core/policy.py",
+        "if te.job_id in self.not_for:",
+        "if False:",
+    ),
+    Mutation("patience: nor one ask each", _SERVE, "gone |= unplanned.keys()", "pass"),
+    Mutation(
+        "patience: who awaits awaits",
+        _SERVE,
+        "if why is not None and job_id not in awaiting}",
+        "if why is not None}",
+    ),
+    Mutation(
+        "patience: it is why", _SERVE, "said = _of_patient(proposal.refusals, unplanned)", "said = proposal.refusals"
+    ),
+    Mutation("patience: what else is why", _SERVE, "if job_id not in has_another", "if job_id"),
+    Mutation("patience: no victims of a former answer", _SERVE, "deadlines.waiting = will_wait", "pass"),
     Mutation(
         "patience: on free resources it starts",
         _ADMISSION,

@@ -235,6 +235,7 @@ NEAR = {
         "tests/integration/test_db_delays.py",
         "tests/integration/test_cli_delays.py",
     ),
+    "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "clock_jump": ("tests/unit/core/intake/test_delays.py", "tests/scenarios/test_bystanders.py"),
     "retention": ("tests/integration/test_db_prune.py",),
