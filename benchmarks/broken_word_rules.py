@@ -18,10 +18,16 @@ WORD_MUTATIONS = (
     Mutation(
         "end: it is not put back",
         _DEPARTURES,
-        "return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE",
+        "return Departure.ENDED if ends else Departure.DIED_OF_NOTICE",
         "return Departure.DIED_OF_NOTICE",
     ),
-    Mutation("end: nor one that has saved", _DEPARTURES, "if again and victim.ends:", "if False:"),
+    Mutation("end: nor one that has saved", _DEPARTURES, "if again and ends:", "if False:"),
+    Mutation(
+        "end: as its owner says when it has ended",
+        _DEPARTURES,
+        "ends = victim.ends and ends_when_preempted(job.comment)",
+        "ends = victim.ends",
+    ),
     Mutation(
         "end: nor early",
         "core/tesched_core/orders/early_rerun.py",
