@@ -118,6 +118,12 @@ WORD_MUTATIONS = (
         "",
     ),
     Mutation(
+        "patience: no time while it is held",
+        "db/tesched_db/job_rows.py",
+        "if job.pending and not job.held else None",
+        "if job.pending else None",
+    ),
+    Mutation(
         "patience: the next poll",
         "core/tesched_core/step.py",
         "if at is not None and at > context.now]",

@@ -207,7 +207,7 @@ NEAR = {
     "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py"),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
-    "job_rows": ("tests/integration/test_class_of_a_run.py",),
+    "job_rows": ("tests/integration/test_class_of_a_run.py", "tests/integration/test_cli_explain.py"),
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
