@@ -120,8 +120,14 @@ WORD_MUTATIONS = (
     Mutation(
         "patience: no time while it is held",
         "db/tesched_db/job_rows.py",
-        "if job.pending and not job.held else None",
-        "if job.pending else None",
+        "job.pending and not job.held and job",
+        "job.pending and job",
+    ),
+    Mutation(
+        "patience: nor right after its release",
+        "db/tesched_db/job_rows.py",
+        "and not job.held and job.eligible_time is not None",
+        "and not job.held",
     ),
     Mutation(
         "patience: the next poll",

@@ -257,8 +257,9 @@ def another_job(values: Values, job: Job) -> bool:
 def job_values(job: Job, traits: Traits) -> Values:
     """Return what is written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
-    # Slurm forgets since when a job that is held was eligible: its release begins that anew.
-    patience_until = patience_ends(job, traits) if job.pending and not job.held else None
+    # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
+    is_eligible = job.pending and not job.held and job.eligible_time is not None
+    patience_until = patience_ends(job, traits) if is_eligible else None
     return {
         "job_id": job.job_id,
         "submit_time": job.submit_time,

@@ -235,9 +235,10 @@ def test_until_when_its_owner_lets_a_te_job_wait_before_others_leave_for_it(
     clock_says(1_000_011.0)
     path, url = configured_store(tmp_path)
     engine = open_store(url)
-    waits = [replace(job(n, comment="te patience=300", priority=9), eligible_time=1_000_000.0) for n in (7, 8, 6)]
+    waits = [replace(job(n, comment="te patience=300", priority=9), eligible_time=1_000_000.0) for n in (7, 8, 6, 5)]
     waits[1] = replace(waits[1], state=JobState.RUNNING)
-    waits[2] = replace(waits[2], priority=0, eligible_time=None)
+    waits[2] = replace(waits[2], priority=0)
+    waits[3] = replace(waits[3], eligible_time=None)
     how = Classification(user_word=UserWord(may_say_te=True))
     own = [refusal(n, n, RefusalCode.PATIENCE, "no other job is to leave for it yet") for n in (7, 8)]
     Writer(engine).write(classified(Snapshot.of(1_000_010.0, jobs=waits), how), refusals=own)
@@ -249,8 +250,9 @@ def test_until_when_its_owner_lets_a_te_job_wait_before_others_leave_for_it(
     assert [(one["what"], one["at"], one["over"]) for one in seen["until"]] == [("patience", 1_000_300.0, False)]
     assert (seen["story"]["job"]["patience_s"], seen["story"]["job"]["patience_until"]) == (300.0, 1_000_300.0)
     assert json.loads(explained(path, "8", "--json"))["story"]["job"]["patience_until"] is None, "it waits no more"
-    held = json.loads(explained(path, "6", "--json"))["story"]["job"]
-    assert (held["patience_s"], held["patience_until"]) == (300.0, None), "it begins anew with its release"
+    for name in ("6", "5"):
+        held = json.loads(explained(path, name, "--json"))["story"]["job"]
+        assert (held["patience_s"], held["patience_until"]) == (300.0, None), "it begins anew with its release"
     clock_says(1_000_301.0)
     assert f"it waits until {clock(1_000_300)}, which is over {owners}" in explained(path, "7")
 
