@@ -410,7 +410,7 @@ MUTATIONS = (
     Mutation(
         "ending: a victim that died of the notice runs again",
         "core/tesched_core/orders/departures.py",
-        "return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE",
+        "return Departure.ENDED if ends else Departure.DIED_OF_NOTICE",
         "return Departure.DIED",
     ),
     Mutation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _PATIENCE, _ADMISSION = "core/tesched_core/intake/patience.py", "core/tesched_core/guard/admission.py"
+_SERVE = "core/tesched_core/orders/serve.py"
 _NOT_FOLLOWED = "core/tesched_core/intake/not_followed.py"
 
 _ENDS, _DEPARTURES = "core/tesched_core/intake/ends_for_good.py", "core/tesched_core/orders/departures.py"
@@ -17,10 +18,16 @@ WORD_MUTATIONS = (
     Mutation(
         "end: it is not put back",
         _DEPARTURES,
-        "return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE",
+        "return Departure.ENDED if ends else Departure.DIED_OF_NOTICE",
         "return Departure.DIED_OF_NOTICE",
     ),
-    Mutation("end: nor one that has saved", _DEPARTURES, "if again and victim.ends:", "if False:"),
+    Mutation("end: nor one that has saved", _DEPARTURES, "if again and ends:", "if False:"),
+    Mutation(
+        "end: as its owner says when it has ended",
+        _DEPARTURES,
+        "ends = victim.ends and ends_when_preempted(job.comment)",
+        "ends = victim.ends",
+    ),
     Mutation(
         "end: nor early",
         "core/tesched_core/orders/early_rerun.py",
@@ -73,6 +80,25 @@ WORD_MUTATIONS = (
         "job.submit_time",
     ),
     Mutation("patience: no plan with victims", _ADMISSION, "why := _too_early(plan, view) or", "why :="),
+    Mutation("patience: one more ask for all", _SERVE, "if is_early and not patient:", "if False:"),
+    Mutation(
+        "patience: the policy is shown no victim",
+        "core/tesched_core/policy.py",
+        "if te.job_id in self.not_for:",
+        "if False:",
+    ),
+    Mutation("patience: nor one ask each", _SERVE, "gone |= unplanned.keys()", "pass"),
+    Mutation(
+        "patience: who awaits awaits",
+        _SERVE,
+        "if why is not None and job_id not in awaiting}",
+        "if why is not None}",
+    ),
+    Mutation(
+        "patience: it is why", _SERVE, "said = _of_patient(proposal.refusals, unplanned)", "said = proposal.refusals"
+    ),
+    Mutation("patience: what else is why", _SERVE, "if job_id not in has_another", "if job_id"),
+    Mutation("patience: no victims of a former answer", _SERVE, "deadlines.waiting = will_wait", "pass"),
     Mutation(
         "patience: on free resources it starts",
         _ADMISSION,
@@ -90,6 +116,18 @@ WORD_MUTATIONS = (
         "core/tesched_core/orders/marking.py",
         "or patience.why_it_waits(job, context.snapshot.traits[job.job_id], context.now)",
         "",
+    ),
+    Mutation(
+        "patience: no time while it is held",
+        "db/tesched_db/job_rows.py",
+        "job.pending and not job.held and job",
+        "job.pending and job",
+    ),
+    Mutation(
+        "patience: nor right after its release",
+        "db/tesched_db/job_rows.py",
+        "and not job.held and job.eligible_time is not None",
+        "and not job.held",
     ),
     Mutation(
         "patience: the next poll",

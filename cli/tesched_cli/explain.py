@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.limits import TeLimits
+from tesched_core.model.limits import TeLimits, YieldBy
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.outlived import Barred
@@ -104,7 +104,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         return
     out = console()
     said = [
-        *head(story),
+        *head(story, config.guard.lever),
         *not_followed_lines(all_not_followed(story.job, config)),
         *change_lines(story.job, until),
         *([f"  bound   {left(bound)} (guard.bound){bound_ends(story, bound, until)}"] if bound else ()),
@@ -142,8 +142,8 @@ def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:
     return trainings.array(engine, JobId(int(found[0]))) if found else None
 
 
-def head(story: JobStory) -> Iterator[str]:
-    """Return what the job is, in words that an admin would use."""
+def head(story: JobStory, lever: YieldBy) -> Iterator[str]:
+    """Return what the job is, in words that an admin would use, where victims leave by this lever."""
     job = story.job
     where = f" on {hostlist(job.nodes)}" if job.nodes else ""
     reason = f" (Slurm says: {job.reason})" if job.state is JobState.PENDING and job.reason else ""
@@ -151,23 +151,30 @@ def head(story: JobStory) -> Iterator[str]:
     yield f"job {job.label} {job.name!r} of {job.user}, partition {job.partition}: {job.state}{where}{reason}{gone}"
     yield f"  class   {CLASS_WORDS[job.job_class]} (rule: {job.rule})"
     if job.job_class is JobClass.BE:
-        yield from _notice(story)
-        if job.ends:
+        by_slurm = lever is YieldBy.PLUGIN
+        yield from _notice(story, ends=job.ends and not by_slurm)
+        if job.ends and by_slurm:
+            yield (
+                '  end     with guard.lever = "plugin" Slurm preempts it, and it runs again: its owner\'s word '
+                "(preempted=end) is none of Slurm's"
+            )
+        elif job.ends:
             yield "  end     when it is preempted it does not run again, by its owner's word (preempted=end)"
     yield f"  time    {_times(story)}"
     if said := delayed(delay_of(story)):
         yield f"  delay   {said}"
 
 
-def _notice(story: JobStory) -> Iterator[str]:
-    """Yield the notice that it gets, and where that was set."""
+def _notice(story: JobStory, *, ends: bool) -> Iterator[str]:
+    """Yield the notice that it gets before it is requeued, or `ends` for good, and where that was set."""
     job = story.job
+    end, ended = ("end", "cancelled") if ends else ("requeue", "requeued")
     # Scripts of waiting jobs are not read: there may be a hundred thousand.
     if job.state is JobState.PENDING and not job.restarts and not job.gone:
         yield "  notice  its own --signal, if it has one, is read when it runs; without one:"
     if not job.notice_signal:
         yield (
-            f"  notice  no signal ({job.notice_source}): it is requeued without a notice, and has Slurm's SIGTERM "
+            f"  notice  no signal ({job.notice_source}): it is {ended} without a notice, and has Slurm's SIGTERM "
             "and KillWait to save its work"
         )
         yield f"  grace   {_leaving(story.leave_times)}"
@@ -176,7 +183,7 @@ def _notice(story: JobStory) -> Iterator[str]:
     yield f"  notice  SIG{job.notice_signal} to {target}, from {job.notice_source}"
     if job.notice_target is Target.STEPS:
         yield f"  notice  its steps are what srun started: a trap of its batch script takes B:{job.notice_signal}"
-    yield f"  grace   {job.grace_period_s:.0f} s between notice and requeue, from {job.grace_source}"
+    yield f"  grace   {job.grace_period_s:.0f} s between notice and {end}, from {job.grace_source}"
     if job.exit0 is not ExitZero.SLURM:
         meaning = "is to run again" if job.exit0 is ExitZero.AGAIN else "has finished"
         yield f"  exit 0  in its grace period means that it {meaning}"

@@ -50,9 +50,13 @@ class Eligibility:
     #: one's user; None: nothing is bounded
     most_te_s: NDArray[np.float64] | None = None
     users: Sequence[str] = ()
+    #: TE jobs that have no victim yet, and why
+    not_for: Mapping[JobId, Why] = field(default_factory=dict)
 
     def by(self, te: Job) -> Eligibility:
         """Return the same as it is for this TE job."""
+        if te.job_id in self.not_for:
+            return self.without(np.flatnonzero(self.may_be_asked), self.not_for[te.job_id])
         found = self
         rows = np.array([row for row in self.not_by.get(te.user, ()) if self.why[row] < 0], dtype=np.intp)
         if len(rows) and self.why_not_by is not None:

@@ -257,7 +257,9 @@ def another_job(values: Values, job: Job) -> bool:
 def job_values(job: Job, traits: Traits) -> Values:
     """Return what is written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
-    patience_until = patience_ends(job, traits) if job.pending else None
+    # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
+    is_eligible = job.pending and not job.held and job.eligible_time is not None
+    patience_until = patience_ends(job, traits) if is_eligible else None
     return {
         "job_id": job.job_id,
         "submit_time": job.submit_time,
@@ -296,7 +298,7 @@ def job_values(job: Job, traits: Traits) -> Values:
         "end_time": job.end_time,
         "time_limit_s": job.time_limit_s,
         "run_time_s": traits.run_time_s,
-        "patience_s": None if patience_until is None else traits.patience_s,
+        "patience_s": traits.patience_s if job.pending and traits.patience_s else None,
         "patience_until": patience_until,
         "nodes": list(job.nodes),
     }

@@ -186,7 +186,8 @@ class JobView:
     time_limit_s: int | None
     #: how long it runs, in its owner's word
     run_time_s: float | None
-    #: while a TE job waits: for how long since it became eligible it has no victims, by its owner's word; until when
+    #: while a TE job waits: for how long since it became eligible it has no victims, by its owner's word; until when,
+    #: null while it is held
     patience_s: float | None
     patience_until: UnixSeconds | None
     nodes: tuple[str, ...]

@@ -235,8 +235,10 @@ def test_until_when_its_owner_lets_a_te_job_wait_before_others_leave_for_it(
     clock_says(1_000_011.0)
     path, url = configured_store(tmp_path)
     engine = open_store(url)
-    waits = [replace(job(n, comment="te patience=300"), eligible_time=1_000_000.0) for n in (7, 8)]
+    waits = [replace(job(n, comment="te patience=300", priority=9), eligible_time=1_000_000.0) for n in (7, 8, 6, 5)]
     waits[1] = replace(waits[1], state=JobState.RUNNING)
+    waits[2] = replace(waits[2], priority=0)
+    waits[3] = replace(waits[3], eligible_time=None)
     how = Classification(user_word=UserWord(may_say_te=True))
     own = [refusal(n, n, RefusalCode.PATIENCE, "no other job is to leave for it yet") for n in (7, 8)]
     Writer(engine).write(classified(Snapshot.of(1_000_010.0, jobs=waits), how), refusals=own)
@@ -248,6 +250,9 @@ def test_until_when_its_owner_lets_a_te_job_wait_before_others_leave_for_it(
     assert [(one["what"], one["at"], one["over"]) for one in seen["until"]] == [("patience", 1_000_300.0, False)]
     assert (seen["story"]["job"]["patience_s"], seen["story"]["job"]["patience_until"]) == (300.0, 1_000_300.0)
     assert json.loads(explained(path, "8", "--json"))["story"]["job"]["patience_until"] is None, "it waits no more"
+    for name in ("6", "5"):
+        held = json.loads(explained(path, name, "--json"))["story"]["job"]
+        assert (held["patience_s"], held["patience_until"]) == (300.0, None), "it begins anew with its release"
     clock_says(1_000_301.0)
     assert f"it waits until {clock(1_000_300)}, which is over {owners}" in explained(path, "7")
 
@@ -296,6 +301,57 @@ def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(
     assert f"holds its nodes, until {clock(1_000_260)}, which is over\n" in explained(path, "2")
     assert f"until {clock(1_000_905)}, which is over\n" in explained(path, "3")
     assert f"as is said below; since {clock(1_000_005)}\n" in explained(path, "8")
+
+
+def test_a_victim_whose_owner_has_said_so_is_said_to_be_cancelled_at_the_end_of_its_grace_period(
+    tmp_path: Path, clock_says: Callable[[float], None]
+) -> None:
+    clock_says(1_000_011.0)
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    ends = victim(1, VictimState.NOTICED, noticed_at=1_000_000.0, grace_period_s=90.0, ends=True)
+    memory = remembering(order(1, 9, ends, expires_at=1_000_200.0))
+    one = job(1, JobState.RUNNING, nodes=("n1",), start_time=999_000.0, comment="preempted=end")
+    Writer(engine).look(1_000_010.0, one, job(9), te=[9], memory=memory)
+    engine.dispose()
+    why = "by its owner's word (preempted=end)\n"
+    assert f"  its grace period ends at {clock(1_000_090)}: then it is cancelled, {why}" in explained(path, "1")
+    clock_says(1_010_000.0)
+    assert f"  its grace period ended at {clock(1_000_090)}: it was to be cancelled then, {why}" in explained(path, "1")
+
+
+@pytest.mark.parametrize(
+    ("lever", "ends", "end"),
+    [
+        (
+            "requeue",
+            "it is cancelled without a notice",
+            "when it is preempted it does not run again, by its owner's word",
+        ),
+        (
+            "plugin",
+            "it is requeued without a notice",
+            'with guard.lever = "plugin" Slurm preempts it, and it runs again:',
+        ),
+    ],
+)
+def test_where_slurm_preempts_a_job_that_is_to_end_for_good_is_said_to_run_again(
+    tmp_path: Path, lever: str, ends: str, end: str
+) -> None:
+    path, url = configured_store(tmp_path)
+    marks = 'marks = "/var/spool/slurm/tesched_marks"\n' if lever == "plugin" else ""
+    path.write_text(f'{path.read_text()}[slurm]\n{marks}[guard]\nlever = "{lever}"\n')
+    engine = open_store(url)
+    silent, signalled = (
+        job(n, JobState.RUNNING, nodes=("n1",), start_time=100.0, comment=f"preempted=end{word}")
+        for n, word in ((1, ""), (2, " signal=B:USR1@120"))
+    )
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=[silent, signalled]), Classification()))
+    engine.dispose()
+    assert f"  end     {end}" in explained(path, "1")
+    assert ends in explained(path, "1")
+    noun = "end" if lever == "requeue" else "requeue"
+    assert f"s between notice and {noun}, from" in explained(path, "2")
 
 
 def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:

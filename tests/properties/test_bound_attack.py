@@ -24,3 +24,10 @@ def test_no_job_is_delayed_by_more_than_its_bound(part: int) -> None:
     assert attacked.counts["kills"] > 100
     assert attacked.tightest > 0.6
     assert len(attacked.te_waits_s) > attacked.counts["TE jobs"] / 3
+
+
+def test_nor_where_half_of_the_victims_end_for_good() -> None:
+    attacked = run(4 * EACH, SEED, Attack(ends=0.5), processes=1)
+    assert attacked.violations == []
+    assert attacked.counts["victims that ended for good"] > 5
+    assert attacked.counts["preemptions"] > 5, "the others run again"

@@ -106,6 +106,30 @@ def test_a_word_that_is_taken_back_counts_no_more_at_once() -> None:
     assert late.cycle(31) == (requeue(),)
 
 
+@pytest.mark.parametrize(
+    ("state", "comment", "departure"),
+    [
+        (JobState.FAILED, "", Departure.DIED_OF_NOTICE),
+        (JobState.COMPLETED, "preempted=requeue", Departure.SAVED),
+        (JobState.FAILED, END, Departure.ENDED),
+        (JobState.COMPLETED, END, Departure.ENDED),
+    ],
+)
+def test_a_word_taken_back_counts_when_the_run_ends_by_itself_before_a_cancel_has_arrived(
+    state: JobState, comment: str, departure: Departure
+) -> None:
+    drive = busy()
+    traits = dict(drive.start.traits)
+    drive.start = drive.start.with_traits({**traits, JobId(BE): replace(traits[JobId(BE)], exit0=ExitZero.AGAIN)})
+    asked(drive)
+    assert of_the_victim(drive.cycle(30)) == [Cancel]
+    drive.change(BE, comment=comment, reason="NonZeroExitCode")
+    drive.ends(BE, state)
+    runs_again = departure is not Departure.ENDED
+    assert of_the_victim(drive.cycle(31)) == ([Rerun] if runs_again else [])
+    assert (drive.victim().departure, drive.victim().awaited) == (departure, runs_again)
+
+
 def test_a_word_that_is_said_before_it_has_to_leave_counts_too() -> None:
     drive = busy("")
     asked(drive)

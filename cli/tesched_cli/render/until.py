@@ -152,13 +152,14 @@ def order_ends(order: Order, until: Until) -> str:
 
 
 def grace_ends(victim: Victim, until: Until) -> Iterator[str]:
-    """Yield when a victim that has its notice is requeued."""
+    """Yield when a victim that has its notice is requeued, or cancelled."""
     if victim.state is VictimState.NOTICED and victim.noticed_at is not None and victim.left_at is None:
         at = victim.noticed_at + victim.grace_period_s
+        what, why = ("cancelled", ", by its owner's word (preempted=end)") if victim.ends else ("requeued", "")
         if until.is_over(at):
-            yield f"  its grace period ended at {clock(at)}: it was to be requeued then"
+            yield f"  its grace period ended at {clock(at)}: it was to be {what} then{why}"
         else:
-            yield f"  its grace period ends at {clock(at)}: then it is requeued"
+            yield f"  its grace period ends at {clock(at)}: then it is {what}{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

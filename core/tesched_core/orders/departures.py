@@ -67,20 +67,22 @@ def _put_back(victim: Victim) -> Departure:
 def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
     """Return what it means that a victim's run has ended by itself."""
     asked = had_its_notice(victim)
+    # A cancel that did not arrive ends nothing, and its owner may have taken the word back since.
+    ends = victim.ends and ends_when_preempted(job.comment)
     if victim.state is VictimState.REQUEUING and victim.ends and job.state is JobState.CANCELLED:
         return Departure.ENDED
     if job.state is JobState.COMPLETED:
         # What Slurm does it does to jobs that end in their grace period; a job's or a site's own word holds for good.
         in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
         again = asked and in_time and victim.exit0.runs_again(release)
-        if again and victim.ends:
+        if again and ends:
             return Departure.ENDED
         return Departure.SAVED if again else Departure.FINISHED
     # Its own failure and the signal's can't be distinguished (a trap may exit with any code); to run once more is the
     # lesser harm, and counts towards guard.max_preemptions_per_job.
     if not asked or job.state is not JobState.FAILED:
         return Departure.DIED
-    return Departure.ENDED if victim.ends else Departure.DIED_OF_NOTICE
+    return Departure.ENDED if ends else Departure.DIED_OF_NOTICE
 
 
 def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:

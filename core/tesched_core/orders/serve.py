@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tesched_core.guard.admission import admitted, orders_under_way
 from tesched_core.guard.eligibility import protected
+from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.priority import outranked
-from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId
@@ -21,7 +23,18 @@ from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import open_order
 from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
-from tesched_core.policy import HoldJob, Intent, MakeRoom, MarkJobs, Plan, Policy, Proposal, ThrottleArray, View
+from tesched_core.policy import (
+    AwaitRoom,
+    HoldJob,
+    Intent,
+    MakeRoom,
+    MarkJobs,
+    Plan,
+    Policy,
+    Proposal,
+    ThrottleArray,
+    View,
+)
 
 
 @dataclass
@@ -112,11 +125,15 @@ def _planned(
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
-    the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway.
+    the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway. Where its
+    owner's patience is why, it is asked once for all such jobs: as if no job might be their victim.
     """
-    refusals = Refusals()
-    limits = view.limits
+    refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
+    will_wait = deadlines.waiting if deadlines is not None else ()
+    patient: Mapping[JobId, Why] = {}
     while True:
+        if deadlines is not None:
+            deadlines.waiting = will_wait  # the victims of an answer that is replaced do not leave
         proposal, failed = ask(policy, view, state)
         served.failures += [failed] if failed else []
         dropped: list[Refusal] = []
@@ -129,11 +146,49 @@ def _planned(
             asked=served.asked,
         )
         full = orders_under_way(view.memory, view.snapshot, Purpose.TE) + len(plans) >= limits.max_open_orders
+        planned = {plan.preemptor for plan in proposal.plans}
+        unplanned = {one: why for one, why in patient.items() if one in waiting and one not in planned}
+        said = _of_patient(proposal.refusals, unplanned)
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
-            return proposal, plans, refusals + proposal.refusals + Refusals(dropped)
+            return proposal, plans, refusals + said + Refusals(dropped)
+        is_early = any(refusal.code is RefusalCode.PATIENCE for refusal in dropped)
+        if is_early and not patient:
+            patient = _patient(view, proposal.plans)
+            view = replace(view, find_eligible=partial(replace, view.eligibility, not_for=patient))
+            continue
         gone = {refusal.preemptor for refusal in dropped}
-        refusals += Refusals([part for part in proposal.refusals.parts if part.preemptor in gone]) + Refusals(dropped)
+        if is_early:  # the policy has asked others all the same
+            gone |= unplanned.keys()
+        refusals += Refusals([part for part in said.parts if part.preemptor in gone]) + Refusals(dropped)
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
+
+
+def _patient(view: View, plans: Sequence[Plan]) -> Mapping[JobId, Why]:
+    """Return the TE jobs for which no other job is to leave yet, and why; without those that await resources anyway."""
+    awaiting = {plan.preemptor for plan in plans if isinstance(plan, AwaitRoom)}
+    traits = view.snapshot.traits
+    found = ((job.job_id, why_it_waits(job, traits[job.job_id], view.now)) for job in view.waiting)
+    return {job_id: why for job_id, why in found if why is not None and job_id not in awaiting}
+
+
+def _of_patient(refusals: Refusals, unplanned: Mapping[JobId, Why]) -> Refusals:
+    """Return the refusals, which say of each patient job without a plan that it has no victim by its owner's word."""
+
+    def own(part: Refusal | Block) -> bool:
+        return isinstance(part, Refusal) and part.job_id == part.preemptor and part.preemptor in unplanned
+
+    kept = [
+        part
+        for part in refusals.parts
+        if not (own(part) and isinstance(part, Refusal) and part.code is RefusalCode.NO_VICTIM)
+    ]
+    has_another = {part.preemptor for part in kept if own(part)}
+    patience = (
+        Refusal(job_id=job_id, preemptor=job_id, code=code, text=text)
+        for job_id, (code, text) in unplanned.items()
+        if job_id not in has_another
+    )
+    return Refusals([*kept, *patience])
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:

@@ -54,6 +54,8 @@ class Attack:
     lies: float = 0.3
     #: TE jobs with longer time limits than guard.bound.te_time_limit_s, and without any
     long_te: bool = False
+    #: chance that a BE job's owner says preempted=end
+    ends: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -212,6 +214,8 @@ class Episode:
             heeds=chance.choice([Heeds.IGNORES, Heeds.IGNORES, Heeds.REQUEUES, Heeds.FINISHES, Heeds.FAILS]),
             saves_each_s=chance.choice([None, None, 5.0, 30.0]),
             cancel_s=chance.uniform(0, 4 * run_s) if chance.random() < 0.05 else inf,
+            # The seeds of an attack without it draw what they drew.
+            ends=bool(self.attack.ends) and chance.random() < self.attack.ends,
         )
 
     # The daemon.

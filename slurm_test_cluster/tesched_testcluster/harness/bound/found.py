@@ -63,6 +63,7 @@ def run_episode(seed: int, arrivals: int, attack: Attack) -> Found:
                 "BE jobs": len(ledger.verdicts),
                 "of them delayed": sum(one.delay_s > 0 for one in ledger.verdicts),
                 "preemptions": ledger.preemptions,
+                "victims that ended for good": ledger.ended_for_good,
                 "TE jobs": episode.te_jobs,
                 "TE jobs held by the hook": episode.held,
                 "polls": episode.polls,

@@ -79,6 +79,8 @@ class ModelJob:
     saves_each_s: float | None = None
     #: it is cancelled so long after its submission
     cancel_s: float = inf
+    #: its comment says preempted=end
+    ends: bool = False
     phase: Phase = Phase.QUEUE
     submitted_at: float = 0.0
     eligible_at: float = 0.0
@@ -135,7 +137,7 @@ class Watcher(Protocol):
         """Take in a time in which nothing changes."""
 
     def notified(self, job: ModelJob, te_user: str, at: float, *, anew: bool) -> None:
-        """Take in a notice, or a requeue, which is none `anew` if the job has had its notice."""
+        """Take in a notice, or a requeue or a cancel, which is none `anew` if the job has had its notice."""
 
     def left(self, job: ModelJob, saved_at: float) -> None:
         """Take in that a run is over and the job goes back to the queue; what it had saved until then is not lost."""

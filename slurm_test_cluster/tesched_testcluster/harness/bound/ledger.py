@@ -114,6 +114,8 @@ class Ledger:
     #: ends of jobs by how they ended
     ends: Counter[str] = field(default_factory=Counter)
     preemptions: int = 0
+    #: victims that were cancelled, by their owners' word
+    ended_for_good: int = 0
     _accounts: dict[JobId, _Account] = field(default_factory=dict)
 
     def passes(self, slurm: ClusterNow, since: float, until: float) -> None:
@@ -138,7 +140,7 @@ class Ledger:
                 account.bystander_s += seconds
 
     def notified(self, job: ModelJob, te_user: str, at: float, *, anew: bool) -> None:
-        """Note a notice, or a requeue; the job's own user's TE jobs don't count."""
+        """Note a notice, or a requeue or a cancel; the job's own user's TE jobs don't count."""
         account = self._of(job)
         if te_user == job.user:
             account.noticed_at = None
@@ -165,7 +167,8 @@ class Ledger:
         """Note the end of a job; one that has failed of its notice may run again."""
         self.ends[f"{'TE' if job.te else 'BE'} {job.state}"] += 1
         account = self._of(job)
-        if job.te or (job.state is JobState.FAILED and account.noticed_at is not None):
+        self.ended_for_good += job.ends and job.state is JobState.CANCELLED and account.noticed_at is not None
+        if job.te or (job.state is JobState.FAILED and account.noticed_at is not None and not job.ends):
             return
         self._is_back(account, at)
         run_s = max(job.longest_s, job.worked_s)

@@ -23,6 +23,7 @@ from random import Random
 
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Hold,
@@ -349,6 +350,7 @@ class SmallSlurm:
                 allocation=tuple(NodeShare(node=f"n{row}", tres=share) for row in job.where) if on_nodes else (),
                 ran_on=tuple(f"n{row}" for row in job.ran_on) if job.phase is Phase.OVER else (),
                 admin_comment=job.note,
+                comment="preempted=end" if job.ends else "",
                 exit_status=1 if job.state is JobState.FAILED else 0,
             )
         return job.record
@@ -368,7 +370,7 @@ class SmallSlurm:
             return FailureKind.NOT_FOUND
         job.record = None
         match action:
-            case Notify() | Requeue() if job.phase is not Phase.RUNS or job.restarts != action.restarts:
+            case Notify() | Requeue() | Cancel() if job.phase is not Phase.RUNS or job.restarts != action.restarts:
                 return FailureKind.ALREADY_DONE
             case Notify():
                 self.watcher.notified(job, self._user_of(action), self.now, anew=True)
@@ -376,6 +378,9 @@ class SmallSlurm:
             case Requeue():
                 self.watcher.notified(job, self._user_of(action), self.now, anew=False)
                 self._ends(job, JobState.PENDING)
+            case Cancel():
+                self.watcher.notified(job, self._user_of(action), self.now, anew=False)
+                self._ends(job, JobState.CANCELLED)
             case Rerun() if job.phase is not Phase.OVER or job.state is not JobState.FAILED:
                 return FailureKind.ALREADY_DONE
             case Rerun():
@@ -422,7 +427,7 @@ class SmallSlurm:
     def _no_reason(job: ModelJob) -> str:
         return job.reason if job.held or job.reason == "BeginTime" or job.phase is not Phase.QUEUE else "None"
 
-    def _user_of(self, action: Notify | Requeue) -> str:
+    def _user_of(self, action: Notify | Requeue | Cancel) -> str:
         te = self.jobs.get(action.reason.preemptor) if action.reason.preemptor is not None else None
         return te.user if te is not None else ""
 

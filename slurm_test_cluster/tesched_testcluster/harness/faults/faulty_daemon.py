@@ -14,6 +14,7 @@ from enum import StrEnum
 from tesched_core.intake.classify import Question
 from tesched_core.model.actions import (
     Action,
+    Cancel,
     Failure,
     FailureKind,
     Notify,
@@ -203,7 +204,7 @@ class Daemon:
         """Perform an action, or not, and say what became of it, or something else."""
         what = self._begins(Port.ACT)
         work = self.slurm.jobs.get(action.job_id)
-        asks = isinstance(action, Notify | Requeue)
+        asks = isinstance(action, Notify | Requeue | Cancel)
         if what is What.JOB_ENDS and work is not None and work.runs:
             work.completed += 1
             self.slurm.leave(work, JobState.COMPLETED)
@@ -235,10 +236,12 @@ class Daemon:
             return None
         if work.finished:
             return FailureKind.ALREADY_DONE
-        if isinstance(action, Notify | Requeue):
+        if isinstance(action, Notify | Requeue | Cancel):
             on_nodes = work.node and work.leaves_s is None
             if not on_nodes or work.restarts != action.restarts:
                 return FailureKind.ALREADY_DONE
+        if isinstance(action, Cancel) and not work.runs:
+            return FailureKind.ALREADY_DONE  # --state=RUNNING
         self.ledger.check_action(action, self.name)
         self.ledger.happened[type(action).__name__.lower()] += 1
         now = slurm.clock.steady_s
@@ -252,6 +255,9 @@ class Daemon:
                 slurm.requeue(work)
                 if was_suspended and heard:
                     work.held = was_held
+            case Cancel():
+                self.ledger.requeued[action.reason.order_id, work.job_id, work.restarts] = now
+                slurm.cancel(work)
             case SetNice():
                 if work.explicit is None:
                     work.nice = action.nice

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tesched_core.model.actions import Action, Notify, OrderId, Requeue, Rerun, Resume, Suspend
+from tesched_core.intake.ends_for_good import ends_when_preempted
+from tesched_core.model.actions import Action, Cancel, Notify, OrderId, Requeue, Rerun, Resume, Suspend
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
@@ -25,7 +26,7 @@ class Ledger:
     limits: Limits
     #: users with protected jobs
     protected: frozenset[str]
-    #: when a notice or a requeue reached a run, by order, job and restarts
+    #: when a notice, or a requeue or a cancel, reached a run, by order, job and restarts
     noticed: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     requeued: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     #: the same of suspensions
@@ -59,8 +60,9 @@ class Ledger:
             if isinstance(action, Rerun):
                 assert (job.state, job.completing, job.restarts) == (JobState.FAILED, False, action.restarts)
                 assert (action.reason.order_id, job.job_id, job.restarts) in self.noticed, "it failed by itself"
+                assert not ends_when_preempted(job.comment), "it was not to run again"
                 continue
-            if not isinstance(action, Notify | Requeue | Suspend):
+            if not isinstance(action, Notify | Requeue | Cancel | Suspend):
                 assert not job.finished, f"{action} of a job that has ended"
                 assert snapshot.job_class(job.job_id) is not JobClass.EXEMPT, f"{action} of a protected job"
                 continue
@@ -72,6 +74,8 @@ class Ledger:
                 self.may_be_suspended.add((job.job_id, job.restarts))
             else:
                 assert action.restarts == job.restarts
+            if isinstance(action, Requeue | Cancel):
+                assert isinstance(action, Cancel) is ends_when_preempted(job.comment), "not as its owner has said"
             assert snapshot.job_class(job.job_id) is JobClass.BE
             assert job.batch
             assert job.requeueable
@@ -104,7 +108,7 @@ class Ledger:
         assert self.meant_by == by, f"{by} acts after {self.meant_by} has taken over"
         if isinstance(action, Resume):
             self._check_room_of(action.job_id)
-        if not isinstance(action, Notify | Requeue | Suspend):
+        if not isinstance(action, Notify | Requeue | Cancel | Suspend):
             return
         restarts = self.slurm.jobs[action.job_id].restarts
         key = (action.reason.order_id, action.job_id, restarts)
@@ -117,7 +121,7 @@ class Ledger:
         if self.untimed:
             return
         work = self.slurm.jobs[action.job_id]
-        if isinstance(action, Requeue) and key in self.noticed:
+        if isinstance(action, Requeue | Cancel) and key in self.noticed:
             # Slurm's clock counts what ours does: a second is the smallest step.
             assert now - self.noticed[key] >= work.grace_s, "requeued before its grace period was over"
         paid = self.paid()

@@ -74,6 +74,8 @@ class Work:
     dies_in_s: int = 0
     batch: bool = True
     requeueable: bool = True
+    #: its comment says preempted=end
+    ends: bool = False
     #: what people want of it
     nice_wanted: int = 0
     held_by_user: bool = False
@@ -194,7 +196,7 @@ class FaultySlurm:
             time_limit_s=600,
             request=Request(cpus=work.cpus, mem_per_node_mib=1, required_nodes=work.bound_to),
             allocation=(held,) if work.node else (),
-            comment=f"grace={work.grace_s} run={work.run_s}",
+            comment=f"grace={work.grace_s} run={work.run_s}{' preempted=end' if work.ends else ''}",
         )
 
     def _reason(self, work: Work) -> str:

@@ -38,7 +38,7 @@ FAULTS = st.one_of(
 )
 SOME_FAULTS = st.lists(FAULTS, max_size=2)
 #: a job's class or user, or what is special about it
-KINDS = ("be", "be", "be", "be", "te", "te", "te", "keep", "boss", "no-requeue", "interactive")
+KINDS = ("be", "be", "be", "be", "te", "te", "te", "keep", "boss", "no-requeue", "interactive", "ends", "ends")
 DEEDS = ("cancel", "hold", "hold", "suspend", "requeue", "limit", "nice up", "nice up", "nice down")
 WEATHER = (
     "slurmctld is away",
@@ -83,6 +83,7 @@ class Draft:
             dies_in_s=self.dies_in_s,
             batch=self.kind != "interactive",
             requeueable=self.kind != "no-requeue",
+            ends=self.kind == "ends",
             explicit=self.explicit,
             explicit_wanted=self.explicit,
         )
