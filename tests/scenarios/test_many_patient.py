@@ -76,7 +76,7 @@ def many(policy: Policy[Any], *, cpus: int, nodes: int = 4) -> Driver:
 
 @pytest.mark.parametrize("cpus", [32, 3], ids=["a node each", "what the victims of others leave over"])
 @pytest.mark.parametrize("policy", [FitGpp(), Patient(patience_s=0)], ids=lambda one: one.name)
-def test_the_policy_is_asked_twice_however_many_are_patient(policy: Policy[Any], cpus: int) -> None:
+def test_the_policy_is_called_twice_however_many_are_patient(policy: Policy[Any], cpus: int) -> None:
     counted = Counted(of=policy)
     drive = many(counted, cpus=cpus)
     drive.cycle(0)
@@ -86,7 +86,7 @@ def test_the_policy_is_asked_twice_however_many_are_patient(policy: Policy[Any],
     assert own == dict.fromkeys(MANY, RefusalCode.PATIENCE), "each has one reason"
 
 
-def test_a_policy_that_selects_victims_for_them_all_the_same_is_asked_once_more() -> None:
+def test_a_policy_that_selects_victims_for_them_all_the_same_is_called_once_more() -> None:
     counted = Counted(of=Stubborn())
     drive = many(counted, cpus=32)
     drive.cycle(0)
