@@ -303,7 +303,7 @@ def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(
     assert f"as is said below; since {clock(1_000_005)}\n" in explained(path, "8")
 
 
-def test_a_victim_whose_owner_has_said_so_is_said_to_be_cancelled_at_the_end_of_its_grace_period(
+def test_a_victim_with_its_owners_word_is_said_to_be_cancelled_at_the_end_of_its_grace_period(
     tmp_path: Path, clock_says: Callable[[float], None]
 ) -> None:
     clock_says(1_000_011.0)
