@@ -127,6 +127,7 @@ BOUND_MUTATIONS = (
     Mutation("misuse: nobody else", _STEP, "limits.te.counts_what_starts or bool(barred)", "limits.te.is_set"),
     Mutation("misuse: the plugin", _MARKING, "*barred_users(memory.outlived, limits.te, context.now)", ""),
     Mutation("te limits: running jobs", _TE_LIMITS, "running > limits.max_running_per_user", "False"),
+    Mutation("te limits: near begin times", _TE_LIMITS, "snapshot.taken_at, 2 * poll_s)", "snapshot.taken_at, 0.0)"),
     Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
     Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
     Mutation("te limits: the share", _TE_LIMITS, "amount > limits.max_cluster_share * total", "False"),

@@ -89,7 +89,9 @@ def step(
     free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
     memory = replace(memory, outlived=outlived_lately(memory.outlived, snapshot, limits.te))
     barred = barred_users(memory.outlived, limits.te, context.now)
-    above = above_te_limits(columns.trials, snapshot, limits.te, held, let_through=free, barred=barred)
+    above = above_te_limits(
+        columns.trials, snapshot, limits.te, held, let_through=free, barred=barred, poll_s=longest_wait_s
+    )
     waiting, not_now = te_queue(
         columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
     )

@@ -56,6 +56,15 @@ def test_of_one_users_te_jobs_so_many_run_at_once_first_come_first_served() -> N
     assert released(drive) == []
 
 
+@pytest.mark.parametrize(("in_s", "late"), [(60, [12]), (61, [])])
+def test_one_with_a_begin_time_within_two_polls_may_start_before_its_hold_arrives(in_s: int, late: list[int]) -> None:
+    drive = site(te(11), te(12, at=1), limits=TeLimits(max_running_per_user=1))
+    drive.longest_wait_s = 30
+    # Its user has requeued it, or has said when it is to begin.
+    drive.change(12, reason="BeginTime", eligible_time=NOW + in_s)
+    assert held(drive, 0) == late
+
+
 @pytest.mark.parametrize(("second_s", "above"), [(600, False), (660, True)])
 def test_node_minutes_are_nodes_times_time_limits(second_s: int, above: bool) -> None:
     two_nodes = Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1)

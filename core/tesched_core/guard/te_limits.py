@@ -78,9 +78,11 @@ def above_te_limits(
     *,
     let_through: Collection[JobId] = (),
     barred: Mapping[str, Barred] = MappingProxyType({}),
+    poll_s: float = 0.0,
 ) -> Mapping[JobId, Refusal]:
     """Return why those of the pending TE jobs that must not start yet have to wait.
 
+    One whose begin time comes within two polls, of at most `poll_s` seconds, may start before a hold arrives.
     None of a user who is `barred` starts. Jobs that are `held_by_us` would start if tesched let them. Those that an
     operator has `let_through` count first, as they may start at any time: one above the limits for its user alone until
     it runs, since others would wait for all tasks of an array.
@@ -104,7 +106,7 @@ def above_te_limits(
         return max((node.total.cpus for node in nodes if node is not None), default=0)
 
     for job in sorted(trials, key=lambda one: (one.job_id not in let_through, one.submit_time, one.job_id)):
-        if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
+        if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 2 * poll_s):
             held.submitted[job.user] += tasks_in(job)
             continue
         cpus = _cpus(job, snapshot, largest)
