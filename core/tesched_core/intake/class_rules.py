@@ -168,6 +168,18 @@ class Classification:
         classes = {self.default_class, *(rule.job_class for rule in self.rules)}
         return JobClass.TE in classes or self.user_word.may_say_te
 
+    def longest_grace_period(self) -> tuple[str, float]:
+        """Return the key that gives the longest grace period, and that period, seconds; of equal ones the first."""
+        given = {
+            "classes.default_grace_period_s": self.default_grace_period_s,
+            "classes.user_word.max_grace_period_s": self.user_word.max_grace_period_s,
+        }
+        for key, rules in (("classes.rules", self.rules), ("classes.notice_rules", self.notice_rules)):
+            for place, rule in enumerate(rules):
+                if rule.grace_period_s is not None:
+                    given[f"{key}[{place}].grace_period_s"] = rule.grace_period_s
+        return max(given.items(), key=lambda one: one[1])
+
     def te_longer_than(self, time_limit_s: float) -> str:
         """Return which key must be what, so that no TE job has a time limit above this one, seconds; empty if none."""
         if self.default_class is JobClass.TE:

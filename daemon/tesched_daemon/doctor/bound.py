@@ -1,4 +1,4 @@
-"""Finding on `guard.bound` and `guard.te`: whether slurmctld's submission hook enforces them."""
+"""Findings on `guard.bound` and `guard.te`: the submission hook, and grace periods that are too long."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tesched_daemon.hook_fit import hook_of, keys_of, misfits
 from tesched_daemon.settings import Mode
 
 CHECK = "admission"
+GRACE = "grace periods"
 _PARTLY = "is kept in part"
 _NOT = "is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
@@ -35,3 +36,23 @@ def examine(config: Config, settings: SlurmSettings) -> Iterator[Finding]:
         elif not one.holds:
             text = f"{what} {_NOT if one.enforced is Enforced.NO else _PARTLY}; {text}"
         yield warn(CHECK, text, one.advice)
+    if config.guard.bound.is_set:
+        yield _grace_periods(config, settings)
+
+
+def _grace_periods(config: Config, settings: SlurmSettings) -> Finding:
+    """Return whether a victim may have a grace period that is longer than what a victim's way back takes at least.
+
+    docs/the-bound.md, "What is assumed": during a longer one two TE jobs may delay a BE job, one after the other.
+    """
+    key, longest_s = config.classes.longest_grace_period()
+    most_s = settings.requeue_delay_s + config.guard.min_run_time_s + config.loop.backoff_max_s
+    text = f"a victim's is {longest_s:g} s at most ({key})"
+    if longest_s <= most_s:
+        return ok(GRACE, text)
+    return warn(
+        GRACE,
+        f"{text}; guard.bound counts on {most_s:g} s: requeue delay, guard.min_run_time_s and loop.backoff_max_s "
+        "together. During a longer one a BE job may be delayed by one more TE job",
+        f"let {key} be {most_s:g} or less",
+    )

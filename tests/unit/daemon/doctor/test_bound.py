@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tesched_core.intake.class_rules import Classification, Match, NoticeRule, Rule, UserWord
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.limits import Bound, Limits, TeLimits
+from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
-from tesched_daemon.doctor.bound import examine
-from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.bound import CHECK, GRACE, examine
+from tesched_daemon.doctor.finding import Finding, Level
 from tesched_daemon.settings import Mode
 
 HOOK = (Path(__file__).parents[4] / "systemd" / "job_submit.lua").read_text()
 BOUNDED = Config(mode=Mode.ENFORCE, guard=Limits(bound=Bound(slowdown=3, te_time_limit_s=1800)))
+
+
+def of_hook(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings on the submission hook."""
+    return [one for one in findings if one.check == CHECK]
+
+
 INSTALLED = "what guard.bound says is kept by the submission hook, which is installed"
 MEASURED = "what guard.bound says is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
@@ -55,14 +65,14 @@ def test_it_says_whether_the_bound_is_enforced(
 ) -> None:
     if hook is not None:
         (tmp_path / "job_submit.lua").write_text(hook)
-    *_, finding = examine(BOUNDED, slurm(tmp_path, *plugins.split(", ")))
+    *_, finding = of_hook(examine(BOUNDED, slurm(tmp_path, *plugins.split(", "))))
     assert finding.level is level
     assert text in finding.text
 
 
 def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
     (tmp_path / "job_submit.lua").write_text(HOOK)
-    (finding,) = examine(replace(BOUNDED, mode=Mode.SHADOW), slurm(tmp_path))
+    (finding,) = of_hook(examine(replace(BOUNDED, mode=Mode.SHADOW), slurm(tmp_path)))
     assert (finding.level, finding.text) == (
         Level.OK,
         f"the submission hook is installed: {tmp_path / 'job_submit.lua'}",
@@ -82,9 +92,9 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
     hook.write_text(HOOK.replace("    return tesched_submitted(job", "    tesched_submitted(job"))
     *_, finding = examine(limited, values)
     assert "drops the answer of tesched_submitted: no TE job is refused" in finding.text
-    assert [one.level for one in examine(BOUNDED, values)] == [Level.OK, Level.WARN]
+    assert [one.level for one in of_hook(examine(BOUNDED, values))] == [Level.OK, Level.WARN]
     hook.write_text(HOOK.replace("submitted_most", "most"))
-    (finding,) = examine(BOUNDED, values)
+    (finding,) = of_hook(examine(BOUNDED, values))
     assert "is kept in part" in finding.text
     assert "is of an earlier release" in finding.text
 
@@ -92,3 +102,39 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
 def test_limits_on_te_jobs_need_the_hook_too() -> None:
     (finding,) = examine(Config(guard=Limits(te=TeLimits(max_running_per_user=1))), SlurmSettings())
     assert finding.text.startswith("what guard.te says is measured, not enforced")
+
+
+@pytest.mark.parametrize(
+    ("classes", "level", "key"),
+    [
+        (Classification(), Level.WARN, "classes.user_word.max_grace_period_s"),
+        (Classification(user_word=UserWord(max_grace_period_s=211)), Level.OK, "classes.user_word.max_grace_period_s"),
+        (
+            Classification(
+                rules=(
+                    Rule(name="long", job_class=JobClass.BE, match=Match(partitions=("long",)), grace_period_s=212),
+                ),
+                user_word=UserWord(max_grace_period_s=60),
+            ),
+            Level.WARN,
+            "classes.rules[0].grace_period_s",
+        ),
+        (
+            Classification(
+                notice_rules=(NoticeRule(name="a"), NoticeRule(name="b", grace_period_s=900)),
+                user_word=UserWord(max_grace_period_s=600),
+            ),
+            Level.WARN,
+            "classes.notice_rules[1].grace_period_s",
+        ),
+    ],
+    ids=["a user's word, by default", "as long as counted on", "a rule", "a notice rule"],
+)
+def test_a_grace_period_that_the_bound_does_not_count_on_is_found(
+    classes: Classification, level: Level, key: str
+) -> None:
+    """Requeue delay 121 s, min_run_time_s 60 s and backoff_max_s 30 s, the defaults, are 211 s together."""
+    (finding,) = [one for one in examine(replace(BOUNDED, classes=classes), SlurmSettings()) if one.check == GRACE]
+    assert finding.level is level
+    assert key in finding.text
+    assert not finding.advice or finding.advice == f"let {key} be 211 or less"
