@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 from tesched_daemon.submission.asking import AT_ONCE_S, foretell
 from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
 
@@ -25,6 +24,7 @@ from tesched_cli.common import (
 from tesched_cli.explain import CLASS_WORDS
 from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
+from tesched_cli.sbatch_words import SBATCH_OPTIONS, sbatch_words
 
 
 @document("ask")
@@ -37,23 +37,10 @@ class AskJson:
     starts: bool
 
 
-@click.command(
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-        # Of sbatch's -pother click would take the h.
-        "help_option_names": ["--help"],
-    }
-)
+@click.command(context_settings=SBATCH_OPTIONS)
 @config_option
 @json_option
-@click.argument(
-    "words",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="[SBATCH_OPTION]... SCRIPT",
-    shell_complete=lambda _context, _parameter, begun: [CompletionItem(begun, type="file")],
-)
+@sbatch_words
 @click.pass_context
 def ask(context: click.Context, config_path: Path, *, as_json: bool, words: tuple[str, ...]) -> None:
     """Say what would happen if a job were submitted now.

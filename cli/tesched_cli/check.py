@@ -8,7 +8,6 @@ from difflib import unified_diff
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
@@ -20,6 +19,7 @@ from tesched_daemon.submission.survival import GOOD, Judgement, Submission, Verd
 from tesched_cli.common import configuration, json_option, named_config_option, say, say_lines
 from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
+from tesched_cli.sbatch_words import SBATCH_OPTIONS, sbatch_words
 
 
 @document("check")
@@ -44,23 +44,10 @@ class CheckJson:
     notes: tuple[str, ...]
 
 
-@click.command(
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_interspersed_args": False,
-        # Of sbatch's -pother click would take the h.
-        "help_option_names": ["--help"],
-    }
-)
+@click.command(context_settings=SBATCH_OPTIONS)
 @named_config_option
 @json_option
-@click.argument(
-    "words",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="[SBATCH_OPTION]... SCRIPT",
-    shell_complete=lambda _context, _parameter, begun: [CompletionItem(begun, type="file")],
-)
+@sbatch_words
 @click.pass_context
 def check(context: click.Context, config_path: Path | None, *, as_json: bool, words: tuple[str, ...]) -> None:
     """Say whether a job would survive its preemption.

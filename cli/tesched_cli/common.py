@@ -62,6 +62,11 @@ class Duration(click.ParamType[float]):
         return int(found[1]) * float(_UNITS[found[2] or "s"])
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names that stand between commas, each once."""
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
 #: The option by itself, for a command that says in its own way that there is no configuration: None if not named.
 named_config_option = click.option(
     "--config",

@@ -17,7 +17,7 @@ from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
 from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort, room_of
-from tesched_cli.common import clock, config_option, console, json_option, store
+from tesched_cli.common import clock, config_option, console, json_option, names_in, store
 from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
 from tesched_cli.json_output import document, print_json
 from tesched_cli.mine import my_jobs, show, who_asks
@@ -30,7 +30,7 @@ _MANY = "several with commas between them"
 
 
 def _states(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[JobState]:
-    words = [word.strip().upper() for word in (value or "").split(",") if word.strip()]
+    words = [word.upper() for word in names_in(value or "")]
     unknown = [word for word in words if word not in _CODES]
     if unknown:
         raise click.BadParameter(f"{unknown[0]!r} is no job state; known: {', '.join(sorted(_CODES))}")
@@ -41,7 +41,7 @@ def _list(_context: click.Context, _parameter: click.Parameter, value: str | Non
     """Read names with commas between them; None if there is no such option."""
     if value is None:
         return None
-    found = frozenset(word.strip() for word in value.split(",") if word.strip())
+    found = frozenset(names_in(value))
     if not found:
         raise click.BadParameter(f"{value!r} names none; right are names with commas between them")
     return found

@@ -17,11 +17,12 @@ from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
 from tesched_sim.reports.run_summary import Case
 from tesched_sim.reports.terminal import tables
-from tesched_sim.sweep import SUBMITIT, Run, Variant, made, perform, perform_on_slurm, runs_of
+from tesched_sim.sweep import SUBMITIT, Variant, made, perform, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import console, json_option, progress, refuse_without, say
+from tesched_cli.common import console, json_option, names_in, refuse_without, say
 from tesched_cli.json_output import document, print_json
+from tesched_cli.simulating import collected, pair, processes_option, seeds_option, values_of
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
@@ -51,7 +52,7 @@ class SimulateJson:
     help=f"Policies to compare, of {', '.join(CONTENDERS)}; one of tesched's with a best-effort policy besides is "
     "patient+fill. Differences are to the first one.",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on.")
+@seeds_option
 @click.option(
     "--site",
     type=click.Choice([site.value for site in Site]),
@@ -67,7 +68,7 @@ class SimulateJson:
     help="Set anything (workload.jobs=10000, policy.fitgpp.s=2, site.poll_s=5, guard.cool_down_s=600); of several "
     "values each is tried, and none switches off what can be off (guard.bound.slowdown=3,none).",
 )
-@click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
+@processes_option
 @click.option(
     "--on",
     "where",
@@ -103,7 +104,7 @@ def simulate(
     as_json: bool,
 ) -> None:
     """Run policies on a simulated Slurm and compare them. It shows what TE jobs gain and what BE jobs pay."""
-    contenders = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
+    contenders = names_in(policies)
     for contender in contenders:
         check(contender)
     if where == "slurm" and folder is None:
@@ -117,13 +118,12 @@ def simulate(
     _try(variants)
     runs = runs_of(contenders, range(seeds), variants)
     if where == "slurm" and folder is not None:
-        options = dict(_pair(one, "--sbatch") for one in sbatch)
+        options = dict(pair(one, "--sbatch") for one in sbatch)
         done = perform_on_slurm(runs, folder.absolute(), options=options, at_once=processes or len(runs))
     else:
         done = (case for _, case in each_done(perform, runs, processes=processes))
-    cases = _collected(done, runs)
-    if not cases:
-        raise click.ClickException("interrupted before the first run had finished")
+    place = {(run.contender, run.seed, run.variant.name): index for index, run in enumerate(runs)}
+    cases = sorted(collected(done, len(runs)), key=lambda case: place[case.policy, case.seed, case.variant])
     baseline = contenders[0] if len(contenders) > 1 and any(case.policy == contenders[0] for case in cases) else None
     comparison = compare(cases, baseline=baseline)
     if as_json:
@@ -153,10 +153,7 @@ class Source:
 
 def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
     """Yield one variant for each combination of the values that were given."""
-    choices = []
-    for word in sets:
-        key, values = _pair(word, "--set")
-        choices.append([(key, value.strip()) for value in values.split(",")])
+    choices = [[(key, value) for value in values] for key, values in map(values_of, sets)]
     swept = {pairs[0][0] for pairs in choices if len(pairs) > 1}
     for pairs in product(*choices):
         setting = Setting.of(site).with_values({key: value for key, value in pairs if not key.startswith(_WORKLOAD)})
@@ -165,28 +162,10 @@ def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Varia
         yield Variant(name=shown, setting=setting, make_workload=replace(source, settings=own))
 
 
-def _pair(word: str, option: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals or not key or not value:
-        raise WorkloadError(f"{option} {word}: it takes the form key=value")
-    return key.strip(), value
-
-
 def _try(variants: Sequence[Variant]) -> None:
     """Make each first workload, so that what is wrong with one is told before anything is run."""
     for make in dict.fromkeys(variant.make_workload for variant in variants):
         made(make, 0)
-
-
-def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
-    """Return the cases in the order of their runs; those that had finished, after an interrupt."""
-    cases: list[Case] = []
-    try:
-        cases.extend(progress(done, "runs", total=len(runs)))
-    except KeyboardInterrupt:
-        say(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
-    place = {(run.contender, run.seed, run.variant.name): index for index, run in enumerate(runs)}
-    return sorted(cases, key=lambda case: place[case.policy, case.seed, case.variant])
 
 
 def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:

@@ -151,13 +151,7 @@ class CommandsActuator:
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
         if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
             self._raised = began, seen_now
-        return Outcome(
-            action=action,
-            status=Status.FAILED if failure else Status.SENT,
-            at=began,
-            took_s=time.time() - began,
-            failure=failure,
-        )
+        return sent(action, began, failure)
 
     def _just_raised(self, action: Action, now: float) -> Job | None:
         """Return the job if it was raised a moment ago and is now to be bound: one look is enough for both."""
@@ -194,19 +188,14 @@ class CommandsActuator:
             case SetPriority():
                 return self._do("scontrol", "update", f"jobid={job}", f"priority={action.priority}")
             case SetNodes():
-                if not seen.pending:
-                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
-                return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
+                return not_waiting(seen) or self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
             case SetBegin():
                 # Unix seconds, whatever the time zones here and there are.
                 return self._do("scontrol", "update", f"jobid={job}", f"starttime=uts{action.begin}")
             case SetThrottle():
                 return self._throttle(action)
             case Hold():
-                if not seen.pending:
-                    # Slurm would take a running job's priority, and hold it at its next requeue.
-                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
-                return self._do("scontrol", "hold", job)
+                return not_waiting(seen) or self._do("scontrol", "hold", job)
             case Release():
                 failure = None if action.mark_only else self._do("scontrol", "release", job)
                 if failure is None:
@@ -303,6 +292,17 @@ def skipped(action: Action, began: float) -> Outcome:
     return Outcome(action=action, status=Status.SKIPPED, at=began, took_s=time.time() - began)
 
 
+def sent(action: Action, began: float, failure: Failure | None) -> Outcome:
+    """Return that it was sent, or why that failed."""
+    return Outcome(
+        action=action,
+        status=Status.FAILED if failure else Status.SENT,
+        at=began,
+        took_s=time.time() - began,
+        failure=failure,
+    )
+
+
 def fresh_look(
     look: Callable[[], Job | Failure], barred: Barred, holds_s: Callable[[], float] = lambda: LOOK_HOLDS_S
 ) -> Job | Failure | None:
@@ -321,6 +321,16 @@ def fresh_look(
         if 0 <= time.time() - began < holds_s():
             return seen
     return None
+
+
+def not_waiting(job: Job) -> Failure | None:
+    """Return why the job is not to be bound or held, looked at right before acting: it waits no more.
+
+    Slurm would take a running job's priority, and hold it at its next requeue.
+    """
+    if job.pending:
+        return None
+    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
 
 
 def not_that_run(job: Job, restarts: int) -> Failure | None:

@@ -44,7 +44,6 @@ from tesched_core.model.actions import (
     SetNodes,
     SetPriority,
     SetThrottle,
-    Status,
     Suspend,
     TellUser,
 )
@@ -54,7 +53,15 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
 from tesched_slurm.columns import Query, Row, read_rows, rows_of, strange
-from tesched_slurm.commands_actuator import OF_A_RUN, CommandsActuator, fresh_look, is_running, skipped
+from tesched_slurm.commands_actuator import (
+    OF_A_RUN,
+    CommandsActuator,
+    fresh_look,
+    is_running,
+    not_waiting,
+    sent,
+    skipped,
+)
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
@@ -343,13 +350,7 @@ class PyslurmActuator:
         if isinstance(action, _BY_COMMANDS) and isinstance(seen, Job):
             return by_commands.act(action, barred, seen)
         failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
-        return Outcome(
-            action=action,
-            status=Status.FAILED if failure else Status.SENT,
-            at=began,
-            took_s=time.time() - began,
-            failure=failure,
-        )
+        return sent(action, began, failure)
 
     def _perform(self, action: Action, seen: Job) -> Failure | None:
         match action:
@@ -362,9 +363,7 @@ class PyslurmActuator:
             case SetPriority():
                 return self._do(seen, "priority", action.priority)
             case Hold():
-                if not seen.pending:
-                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
-                return self._do(seen, "hold")
+                return not_waiting(seen) or self._do(seen, "hold")
             case Release():
                 failure = None if action.mark_only else self._do(seen, "release")
                 if failure is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pwd
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,35 +15,16 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 from tesched_testcluster.users import ordinary_user
 
-from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full
+from tests.cluster import test_plugin_lever
+from tests.cluster.test_plugin import NODES, best_effort, full
 from tests.cluster.test_plugin import others_trial as trial
-from tests.cluster.test_plugin_lever import marked, wait_marked
+from tests.cluster.test_plugin_lever import configure, marked, wait_marked
 
 pytestmark = pytest.mark.slurm
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[LocalCluster]:
-    """Give the nodes that these tests share."""
-    build_plugin()
-    with LocalCluster(DEFINITION) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared: LocalCluster, tmp_path: Path) -> LocalCluster:
-    """Give them idle, without marks, and a configuration with the lever in `tmp_path`/conf.d."""
-    shared.reset()
-    shared.marks.unlink(missing_ok=True)
-    configure(shared, tmp_path)
-    return shared
-
-
-def configure(cluster: LocalCluster, folder: Path, guard: str = "") -> None:
-    """Write the lever, and these limits besides, into a drop-in."""
-    (folder / "conf.d").mkdir(exist_ok=True)
-    lever = f'[guard]\nlever = "plugin"\n{guard}\n[slurm]\nmarks = "{cluster.marks}"\n'
-    (folder / "conf.d" / "plugin.toml").write_text(lever)
+#: fixtures, as there
+shared, cluster = test_plugin_lever.shared, test_plugin_lever.cluster
 
 
 def preemptions(daemon: Daemon, jobs: list[int]) -> list[int]:

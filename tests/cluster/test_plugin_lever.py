@@ -32,9 +32,15 @@ def cluster(shared: LocalCluster, tmp_path: Path) -> LocalCluster:
     """Give them idle, without marks, and a configuration with the lever in `tmp_path`/conf.d."""
     shared.reset()
     shared.marks.unlink(missing_ok=True)
-    (tmp_path / "conf.d").mkdir()
-    (tmp_path / "conf.d" / "plugin.toml").write_text(f'[guard]\nlever = "plugin"\n[slurm]\nmarks = "{shared.marks}"\n')
+    configure(shared, tmp_path)
     return shared
+
+
+def configure(cluster: LocalCluster, folder: Path, guard: str = "") -> None:
+    """Write the lever, and these limits besides, into a drop-in."""
+    (folder / "conf.d").mkdir(exist_ok=True)
+    lever = f'[guard]\nlever = "plugin"\n{guard}\n[slurm]\nmarks = "{cluster.marks}"\n'
+    (folder / "conf.d" / "plugin.toml").write_text(lever)
 
 
 def marked(cluster: LocalCluster) -> list[int]:

@@ -26,7 +26,7 @@ from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
 
 from tests.cluster.gate import gated
 from tests.cluster.test_plugin import DEFINITION, ROOT, best_effort, build_plugin, let_it_look, said, trial
-from tests.cluster.test_plugin_faults import configure
+from tests.cluster.test_plugin_lever import configure
 
 pytestmark = pytest.mark.slurm
 

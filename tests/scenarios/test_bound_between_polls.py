@@ -11,7 +11,7 @@ import pytest
 from tesched_core.model.actions import Hold, OrderId, Requeue
 from tesched_core.model.bystander import ended
 from tesched_core.model.change import BEGIN_TIME, HOLD, LET_THROUGH, Change, Field
-from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.decision import Admission
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory, Past
@@ -41,6 +41,14 @@ def site(*jobs: Job, user: str = "bob") -> Driver:
     return drive
 
 
+def run_between_polls(drive: Driver, held: NodeShare = HALF, state: JobState = JobState.COMPLETED) -> None:
+    """Let SHORT begin 5 s after the first poll and end 10 s later, before the next one."""
+    drive.cycle(0)
+    drive.starts(SHORT, held, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT, state)
+
+
 def delay_s(drive: Driver) -> float:
     """Return by how much other users' TE jobs have delayed WAITS as a bystander, as the next poll shows it."""
     one = drive.memory.bystanders.get(WAITS)
@@ -54,10 +62,7 @@ def delay_s(drive: Driver) -> float:
 )
 def test_te_run_that_begins_and_ends_between_two_polls_counts(state: JobState, seconds: float) -> None:
     drive = site(running(BE, HALF, user="eve"))
-    drive.cycle(0)
-    drive.starts(SHORT, HALF, at_s=5)
-    drive.at_s = 15
-    drive.ends(SHORT, state)
+    run_between_polls(drive, state=state)
     drive.cycle(30)
     assert delay_s(drive) == seconds
 
@@ -81,10 +86,7 @@ def test_te_run_that_was_leaving_at_the_last_poll_counts_though_a_be_job_was_in_
 
 def test_it_counts_though_another_job_has_its_place_by_then() -> None:
     drive = site(running(BE, HALF, user="eve"), user="eve")
-    drive.cycle(0)
-    drive.starts(SHORT, HALF, at_s=5)
-    drive.at_s = 15
-    drive.ends(SHORT)
+    run_between_polls(drive)
     drive.jobs[LATER] = running(LATER, HALF, start_time=NOW + 16, user="eve")
     drive.cycle(30)
     assert delay_s(drive) == 12
@@ -92,10 +94,7 @@ def test_it_counts_though_another_job_has_its_place_by_then() -> None:
 
 def test_it_counts_from_when_the_job_is_eligible_and_only_if_it_began_since() -> None:
     drive = site(running(BE, HALF, user="eve"))
-    drive.cycle(0)
-    drive.starts(SHORT, HALF, at_s=5)
-    drive.at_s = 15
-    drive.ends(SHORT)
+    run_between_polls(drive)
     drive.change(WAITS, eligible_time=NOW + 6)
     drive.cycle(30)
     assert delay_s(drive) == 0
@@ -103,22 +102,15 @@ def test_it_counts_from_when_the_job_is_eligible_and_only_if_it_began_since() ->
 
 def test_it_does_not_count_for_a_job_that_would_not_have_fitted_without_it() -> None:
     drive = site(running(BE, share("n1", 24), user="eve"))
-    quarter = share("n1", 8)
     drive.change(SHORT, request=replace(drive.jobs[SHORT].request, cpus=8))
-    drive.cycle(0)
-    drive.starts(SHORT, quarter, at_s=5)
-    drive.at_s = 15
-    drive.ends(SHORT)
+    run_between_polls(drive, share("n1", 8))
     drive.cycle(30)
     assert delay_s(drive) == 0
 
 
 def test_of_te_jobs_that_follow_each_other_each_counts() -> None:
     drive = site(running(BE, HALF, user="eve"), user="eve")
-    drive.cycle(0)
-    drive.starts(SHORT, HALF, at_s=5)
-    drive.at_s = 15
-    drive.ends(SHORT)
+    run_between_polls(drive)
     drive.starts(LONG, HALF, at_s=17)
     drive.cycle(30)
     assert delay_s(drive) == 25

@@ -73,9 +73,10 @@ def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: C
     return [shown, *more, Text()]
 
 
-def lines(view: ReportView, ahead: Outlook | None, out: Console) -> Iterator[str]:
-    """Return what a job told of itself, for `tesched explain`."""
-    yield from _told(view.curve, view.target_loss, view.at, ahead, out)
+def lines(view: ReportView | TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
+    """Return what a job, or an array's tasks together, told of itself, for `tesched explain`."""
+    if ahead is not None:
+        yield from _losses(view, ahead, out)
     if view.refused:
         yield f"  report  not used: {view.refused}"
 
@@ -84,9 +85,7 @@ def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> I
     """Return what the tasks of an array told together, for `tesched explain`."""
     tasks = f"{view.tasks} task{'s' * (view.tasks != 1)}"
     yield f"  array   {view.label}: what its tasks told, gathered; of those that tell, {tasks} are there"
-    yield from _told(view.curve, view.target_loss, view.at, ahead, out)
-    if view.refused:
-        yield f"  report  not used: {view.refused}"
+    yield from lines(view, ahead, out)
     if view.share.cpus:
         yield share_line(view.share)
 
@@ -97,20 +96,17 @@ def share_line(share: Share) -> str:
     return f"  holds   {share.cpus} CPU{'s' * (share.cpus != 1)}{part}"
 
 
-def _told(
-    curve: Curve, target_loss: float | None, at: float | None, ahead: Outlook | None, out: Console
-) -> Iterator[str]:
-    if ahead is None:
-        return
-    target = f", target {target_loss:.4g}" if target_loss is not None else ""
-    ago = f", {duration(time.time() - at)} ago" if at is not None else ""
-    yield f"  learns  iteration {ahead.iteration}, loss {ahead.loss:.4g} (at first {curve.loss[0]:.4g}{target}){ago}"
+def _losses(view: ReportView | TrainingView, ahead: Outlook, out: Console) -> Iterator[str]:
+    target = f", target {view.target_loss:.4g}" if view.target_loss is not None else ""
+    ago = f", {duration(time.time() - view.at)} ago" if view.at is not None else ""
+    first = view.curve.loss[0]
+    yield f"  learns  iteration {ahead.iteration}, loss {ahead.loss:.4g} (at first {first:.4g}{target}){ago}"
     how = f"a {ahead.family} curve" if ahead.family else "the mean ratio so far"
     yield (
         f"  expects loss {ahead.predicted:.4g} at iteration {ahead.ahead}, by {how} towards {ahead.asymptote:.4g}; "
         f"{100 * ahead.normalised:.0f} % of the first loss above that are left"
     )
-    for line in chart(curve, ahead, width=min(out.width, _WIDEST) - 10, plain=out.options.ascii_only):
+    for line in chart(view.curve, ahead, width=min(out.width, _WIDEST) - 10, plain=out.options.ascii_only):
         yield f"          {line}"
 
 

@@ -16,8 +16,9 @@ from tesched_sim.papers.gavel.workload import GavelWorkload
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Estimate, estimate
 
-from tesched_cli.common import console, json_option, progress, refuse_without, table
+from tesched_cli.common import console, json_option, names_in, progress, refuse_without, table
 from tesched_cli.json_output import document, print_json
+from tesched_cli.simulating import processes_option
 
 #: titles of the figures that are shown, with their digits
 _COLUMNS: Mapping[str, tuple[str, int]] = {
@@ -150,7 +151,7 @@ class SimulateGavelJson:
     show_default=True,
     help="Of many optima of las and makespan: middle, as Gavel's authors' solver finds; corner, as the daemon's does.",
 )
-@click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
+@processes_option
 @json_option
 def simulate_gavel(
     *,
@@ -171,7 +172,7 @@ def simulate_gavel(
     as_json: bool,
 ) -> None:
     """Divide accelerators of several types by Gavel's policies. The workload is its authors', in its rounds."""
-    names = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
+    names = names_in(policies)
     if not names:
         raise click.UsageError(f"--policy {policies!r}: there is no policy in it")
     contenders = [Contender(name=name, optimum=Optimum(optimum)) for name in names]

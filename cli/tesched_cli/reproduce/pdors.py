@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import click
 from tesched_sim.papers.pdors.methods import NAMES, SCIPY, needs
-from tesched_sim.papers.pdors.study import Done, Line, best_of, lines, perform, trials, variants
-from tesched_sim.workload import WorkloadError
+from tesched_sim.papers.pdors.study import Line, best_of, lines, perform, trials, variants
 
-from tesched_cli.common import console, json_option, progress, refuse_without, say, table
+from tesched_cli.common import console, json_option, names_in, progress, refuse_without, table
 from tesched_cli.json_output import document, print_json
+from tesched_cli.simulating import collected, seeds_option, values_of
 
 
 @document("simulate-pdors")
@@ -31,7 +31,7 @@ class SimulatePdorsJson:
     help=f"Schedulers to compare, of {', '.join(NAMES)}. `blind` does not know that one machine is faster than two; "
     "those that are packed prefer one machine. The column FIRST is the part of the first one's utility.",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on.")
+@seeds_option
 @click.option(
     "--set",
     "sets",
@@ -53,21 +53,15 @@ def simulate_pdors(
     *, methods: str, seeds: int, sets: tuple[str, ...], optimum: bool, optimum_seconds: int, as_json: bool
 ) -> None:
     """Place workers and parameter servers, slot by slot. What the ends of their training jobs are worth is compared."""
-    named = tuple(dict.fromkeys(word.strip() for word in methods.split(",") if word.strip()))
+    named = names_in(methods)
     if not named:
         raise click.UsageError(f"--method needs at least one of {', '.join(NAMES)}")
-    some = trials(named, variants([_values(word) for word in sets]), seeds)
+    some = trials(named, variants([values_of(word) for word in sets]), seeds)
     for name in named:
         refuse_without(needs(name), f"--method {name}")
     if optimum:
         refuse_without((SCIPY,), "--optimum")
-    done: list[Done] = []
-    try:
-        done.extend(progress(perform(some), "runs", total=len(some)))
-    except KeyboardInterrupt:
-        say(f"interrupted: {len(done)} of {len(some)} runs had finished", err=True)
-    if not done:
-        raise click.ClickException("interrupted before the first run had finished")
+    done = collected(perform(some), len(some))
     made = [one.trial for one in done]
     instances = len({(trial.variant.name, trial.seed) for trial in made})
     best = dict(progress(best_of(made, limit_s=optimum_seconds), "optima", total=instances)) if optimum else {}
@@ -76,13 +70,6 @@ def simulate_pdors(
         print_json(SimulatePdorsJson(lines=tuple(found)))
     else:
         _print(found)
-
-
-def _values(word: str) -> tuple[str, Sequence[str]]:
-    key, equals, values = word.partition("=")
-    if not equals or not key or not values:
-        raise WorkloadError(f"--set {word}: it takes the form key=value")
-    return key.strip(), [value.strip() for value in values.split(",")]
 
 
 def _print(found: Sequence[Line]) -> None:

@@ -13,7 +13,7 @@ from tesched_sim.papers.slaq.run import POLICIES, simulate
 from tesched_sim.papers.slaq.workload import MIXES, Gaps, Plan, make
 from tesched_sim.reports.compare import Estimate
 
-from tesched_cli.common import console, json_option, progress, table
+from tesched_cli.common import console, json_option, names_in, progress, table
 from tesched_cli.json_output import document, print_json
 
 #: what differences are taken to, if it is among the policies
@@ -128,7 +128,7 @@ def simulate_slaq(
     as_json: bool,
 ) -> None:
     """Share cores by what trainings' losses would gain (SLAQ). It is compared with equal shares."""
-    names = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
+    names = names_in(policies)
     unknown = [name for name in names if name not in POLICIES]
     if unknown or not names:
         raise click.UsageError(f"--policy {policies}: policies are {', '.join(POLICIES)}")

@@ -62,6 +62,11 @@ class Combinations:
         """Return the jobs that can run at all."""
         return np.unique(self.row[: self.singles])
 
+    def unfinished(self, problem: Problem) -> NDArray[np.int64]:
+        """Return those of them that have steps left."""
+        counted = self.counted()
+        return counted[problem.steps_left[counted] > 0]
+
     def fastest(self) -> NDArray[np.float64]:
         """Return the most steps per second that each job can have, (M,)."""
         return np.asarray(self.throughput.max(axis=1).toarray()).ravel()

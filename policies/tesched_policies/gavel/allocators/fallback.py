@@ -24,8 +24,7 @@ def solved(
     """
     # Numbers that leave the range of a float show in the program or in the objective.
     with np.errstate(all="ignore"):
-        speed = problem.fitting() if aware else problem.agnostic()
-        space = combinations(problem, speed, sharing=sharing)
+        space = combinations(problem, problem.speed(aware=aware), sharing=sharing)
         if not space.singles:
             return fall_back(problem, "no job fits on any type", sharing=sharing)
         try:

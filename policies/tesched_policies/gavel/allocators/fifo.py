@@ -46,7 +46,7 @@ class Fifo:
         """Return the allocation with the greatest sum."""
 
         def solve(space: Combinations) -> Allocation:
-            fastest = (problem.fitting() if self.aware else problem.agnostic()).max(axis=1)
+            fastest = problem.speed(aware=self.aware).max(axis=1)
             weight = np.arange(space.jobs, 0, -1) / np.where(fastest > 0, fastest, np.inf)
             gain = np.asarray(weight @ space.throughput)
             program = Program(

@@ -63,12 +63,10 @@ class FinishTimeFairness:
         """Return the allocation with the smallest greatest rho."""
 
         def solve(space: Combinations) -> Allocation:
-            counted = space.counted()
-            counted = counted[problem.steps_left[counted] > 0]
+            counted = space.unfinished(problem)
             if not len(counted):
                 return space.nobody(0.0)
-            speed = problem.fitting() if self.aware else problem.agnostic()
-            alone = (speed * isolated(problem)).sum(axis=1)[counted]
+            alone = (problem.speed(aware=self.aware) * isolated(problem)).sum(axis=1)[counted]
             left, fastest = problem.steps_left[counted], space.fastest()[counted]
             ends = Ends(
                 age=problem.age_s[counted], left=left, whole=problem.isolated_s[counted] + left / alone, fastest=fastest

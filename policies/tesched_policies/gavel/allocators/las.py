@@ -65,5 +65,4 @@ class Las:
 
 def share(problem: Problem, *, aware: bool) -> NDArray[np.float64]:
     """Return throughput(m, equal) / sf_m, steps per second, (M,)."""
-    speed = problem.fitting() if aware else problem.agnostic()
-    return np.asarray(speed @ equal(problem) / problem.scale_factor)
+    return np.asarray(problem.speed(aware=aware) @ equal(problem) / problem.scale_factor)

@@ -47,8 +47,7 @@ class Makespan:
         """Return the allocation with the nearest horizon."""
 
         def solve(space: Combinations) -> Allocation:
-            counted = space.counted()
-            counted = counted[problem.steps_left[counted] > 0]
+            counted = space.unfinished(problem)
             if not len(counted):
                 return space.nobody(0.0)
             found = highest(space, counted, problem.steps_left[counted])

@@ -161,6 +161,10 @@ class Problem:
         believed = np.where(fits[:, self.reference], speed[:, self.reference], believed)
         return np.where(fits, believed[:, None], 0.0)
 
+    def speed(self, *, aware: bool) -> NDArray[np.float64]:
+        """Return the throughput that a policy goes by, (M, T): `fitting`, or `agnostic` if it knows no types."""
+        return self.fitting() if aware else self.agnostic()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:

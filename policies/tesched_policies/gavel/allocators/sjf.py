@@ -46,9 +46,9 @@ class ShortestFirst:
         """Return the allocation in which the shortest job ends as early as can be, then the next."""
 
         def solve(space: Combinations) -> Allocation:
-            if not (problem.steps_left[space.counted()] > 0).any():
+            if not len(space.unfinished(problem)):
                 return space.nobody(0.0)
-            x, first_s = _shortest_first(problem, problem.fitting() if self.aware else problem.agnostic())
+            x, first_s = _shortest_first(problem, problem.speed(aware=self.aware))
             return Allocation(x=x, objective=first_s)
 
         return solved(problem, solve, aware=self.aware)

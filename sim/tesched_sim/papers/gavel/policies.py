@@ -165,8 +165,7 @@ class _Core:
             reference=_REFERENCE,
             pairs=pairs_of(waiting) if self.sharing else None,
         )
-        speed = problem.fitting() if self.aware else problem.agnostic()
-        alone = (speed * isolated(problem)).sum(axis=1).tolist()
+        alone = (problem.speed(aware=self.aware) * isolated(problem)).sum(axis=1).tolist()
         jobs, left = waiting.job.tolist(), waiting.steps_left.tolist()
         self.isolated_s = dict(zip(jobs, isolated_s.tolist(), strict=True))
         self.last = dict(zip(jobs, zip(left, alone, strict=True), strict=True))

@@ -1,0 +1,44 @@
+"""Common parts of the commands that simulate: their options, and the runs that an interrupt leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import click
+from tesched_sim.workload import WorkloadError
+
+from tesched_cli.common import progress, say
+
+T = TypeVar("T")
+
+seeds_option = click.option(
+    "--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on."
+)
+processes_option = click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
+
+
+def pair(word: str, option: str) -> tuple[str, str]:
+    """Return the key and the value of one such option. Raises WorkloadError."""
+    key, equals, value = word.partition("=")
+    if not equals or not key or not value:
+        raise WorkloadError(f"{option} {word}: it takes the form key=value")
+    return key.strip(), value
+
+
+def values_of(word: str) -> tuple[str, list[str]]:
+    """Return the key and the values of one `--set`. Raises WorkloadError."""
+    key, values = pair(word, "--set")
+    return key, [value.strip() for value in values.split(",")]
+
+
+def collected(runs: Iterator[T], total: int) -> list[T]:
+    """Return what the runs give; of those that had finished, after an interrupt. Raises ClickException if none had."""
+    done: list[T] = []
+    try:
+        done.extend(progress(runs, "runs", total=total))
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(done)} of {total} runs had finished", err=True)
+    if not done:
+        raise click.ClickException("interrupted before the first run had finished")
+    return done
