@@ -310,7 +310,7 @@ def test_a_victim_that_would_not_start_again_by_now_is_shown(
         cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=30")
         shown = f"job {victim}: PartitionTimeLimit"
         cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [shown], "it to be shown")
-        assert f"would not start again as things are: {shown}" in daemon.ask("status").stdout
+        assert f"would not start again now: {shown}" in daemon.ask("status").stdout
         cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=infinite")
         cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [], "it to be shown no more")
 

@@ -139,7 +139,7 @@ SETTINGS = [
         ClusterDefinition(groups=ONE_NODE, settings={"JobRequeue": "0"}),
         ("JobRequeue", "fail", "only jobs that were submitted with --requeue", "set JobRequeue=1"),
     ),
-    (PREEMPTING, ("PreemptType", "fail", "jobs in high take the room of jobs in low", "PreemptType=preempt/none")),
+    (PREEMPTING, ("PreemptType", "fail", "jobs in high preempt jobs in low", "PreemptType=preempt/none")),
     (
         # One tier: Slurm may preempt, and has no job to do it for.
         ClusterDefinition(groups=ONE_NODE, preemption=NativePreemption()),
@@ -148,11 +148,11 @@ SETTINGS = [
     (ClusterDefinition(groups=ONE_NODE, kill_wait_s=90), ("KillWait", "warn", "90 s between", "lower KillWait")),
     (
         ClusterDefinition(groups=ONE_NODE, min_job_age_s=3),
-        ("MinJobAge", "fail", "a finished job for 3 s; tesched looks every 2 s", "raise MinJobAge"),
+        ("MinJobAge", "fail", "a finished job for 3 s; tesched polls every 2 s", "raise MinJobAge"),
     ),
     (
         ClusterDefinition(groups=ONE_NODE, min_job_age_s=20),
-        ("MinJobAge", "warn", "after failed looks every 30 s", "lower loop.backoff_max_s"),
+        ("MinJobAge", "warn", "after failed polls every 30 s", "lower loop.backoff_max_s"),
     ),
 ]
 
@@ -247,7 +247,7 @@ def test_an_operator_has_the_rights(cluster: LocalCluster, monkeypatch: pytest.M
     wrapped_scontrol(cluster.shared, script, monkeypatch)
     config = site(cluster, cluster.shared)
     with somebody_else():
-        assert doctor(config).lines["rights"][:2] == ("ok", "nobody may requeue and change everybody's jobs: Operator")
+        assert doctor(config).lines["rights"][:2] == ("ok", "nobody may requeue and change all users' jobs: Operator")
 
 
 @pytest.mark.release
@@ -341,14 +341,14 @@ def test_a_daemon_that_never_ran_is_a_warning_and_one_that_is_gone_a_failure(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     config = site(cluster, tmp_path)
-    assert doctor(config).lines["daemon"][:2] == ("warn", "has never looked, by this store")
+    assert doctor(config).lines["daemon"][:2] == ("warn", "has never polled, by this store")
     assert tesched("daemon", "--once", config=config).exit_code == 0
     assert doctor(config).lines["daemon"][0] == "ok"
     with sqlite3.connect(tmp_path / "tesched.sqlite") as connection:
         connection.execute("UPDATE daemon SET reported_at = reported_at - 600, next_at = next_at - 600")
     connection.close()
     found = doctor(config)
-    assert "has not looked for 60" in found.lines["daemon"][1]
+    assert "has not polled for 60" in found.lines["daemon"][1]
     assert (found.levels("fail"), found.status) == (["daemon"], 1)
 
 

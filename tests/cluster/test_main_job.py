@@ -161,7 +161,7 @@ def test_shadow_mode_decides_and_touches_nothing(
     victims = fill(cluster)
     with running_daemon(cluster, tmp_path, client_choice, mode="shadow") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
-        cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision")
+        cluster.wait_for(lambda: f"resources for job {te}" in daemon.log.read_text(), "a shadow decision")
         assert cluster.put_back(victims) == []
         assert cluster.job(te)["Nice"] == "0"
         assert cluster.state(te) == "PENDING"
@@ -218,7 +218,7 @@ def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
     with running_daemon(cluster, tmp_path, client_choice, policy="patient") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
         cluster.wait_for(
-            lambda: "first in the queue, for room that comes free by itself" in daemon.ask("explain", str(te)).stdout,
+            lambda: "first in the queue, waiting for resources to be released" in daemon.ask("explain", str(te)).stdout,
             "an explanation of its patience",
         )
         (cluster.shared / HOLD.format(kind="be")).unlink()

@@ -57,7 +57,7 @@ def test_status_shows_the_daemon_the_queues_and_the_order(config: Path) -> None:
     shown = tesched("status", "--config", str(config))
     assert shown.exit_code == 0, shown.output
     assert "well: pid" in shown.output
-    assert "room for job 2 on n1 from 1" in shown.output
+    assert "resources for job 2 on n1 from 1" in shown.output
     assert "slurm    4 RPCs/min (scontrol show job 3, scancel 1)" in shown.output
     data = json.loads(tesched("status", "--json", "--config", str(config)).output)
     assert data["meta"]["command"] == "status"
@@ -107,9 +107,9 @@ def test_explain_tells_the_preemptor_whose_room_it_gets_and_the_victim_for_whom(
     trial = tesched("explain", "2", "--config", str(config)).output
     assert "trial and error" in trial
     assert "rule: te" in trial
-    assert "job 1 was asked to yield" in trial
+    assert "job 1 was preempted" in trial
     victim = tesched("explain", "1", "--config", str(config)).output
-    assert "asked to yield to job 2" in victim
+    assert "it was preempted, for job 2" in victim
     assert "SIGUSR1 to its batch shell, from the site's default" in victim
     assert "30 s between notice and requeue" in victim
 
@@ -261,7 +261,7 @@ def test_a_victim_that_waits_too_long_to_run_again_is_pointed_out(config: Path) 
     journal.intend(seen(time.time()), replace(memory, orders=orders), nothing, report)
     (late,) = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
     assert (late["job"], late["waited_s"] > 89) == ("1", True)
-    assert "ALARM    job 1 made room (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
+    assert "ALARM    job 1 made way (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
 
 
 def test_whoever_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
@@ -281,7 +281,7 @@ def test_whoever_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
         late = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
         assert [(one["job"], one["suspended"]) for one in late] == expected
     said = tesched("status", "--config", str(config)).output
-    assert "ALARM    job 1 made room (order 1) and is suspended for 01:3" in said
+    assert "ALARM    job 1 made way (order 1) and is suspended for 01:3" in said
     assert "suspended, for 01:3" in said
 
 

@@ -35,9 +35,9 @@ from tesched_testcluster.harness.store_examples import (
     victim,
 )
 
-WAITS = "is asked, once the other victims of the order have left, to yield"
-NEVER = "was selected, and not asked, to yield"
-ASKED = "was asked to yield"
+WAITS = "is preempted once the other victims of the order have left"
+NEVER = "was selected and not notified"
+ASKED = "was preempted"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_it_is_said_which_users_have_no_te_jobs_and_until_when(tmp_path: Path) -
     assert json.loads(said("explain", "1", "--json"))["barred"] == one
     assert json.loads(said("explain", "2", "--json"))["barred"] is None
     assert json.loads(said("status", "--json"))["barred"] == [one]
-    assert "barred: no TE job starts of 1 user(s), whose TE jobs outlived their limits: ada, 3 of 2, until" in said(
+    assert "excluded: no TE job starts of 1 user(s), whose TE jobs outlived their limits: ada, 3 of 2, until" in said(
         "status"
     )
 

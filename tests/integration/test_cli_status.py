@@ -182,18 +182,21 @@ class TestShadow:
     @pytest.mark.parametrize(
         ("argv", "words"),
         [
-            (["status"], "would have (mode shadow, nothing was done): room for job 2 on n1 from 1"),
+            (["status"], "would have (mode shadow, nothing was done): resources for job 2 on n1 from 1"),
             (["status"], "in mode shadow: 1 order(s) would have been given"),
-            (["explain", "2"], "room would have been made for it on n1 (mode shadow: recorded, nothing was done)"),
-            (["explain", "2"], "job 1 would have been asked to yield"),
-            (["explain", "1"], "it would have been asked to yield to job 2"),
+            (
+                ["explain", "2"],
+                "resources would have been freed for it on n1 (mode shadow: recorded, nothing was done)",
+            ),
+            (["explain", "2"], "job 1 would have been preempted"),
+            (["explain", "1"], "it would have been preempted for job 2"),
             (["orders"], "would have been given (mode shadow: recorded, nothing was done)"),
         ],
     )
     def test_it_says_would_have(self, shadow: Path, argv: list[str], words: str) -> None:
         said = " ".join(tesched(shadow, *argv).output.split())
         assert words in said
-        for lie in ("room was made for it", "was asked to yield", "made room", "1 order(s) ended", "in vain"):
+        for lie in ("resources were freed for it", "was preempted", "made way", "1 order(s) ended", "in vain"):
             assert lie not in said
 
     def test_jobs_counts_no_preemption(self, shadow: Path) -> None:

@@ -118,7 +118,7 @@ def test_explain_of_a_task_tells_its_own_losses_and_those_of_its_array(config: P
     said = tesched(config, "explain", name).output
     own = 4 if name == "20_1" else 2
     assert f"  learns  iteration 2, loss {own} (at first {own})" in said
-    assert "  array   20_*: what its tasks told, gathered; of those that tell, 2 tasks are there" in said
+    assert "  array   20_*: what its tasks reported, gathered; of those that report, 2 tasks are there" in said
     assert "  learns  iteration 2, loss 3 (at first 3)" in said
     assert "  holds   12 CPUs, 75 % of what all trainings hold" in said
     data = json.loads(tesched(config, "explain", name, "--json").output)

@@ -52,7 +52,7 @@ def test_an_intent_without_outcome_can_be_read_after_a_crash(store: Engine) -> N
         memory=memory,
         actions=[notice(3, 7, 1)],
         transitions=[moved(1, 200.0, "", "open")],
-        summary="room for job 7",
+        summary="resources for job 7",
     )
     # tesched dies here; the next daemon finds the order and the intent.
     assert SqlJournal(store).load().orders == memory.orders

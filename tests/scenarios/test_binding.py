@@ -33,7 +33,7 @@ TO_N1 = SetNodes(
     job_id=JobId(TE),
     reason=Reason(
         code=ReasonCode.BOUND,
-        text="a victim is asked to leave n1 for it, so it waits for that room",
+        text="a victim is to leave n1 for it, so it waits for those nodes",
         preemptor=JobId(TE),
         order_id=OrderId(1),
     ),

@@ -289,7 +289,7 @@ class TestWhatIsTold:
         drive.cycle(2)
         assert (
             drive.decision.summary
-            == "did nothing, because Slurm makes room by itself for 1 waiting trial-and-error job(s)"
+            == "did nothing, because Slurm frees resources by itself for 1 waiting trial-and-error job(s)"
         )
 
     def test_of_a_te_job_who_decides(self) -> None:

@@ -41,7 +41,7 @@ def test_a_te_job_that_waits_for_something_else_costs_nobody_anything(reason: st
     assert drive.cycle(0) == ()
     assert drive.memory.orders == {}
     assert [(one.job_id, one.preemptor, one.code) for one in drive.decision.refusals] == [(TE, TE, code)]
-    assert drive.decision.summary == "did nothing, because no trial-and-error job waits for room"
+    assert drive.decision.summary == "did nothing, because no trial-and-error job waits for resources"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_te_job_that_could_not_run_here_at_all_costs_nobody_anything(wanted: R
     drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, wanted)])
     assert drive.cycle(0) == ()
     assert [(one.job_id, one.code) for one in drive.decision.refusals] == [(TE, C.IMPOSSIBLE)]
-    assert drive.decision.summary.startswith("did nothing, because no room can be made for 1 waiting")
+    assert drive.decision.summary.startswith("did nothing, because no resources can be freed for 1 waiting")
 
 
 def test_a_te_job_whose_only_node_is_drained_costs_nobody_anything() -> None:
@@ -151,14 +151,14 @@ class TestSummary:
     def test_an_empty_cluster(self) -> None:
         drive = Driver([], [])
         assert drive.cycle(0) == ()
-        assert drive.decision.summary == "did nothing, because no trial-and-error job waits for room"
+        assert drive.decision.summary == "did nothing, because no trial-and-error job waits for resources"
         assert (drive.decision.cycle, drive.decision.at, drive.decision.policy) == (1, NOW, "fitgpp")
         assert drive.memory == Memory(cycle=1)
 
     def test_a_preemption_and_what_follows(self) -> None:
         drive = one_node()
         drive.cycle(0)
-        assert drive.decision.summary == "room for job 9 on n1 from 1"
+        assert drive.decision.summary == "resources for job 9 on n1 from 1"
         drive.obeys(*drive.decision.actions)
         drive.cycle(2)
         assert drive.decision.summary == "did nothing, because 1 order(s) are under way"
@@ -168,4 +168,4 @@ class TestSummary:
     def test_room_that_is_free(self) -> None:
         drive = Driver([node("n1")], [waiting(TE)])
         drive.cycle(0)
-        assert drive.decision.summary == "room for job 9 on n1 (free)"
+        assert drive.decision.summary == "resources for job 9 on n1 (free)"

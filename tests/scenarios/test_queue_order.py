@@ -333,7 +333,9 @@ class TestRoomIsFree:
         drive = self.drive()
         drive.change(TE, priority=1)  # more than any other job has
         assert drive.cycle(0) == ()
-        assert [one.text for one in drive.decision.transitions] == ["room for job 9 on n2: nobody, the room is free"]
+        assert [one.text for one in drive.decision.transitions] == [
+            "resources for job 9 on n2: no victim, they are free"
+        ]
         assert drive.moves() == [(None, "", "open")]
         assert drive.order().expires_at == NOW + 30 + 60  # KillWait and the site's patience
         assert drive.cycle(2) == ()

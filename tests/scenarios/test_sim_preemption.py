@@ -157,7 +157,7 @@ class TestPolling:
 
 
 class TestPatient:
-    """patient waits for room that comes free by itself."""
+    """patient waits for resources to be released."""
 
     def test_it_takes_the_room_of_whoever_ends_in_time(self) -> None:
         jobs = (Sketch(run=100, grace=30), Sketch(run=60, grace=30), te(20, 10))

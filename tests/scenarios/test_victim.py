@@ -258,11 +258,11 @@ class TestLeftHeld:
 
     def release(self) -> Release:
         """Return what lets it run again."""
-        text = "its requeue left it held, and no user or admin asked for that"
+        text = "its requeue left it held, and no user or admin had held it"
         reason = replace(notice().reason, code=ReasonCode.LEFT_HELD, text=text)
         return Release(
             job_id=JobId(BE),
-            reason=replace(reason, text="its requeue left it held, and no user or admin asked for that"),
+            reason=replace(reason, text="its requeue left it held, and no user or admin had held it"),
         )
 
     def test_it_is_released(self) -> None:

@@ -83,7 +83,7 @@ def lines(view: ReportView, ahead: Outlook | None, out: Console) -> Iterator[str
 def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
     """Return what the tasks of an array told together, for `tesched explain`."""
     tasks = f"{view.tasks} task{'s' * (view.tasks != 1)}"
-    yield f"  array   {view.label}: what its tasks told, gathered; of those that tell, {tasks} are there"
+    yield f"  array   {view.label}: what its tasks reported, gathered; of those that report, {tasks} are there"
     yield from _told(view.curve, view.target_loss, view.at, ahead, out)
     if view.refused:
         yield f"  report  not used: {view.refused}"

@@ -119,7 +119,7 @@ class TestOneVictim:
                 job_id=JobId(C),
                 preemptor=JobId(TE),
                 code=RefusalCode.FREES_TOO_LITTLE,
-                text="its room, and what is free beside it, is too small by itself",
+                text="its resources, and those that are free beside them, are not enough",
                 score=0.9167,  # 0.25 + 4 * 30/180
             ),
             Refusal(

@@ -122,7 +122,7 @@ class TestRefusals:
         proposal = policy.propose(view_of(cluster([node("n1")], jobs), excused=[1]), None)
         assert plans(proposal) == []
         assert codes(proposal) == [(1, 9, C.COOL_DOWN), (9, 9, C.NO_VICTIM)]
-        assert proposal.refusals[-1].text == "none of the 1 running best-effort jobs may be asked to yield"
+        assert proposal.refusals[-1].text == "none of the 1 running best-effort jobs may be preempted"
 
     @every_policy
     def test_no_best_effort_job_runs(self, policy: Policy[None]) -> None:

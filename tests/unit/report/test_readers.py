@@ -172,7 +172,7 @@ class TestFollow:
         follower = Follower(path, lambda: reader_of(Format.TENSORBOARD), Heard())
         with pytest.raises(StopIteration):
             follow(follower, say=said.append, pause=_three_times())
-        assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is looked at again"]
+        assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is read again"]
 
     def test_a_file_without_a_loss_is_told_with_what_it_has(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()

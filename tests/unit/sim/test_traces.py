@@ -70,7 +70,7 @@ class TestSwf:
         assert found.users == ("user7", "user8")
         assert found.job_names == ("", "program-b")
         assert (found.accounts, found.partitions) == (("group1", "group1"), ("partition1", ""))
-        assert found.left_out == {"never ran": 1, "no processors are told": 1}
+        assert found.left_out == {"never ran": 1, "no processors are recorded": 1}
 
     def test_a_packed_file_is_unpacked(self, tmp_path: Path) -> None:
         path = tmp_path / "trace.swf.gz"
@@ -104,7 +104,7 @@ class TestGpuClusters:
         assert found.partitions == ("LS", "BE")
         assert found.cpus.tolist() == [12, 2]
         assert (found.gpus.tolist(), found.te.tolist()) == ([1, 0], [1, 0])
-        assert found.left_out == {"its end is not told": 1}
+        assert found.left_out == {"its end is not recorded": 1}
 
     @pytest.mark.parametrize(
         ("line", "says"),
@@ -152,7 +152,7 @@ class TestDrawn:
         assert gpu_s / (float(made.submit_s[-1]) * 80) == pytest.approx(0.5, rel=0.01)
 
     def test_the_cluster_must_be_told(self, tmp_path: Path) -> None:
-        with pytest.raises(WorkloadError, match=r"it tells no times of submission, so workload\.nodes must be set"):
+        with pytest.raises(WorkloadError, match=r"it has no submission times, so workload\.nodes must be set"):
             self.made(tmp_path, nodes="0")
 
 

@@ -83,7 +83,7 @@ class Cluster:
         if not 0 < self.round_s < float("inf"):
             raise WorkloadError(f"a round of {self.round_s:g} s cannot be")
         if self.ideal and (self.fill or self.restart_cost_s):
-            raise WorkloadError("without rounds no room is to be filled, and nobody starts for what a start could cost")
+            raise WorkloadError("without rounds there is no mid-round time to fill, and no start costs time")
         if not 0 <= self.restart_cost_s < self.round_s:
             raise WorkloadError(
                 f"a restart that costs {self.restart_cost_s:g} s leaves nothing of a round of {self.round_s:g} s"

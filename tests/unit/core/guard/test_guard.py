@@ -327,9 +327,9 @@ class TestAdmitted:
         kept, (first, second) = self.outcome(plans, Limits(max_victims_per_cycle=2))
         assert kept == [11, 13, 15]
         assert (first.job_id, first.preemptor, first.code) == (12, 12, C.CYCLE_LIMIT)
-        assert first.text == "this cycle has asked 1 job(s); guard.max_victims_per_cycle is 2"
+        assert first.text == "this cycle has 1 victim(s); guard.max_victims_per_cycle is 2"
         assert second.job_id == 14
-        assert second.text == "this cycle has asked 2 job(s); guard.max_victims_per_cycle is 2"
+        assert second.text == "this cycle has 2 victim(s); guard.max_victims_per_cycle is 2"
 
     @pytest.mark.parametrize(
         ("limits", "kept", "why"),

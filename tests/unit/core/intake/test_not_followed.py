@@ -149,7 +149,7 @@ class TestNotice:
         assert said(f"grace={value}", how) == [(f"grace={value}", why, "30 s, from the site's default")]
 
     def test_a_grace_period_without_a_signal_is_told_once_no_signal_can_come(self) -> None:
-        why = "no signal is declared, so nothing would tell the job of a grace period"
+        why = "no signal is declared, so nothing would notify the job of a grace period"
         assert said("grace=120") == [], "its script is yet to be read"
         assert said("grace=120", declared=READ) == [("grace=120", why, NO_SIGNAL)]
         assert said("grace=120 signal=none") == [("grace=120", why, NO_SIGNAL)]
