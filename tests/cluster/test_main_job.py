@@ -61,7 +61,7 @@ def seconds_waited(cluster: LocalCluster, job_id: int) -> float:
 
 
 @pytest.mark.gate
-def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkpoint(
+def test_a_te_job_starts_on_the_resources_of_one_victim_which_goes_on_from_its_checkpoint(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     # However long it takes to save its work, its grace period is not over before.
@@ -181,7 +181,7 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
 
 
 @pytest.mark.gate
-def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
+def test_a_te_job_that_is_held_or_waits_for_another_preempts_no_job(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)
@@ -204,7 +204,7 @@ def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
 
 
 @pytest.mark.gate
-def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
+def test_patient_lets_a_te_job_take_the_resources_of_a_job_that_ends_by_itself(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)

@@ -59,7 +59,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, ASKED), (5, ASKED)])
-def test_a_victim_is_said_to_be_asked_only_when_it_was(config: Path, job_id: int, said: str) -> None:
+def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id: int, said: str) -> None:
     def explain(number: int) -> str:
         runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
         return " ".join(runner.invoke(main, ["explain", str(number), "--config", str(config)]).output.split())
@@ -136,7 +136,7 @@ BEGIN: dict[str, Any] = {"previous": 0, "value": 1_000_260}
 HOSTILE = "\x1b[2Jx\n\u202e[/x]"
 
 
-def test_what_a_user_said_and_the_site_ignored_is_told_with_what_counts_instead(tmp_path: Path) -> None:
+def test_a_users_declaration_that_the_site_ignored_is_shown_with_what_counts_instead(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     how = Classification(default_notice_signal="B:TERM")
@@ -354,7 +354,7 @@ def test_where_slurm_preempts_a_job_that_is_to_end_for_good_is_said_to_run_again
     assert f"s between notice and {noun}, from" in explained(path, "2")
 
 
-def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
+def test_a_signal_to_the_steps_alone_is_shown_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     comments = {1: "signal=USR1@120", 2: "signal=B:USR1@120"}

@@ -141,7 +141,7 @@ class TestDaemon:
         engine.dispose()
         self._says(config, 3, "undone", "NOT RUNNING: `tesched undo` was the last to work on this store")
 
-    def test_a_standby_that_takes_over_is_told(self, config: Path) -> None:
+    def test_a_standby_that_takes_over_is_reported(self, config: Path) -> None:
         _turn(config, pid=11, host="login1", place="boot1")
         engine = open_store(_url(config.parent))
         standby = SqlJournal(engine, identity=replace(Identity.here(), pid=22, host="login2", place="boot2"))
@@ -203,7 +203,7 @@ class TestShadow:
         data = json.loads(tesched(shadow, "jobs", "--json").output)["jobs"]
         assert [job["preemptions"] for job in data] == [0, 0]
 
-    def test_the_next_look_says_that_the_job_is_tried_again(self, shadow: Path) -> None:
+    def test_the_next_poll_says_that_the_job_is_tried_again(self, shadow: Path) -> None:
         _turn(shadow, Mode.SHADOW, times=2)
         said = " ".join(tesched(shadow, "explain", "2").output.split())
         assert "its order was recorded in mode shadow" in said
@@ -226,7 +226,7 @@ class TestAudit:
         assert f"{deeds.caller()}: pause: upgrade" in shown
         assert f"{deeds.caller()}: unpause" in shown
 
-    def test_a_login_is_told_beside_the_user(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_login_is_shown_beside_the_user(self, monkeypatch: pytest.MonkeyPatch) -> None:
         said = {"login": "65534\n"}
         monkeypatch.setattr(Path, "read_text", lambda *_, **__: said["login"])
         assert deeds.caller().endswith(" (logged in as nobody)")

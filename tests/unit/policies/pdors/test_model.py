@@ -72,7 +72,7 @@ def test_an_end_at_the_patience_is_worth_half_and_never_more_later() -> None:
         ({"external_mb_per_slot": 3.0}, "external_mb_per_slot must not be above internal"),
     ],
 )
-def test_what_is_no_job_is_told(changes: dict[str, Any], says: str) -> None:
+def test_an_invalid_job_is_reported(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ModelError, match=says.replace("(", r"\(")):
         training(**changes)
 
