@@ -45,7 +45,7 @@ class Line:
     wait_p95_s: float | None
     slowdown_p50: float | None
     slowdown_p95: float | None
-    #: None: not told
+    #: None: not reported
     preempted: int | None
     lost_node_h: float | None = None
     #: mean delay of those that were preempted (docs/reference/delays.md)

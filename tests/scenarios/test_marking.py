@@ -257,7 +257,7 @@ class TestAwaited:
         assert self.wait_s(45) == 2
         (told,) = (one for one in self.drive.decision.refusals if one.job_id == TE)
         assert told.code is RefusalCode.SLURM_DECIDES, "it has waited as long"
-        assert "awaits room that comes free by itself for 2 s" in self.drive.decision.summary
+        assert "waits 2 s for resources to be released" in self.drive.decision.summary
 
 
 class TestWhatIsTold:

@@ -116,12 +116,12 @@ def _told(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointJson:
-    """One loss that was told."""
+    """One loss that was reported."""
 
     iteration: int
     loss: float
     at: float
-    #: work done by then; null: not told
+    #: work done by then; null: not reported
     work: float | None
 
 
@@ -149,14 +149,14 @@ class OutlookJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportJson:
-    """What a job told of itself."""
+    """What a job reported of itself."""
 
     at: UnixSeconds | None
     workload: str
     target_loss: float | None
     #: why its report is not used; empty: it is
     refused: str
-    #: null: no loss was told
+    #: null: no loss was reported
     outlook: OutlookJson | None
     share: Share | None
     points: tuple[PointJson, ...]
@@ -171,7 +171,7 @@ class TrainingJson:
     array_job_id: JobId | None
     name: str
     user: str
-    #: tasks of an array that tell
+    #: tasks of an array that report
     tasks: int
     share: Share
     at: UnixSeconds | None
@@ -179,7 +179,7 @@ class TrainingJson:
     target_loss: float | None
     #: why its report is not used; empty: it is
     refused: str
-    #: null: no loss was told
+    #: null: no loss was reported
     outlook: OutlookJson | None
 
 

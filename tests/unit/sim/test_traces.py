@@ -245,7 +245,7 @@ class TestFilled:
     def test_the_notes_say_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, SACCT), seed=1, nodes="4")
         assert "3 jobs; left out: 1 (steps), 1 (never ran)" in made.notes[0]
-        assert "4 nodes of 32 CPUs, 256 GiB, 8 GPUs (as asked)" in made.notes[1]
+        assert "4 nodes of 32 CPUs, 256 GiB, 8 GPUs (as requested)" in made.notes[1]
 
     def test_a_seed_gives_one_workload(self, tmp_path: Path) -> None:
         path = written(tmp_path, PHILLY)

@@ -71,7 +71,7 @@ class Cluster:
     recompute_s: float = RECOMPUTE_S
     #: seconds without progress at the head of a slice of a job that was not on the same type in the round before
     restart_cost_s: float = 0.0
-    #: room in mid-round goes to waiting jobs (filling.py), instead of staying empty until the next round
+    #: resources free in mid-round go to waiting jobs (filling.py), instead of staying empty until the next round
     fill: bool = False
     #: no rounds at all (ideal.py)
     ideal: bool = False
