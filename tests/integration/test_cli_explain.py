@@ -37,7 +37,8 @@ from tesched_testcluster.harness.store_examples import (
 
 WAITS = "is preempted once the other victims of the order have left"
 NEVER = "was selected and not notified"
-ASKED = "was preempted"
+NOTIFIED = "was notified"
+PREEMPTED = "was preempted"
 
 
 @pytest.fixture
@@ -51,20 +52,23 @@ def config(tmp_path: Path) -> Path:
         victim(3, VictimState.LEFT, left_at=210.0, departure=Departure.FINISHED),
         victim(4, VictimState.SPARED, noticed_at=200.0),
         victim(5, VictimState.REQUEUING, noticed_at=200.0, requeue_sent_at=200.0),
+        victim(6, VictimState.LEFT, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED),
     )
-    jobs = [job(number) for number in (1, 2, 3, 4, 5, 9)]
+    jobs = [job(number) for number in (1, 2, 3, 4, 5, 6, 9)]
     Writer(engine).look(220.0, *jobs, te=[9], memory=remembering(order(1, 9, *victims)))
     engine.dispose()
     return path
 
 
-@pytest.mark.parametrize(("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, ASKED), (5, ASKED)])
+@pytest.mark.parametrize(
+    ("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, NOTIFIED), (5, NOTIFIED), (6, PREEMPTED)]
+)
 def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id: int, said: str) -> None:
     def explain(number: int) -> str:
         runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
         return " ".join(runner.invoke(main, ["explain", str(number), "--config", str(config)]).output.split())
 
-    assert f"it {said} to job 9" in explain(job_id)
+    assert f"it {said}, for job 9" in explain(job_id)
     assert f"job {job_id} {said}:" in explain(9)
 
 
