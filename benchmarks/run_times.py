@@ -148,7 +148,7 @@ class _InputError(click.ClickException):
 
 @click.command()
 @click.argument("paths", metavar="TRACE...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(traces.FORMATS), help="Where the first line does not tell it.")
+@click.option("--format", "form", type=click.Choice(traces.FORMATS), help="Where the first line does not show it.")
 @click.option("--online", is_flag=True, help="Learn the second half's runs, too, once they have ended.")
 @click.option(
     "--parent-runs", type=click.FloatRange(0, min_open=True), default=PARENT_RUNS, show_default=True,

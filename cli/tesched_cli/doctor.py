@@ -34,7 +34,7 @@ class DoctorJson:
 def doctor(*, config_path: Path | None, as_json: bool) -> None:
     """Say what stands in the way, and what to do about it.
 
-    It looks at the configuration, Slurm, the store and the daemon; nothing is changed. The answers are those for the
+    It checks the configuration, Slurm, the store and the daemon; nothing is changed. The answers are those for the
     user who asks: run it as the daemon's, as in `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is
     FAIL.
     """

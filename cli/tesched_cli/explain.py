@@ -51,8 +51,8 @@ from tesched_cli.render.until import (
 
 CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
-    JobClass.BE: "best effort (BE): it may be asked to step aside",
-    JobClass.EXEMPT: "exempt: it neither makes others yield nor is asked to",
+    JobClass.BE: "best effort (BE): it may be preempted",
+    JobClass.EXEMPT: "exempt: it neither preempts others nor is preempted",
 }
 _SHADOW = "mode shadow: recorded, nothing was done"
 #: jobs named in one line before the rest is counted
@@ -225,20 +225,20 @@ def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
     if not order.nodes:
         shadow = order.ending is Ending.SHADOW
         first, ending = ("would be", _SHADOW) if shadow else ("is", ending)
-        yield f"order {order.order_id}: it {first} first in the queue, for room that comes free by itself ({ending})"
+        yield f"order {order.order_id}: it {first} first in the queue, waiting for resources to be released ({ending})"
         if shadow:
             return
         yield from _steps(view)
         return
     if order.ending is Ending.SHADOW:
-        yield f"order {order.order_id}: room would have been made for it on {hostlist(order.nodes)} ({_SHADOW})"
+        yield f"order {order.order_id}: resources would have been freed for it on {hostlist(order.nodes)} ({_SHADOW})"
         for victim, label in zip(order.victims, view.victim_labels, strict=True):
-            asked = "have been suspended" if victim.by_suspending else "have been asked to yield"
+            asked = "have been suspended" if victim.by_suspending else "have been preempted"
             yield f"  job {label} would {asked}: {victim.why}"
         return
-    yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
+    yield f"order {order.order_id}: resources were freed for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
-        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _asked(victim)
+        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _state_in_words(victim)
         yield f"  job {label} {asked}: {victim.why}"
     if not order.victims:
         yield "  no victim was needed: resources were free, and only the queue order blocked the job"
@@ -250,12 +250,12 @@ def _as_victim(view: OrderView, job_id: int, until: Until) -> Iterator[str]:
     victim = next(victim for victim in order.victims if victim.job_id == job_id)
     to = f"job {view.preemptor_label} of {view.preemptor_user}"
     if order.ending is Ending.SHADOW:
-        yield f"order {order.order_id}: it would have been asked to yield to {to} ({_SHADOW})"
+        yield f"order {order.order_id}: it would have been preempted for {to} ({_SHADOW})"
         return
     if victim.by_slurm:
         yield f"order {order.order_id}: {victim.why}, for {to}"
     else:
-        yield f"order {order.order_id}: it {_asked(victim)} to {to}"
+        yield f"order {order.order_id}: it {_state_in_words(victim)}, for {to}"
     if victim.suspended_at is not None:
         back_at = victim.back_at if victim.back_at is not None else victim.left_at
         for_s = "is suspended" if back_at is None else f"was suspended for {duration(back_at - victim.suspended_at)}"
@@ -272,12 +272,14 @@ def _as_victim(view: OrderView, job_id: int, until: Until) -> Iterator[str]:
     yield from _steps(view)
 
 
-def _asked(victim: Victim) -> str:
-    """Say what was asked of a victim; one without a signal is asked after the others of its order."""
+def _state_in_words(victim: Victim) -> str:
+    """How far a victim got; one without a signal leaves after the others of its order."""
     if victim.state is VictimState.PLANNED:
-        return "is asked, once the other victims of the order have left, to yield"
+        return "is preempted once the other victims of the order have left"
     never = victim.state in {VictimState.SPARED, VictimState.LEFT} and victim.noticed_at is None
-    return "was selected, and not asked, to yield" if never and not victim.by_slurm else "was asked to yield"
+    if never and not victim.by_slurm:
+        return "was selected and not notified"
+    return "was preempted" if victim.by_slurm or victim.left_at is not None else "was notified"
 
 
 _DID: Mapping[Departure, str] = {

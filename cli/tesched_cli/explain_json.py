@@ -23,9 +23,9 @@ class ExplainJson:
     story: JobStory
     #: what policies say of it, in sentences
     policies: tuple[str, ...]
-    #: what it told of itself; null: nothing
+    #: what it reported of itself; null: nothing
     report: training.ReportJson | None
-    #: what the tasks of its array told together; null: nothing, or it is in none
+    #: what the tasks of its array reported together; null: nothing, or it is in none
     array: training.TrainingCurveJson | None
     #: how long it is expected to run; null: nothing is known
     expected: expectation.Expected | None
@@ -37,5 +37,5 @@ class ExplainJson:
     let_through: LetThrough | None
     #: why no TE job of its user starts; null: that is not so
     barred: Barred | None
-    #: times at which something ends
+    #: times at which a limit or a wait ends
     until: tuple[UntilJson, ...]

@@ -64,4 +64,4 @@ def _line(daemon: DaemonView | None, state: State, now: UnixSeconds) -> str:
             return f"TROUBLE: {process}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
         case _:
             up, ago_s = duration(now - daemon.started_at), now - daemon.reported_at
-            return f"well: {process}, up {up}, last look {ago_s:.1f} s ago"
+            return f"well: {process}, up {up}, last poll {ago_s:.1f} s ago"

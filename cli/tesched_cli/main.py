@@ -52,7 +52,7 @@ GROUPS = {
         "poke": _Lazy("poke", "poke", "Have the daemon poll at once."),
         "undo": _Lazy("undo", "undo", "Put back what tesched has changed, and withdraw its orders."),
     },
-    "Tell it what to decide by": {
+    "Set what it decides by": {
         "learn": _Lazy("learn", "learn", "Learn run times from Slurm's accounting, or from a trace."),
         "throughputs": _Lazy("throughputs", "throughputs", "Show or set how fast workloads go on which accelerators."),
         "report": _Lazy("report", "report", "Say from inside a job how far a training is, and how fast."),

@@ -31,7 +31,7 @@ _CONF_D = DEFAULT_PATH.parent / DROP_INS
 
 _EXIT_STATUS = {
     "0": "It is done. Nothing to show is no error.",
-    "1": "What was asked for is not there, or could not be done. Of `tesched status`: the daemon has trouble.",
+    "1": "What was requested is not there, or could not be done. Of `tesched status`: the daemon has trouble.",
     "2": "The command line, the configuration, the state store or a given file cannot be used.",
     "3": "Of `tesched status`: no daemon runs.",
 }
@@ -42,7 +42,7 @@ _ENVIRONMENT = {
 _FILES = {
     f"./{NAME}, ~/.config/tesched/{NAME}, {DEFAULT_PATH}": "The configuration, where neither `--config` nor "
     "TESCHED_CONFIG names it: the first of these that exists (XDG_CONFIG_HOME stands for ~/.config). The first two are "
-    "used only if they belong to root or to the user who runs the command, and nobody else may write to them; so is "
+    "used only if they belong to root or to the user who runs the command, and no other user may write to them; so is "
     "`conf.d` beside them.",
     f"{_CONF_D}/*.toml": "Read after it, from `conf.d` beside it, in the order of their names. Tables are merged key "
     "by key; of two values the later one stays; a list takes the place of a list.",

@@ -207,7 +207,7 @@ def _saved(victim: Victim, had_s: float) -> str:
 def _expected(job: JobView, preempted: int, last: Victim | None, most: int, *, ahead: bool) -> str:
     left = max(most - preempted, 0)
     if job.state is JobState.PENDING and last is not None and last.awaited:
-        return "runs again as soon as there is room" + (", ahead of other best-effort jobs" if ahead else "")
+        return "runs again as soon as resources are free" + (", ahead of other best-effort jobs" if ahead else "")
     if job.state is JobState.PENDING and last is not None and last.departure is Departure.LOST:
         return "submit it again"
     if job.state not in {JobState.RUNNING, JobState.SUSPENDED}:

@@ -39,7 +39,7 @@ class UnpauseJson:
 def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool) -> None:
     """Begin nothing new: no job is preempted or brought forward.
 
-    The daemon goes on to look and to record. Orders under way go on to their end, so that no victim has left for
+    The daemon goes on to poll and to record. Orders under way go on to their end, so that no victim has left for
     nothing and every priority is put back; `tesched undo` withdraws them instead.
     """
     with writable_store(config_path) as engine:

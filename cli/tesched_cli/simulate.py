@@ -43,7 +43,7 @@ class SimulateJson:
     type=click.Path(path_type=Path),
     help="A recorded workload instead, such as what sacct prints (docs/reference/workloads.md).",
 )
-@click.option("--format", "form", help=f"The trace's format, if not told by itself: {', '.join(workloads.FORMATS)}.")
+@click.option("--format", "form", help=f"The trace's format, if not by its first line: {', '.join(workloads.FORMATS)}.")
 @click.option(
     "--policy",
     "policies",

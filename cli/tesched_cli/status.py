@@ -54,7 +54,7 @@ SHOWN_DOUBTS = 5
 @config_option
 @json_option
 @click.option("--watch", is_flag=True, help="Go on showing it, until Ctrl-C.")
-@click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
+@click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between updates.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
     """Show how the daemon and its queues are.
@@ -201,7 +201,7 @@ def _page(
         waits = f"has waited {duration(late.waited_s)} to run again"
         if late.suspended:
             waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
-        parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
+        parts.append(Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red"))
     if changed:
         levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))
         parts.append(Text(f"changed  {levers} (jobs by lever; `tesched undo` puts them back)"))
@@ -288,8 +288,8 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     shown = table("ORDER", "FOR JOB", "STATE", "WHERE", "VICTIM", "", title="Orders under way")
     for each in view.open_orders:
         victims = zip(each.order.victims, each.victim_labels, strict=True)
-        nobody = "waits for room that comes free by itself" if each.order.waits else "the room is free"
-        rows = [(label, _grace_left(victim, now)) for victim, label in victims] or [("nobody", nobody)]
+        instead = "waits for resources to be released" if each.order.waits else "the resources are free"
+        rows = [(label, _grace_left(victim, now)) for victim, label in victims] or [("no victim", instead)]
         for label, state in rows:
             shown.add_row(
                 str(each.order.order_id),
@@ -343,9 +343,9 @@ def _tally(view: StatusView) -> list[RenderableType]:
     return [
         *(shadow if tally.shadow else ()),
         Text(
-            f"last {hours:.0f} h: {tally.orders} order(s) ended, {tally.started_here} TE job(s) started where room was "
-            f"made; {tally.victims_left} victim(s) left, {tally.victims_saved} of them by themselves in their grace "
-            f"period; {tally.lost_node_s / 3600:.2f} node-hours of runs ended"
+            f"last {hours:.0f} h: {tally.orders} order(s) ended, {tally.started_here} TE job(s) started where "
+            f"resources were freed; {tally.victims_left} victim(s) left, {tally.victims_saved} of them by themselves "
+            f"in their grace period; {tally.lost_node_s / 3600:.2f} node-hours of runs ended"
         ),
         *(turns if tally.turns or tally.gave_way else ()),
         Text(f"futile preemptions: {tally.futile}", style="bold red" if tally.futile else "green"),
@@ -358,7 +358,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
         *(Text(line) for line in bound_lines(view.daemon.bound if view.daemon else None, view.te_refused, hours)),
         *enforced_lines(view.daemon, time.time()),
         *(Text(line) for line in delays_lines(view.delays, hours)),
-        *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
+        *(Text(f"preempted, and would not start again now: {one}", style="bold red") for one in tally.stuck),
         *_told(view),
     ]
 
@@ -374,11 +374,11 @@ def _told(view: StatusView) -> Iterator[Text]:
     if tally.noted or tally.not_noted:
         why = f"; {tally.not_noted} not ({tally.not_noted_why})" if tally.not_noted else ""
         style = "yellow" if tally.not_noted else ""
-        yield Text(f"users told: {tally.noted} preemption(s) noted in the jobs' Slurm records{why}", style=style)
+        yield Text(f"users notified: {tally.noted} preemption(s) noted in the jobs' Slurm records{why}", style=style)
     told, failed, held_off = (by_command.get(word, 0) for word in ("told", "failed", "held_off"))
     if told or failed or held_off:
         why = f" (the last: {by_command.get('last_failure', '')})" if failed else ""
-        text = f"users told by the site's command since the daemon's start: {told}; failed: {failed}{why}"
+        text = f"users notified by the site's command since the daemon's start: {told}; failed: {failed}{why}"
         yield Text(f"{text}; held off: {held_off}", style="yellow" if failed or held_off else "")
 
 

@@ -26,13 +26,13 @@ class Overdue:
     job: str
     order_id: int
     waited_s: float
-    #: it holds its room but for its CPUs, which others have
+    #: it holds its resources but for its CPUs, which others have
     suspended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingsJson:
-    """Trainings that tell their losses."""
+    """Trainings that report their losses."""
 
     shown: tuple[TrainingJson, ...]
     #: how many more there are
@@ -59,7 +59,7 @@ class StatusJson:
     changed: Mapping[str, tuple[JobId, ...]]
     #: TE jobs that an operator has let through
     let_through: tuple[LetThrough, ...]
-    #: users of whom no TE job starts
+    #: users with no TE job that may start
     barred: tuple[Barred, ...]
     #: by class
     queues: tuple[QueueView, ...]
@@ -69,7 +69,7 @@ class StatusJson:
     retries: tuple[Retry, ...]
     #: orders that ended lately
     tally: Tally
-    #: the last cycles that did something, the newest first
+    #: the last cycles with an action, the newest first
     decisions: tuple[CycleView, ...]
     #: jobs, CPUs, GPUs and nodes that the running jobs hold, by class
     use: Mapping[str, Mapping[str, int]]

@@ -83,7 +83,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     """Put back what tesched has changed, and withdraw its orders.
 
     For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). A victim that has left waits
-    in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if something could
+    in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if a change could
     not be put back.
     """
     config = configuration(config_path)

@@ -45,7 +45,7 @@ class Line:
     wait_p95_s: float | None
     slowdown_p50: float | None
     slowdown_p95: float | None
-    #: None: not told
+    #: None: not reported
     preempted: int | None
     lost_node_h: float | None = None
     #: mean delay of those that were preempted (docs/reference/delays.md)
@@ -103,7 +103,7 @@ def whatif(
     """Run the jobs of the last days again on a simulated Slurm.
 
     It shows what would have happened beside what did. The jobs and their run times are the state store's, the nodes are
-    Slurm's now, policy and guard the configuration's. With --trace, a job's class is told by its size and run time;
+    Slurm's now, policy and guard the configuration's. With --trace, a job's class follows from its size and run time;
     `--set workload.te_run_max=30` (minutes), `workload.te_gpus_max=2` and others say how.
     """
     config = configuration(config_path)
@@ -179,7 +179,7 @@ def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past
     ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
     recorded = traces.read(path)
     if not recorded.has_times:
-        raise WorkloadError(f"{path}: it tells no times of submission, so it is nobody's past")
+        raise WorkloadError(f"{path}: it has no submission times, so it cannot be run again")
     known = {**{key: str(value) for key, value in ours.items()}, **settings}
     workload = workloads.read(path, seed=0, **known)
     waited_s = recorded.waited_s[np.argsort(recorded.submit_s, kind="stable")][: len(workload)]

@@ -141,7 +141,7 @@ class CycleReport:
     next_in_s: float = 0.0
     #: calls to Slurm in the last minute, by kind: "scontrol show job", "scancel"
     calls: Mapping[str, float] = field(default_factory=dict)
-    #: of the site's command that tells users, since the daemon's start: told, failed, held_off, last_failure
+    #: of the site's command that notifies users, since the daemon's start: told, failed, held_off, last_failure
     told: Mapping[str, int | str] = field(default_factory=dict)
     #: how many jobs' records could not be read whole, and the first of them: label, user, why
     doubtful: int = 0

@@ -31,7 +31,7 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
         if last is not None:
             lost, of = _lost(snapshot, last)
             if lost and 2 * lost >= of:
-                text = f"slurmctld no longer knows {lost} of the {of} jobs that had not ended at the last look"
+                text = f"slurmctld no longer knows {lost} of the {of} jobs that had not ended at the last poll"
                 return text + " (has it lost its state?)" + wait.format(forgets_s)
         elif not snapshot.jobs and _jobs_of(memory):
             return "slurmctld shows no job, and some are remembered" + wait.format(forgets_s)

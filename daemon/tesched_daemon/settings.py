@@ -64,7 +64,7 @@ class TellConfig:
     def __post_init__(self) -> None:
         """Raise ValueError for what can't be run, and for a time in which nothing could be done, or nothing else."""
         if self.command and not self.command[0].startswith("/"):
-            raise ValueError('command must begin with an absolute path, such as ["/usr/local/bin/tell-user"]')
+            raise ValueError('command must begin with an absolute path, such as ["/usr/local/bin/notify-user"]')
         if any("\0" in word for word in self.command):
             raise ValueError("command must be without the character NUL")
         check_ranges(self)

@@ -135,7 +135,7 @@ class Teller:
             with self._changed:
                 self._count(why)
             if why:
-                log.warning("the user of job %s could not be told by %s: %s", action.label, config.command[:1], why)
+                log.warning("the user of job %s could not be notified by %s: %s", action.label, config.command[:1], why)
 
     def _count(self, why: str) -> None:
         if why:

@@ -138,7 +138,7 @@ def listening(path: str, poked: Callable[[], None], shares: Shares | None = None
     try:
         thread.start()
     except RuntimeError as error:
-        log.warning("no pokes are taken, every look waits for its poll: %s", error)
+        log.warning("no pokes are taken, so a new job waits for the next poll: %s", error)
     else:
         log.info("pokes are taken on %s", path)
     try:
@@ -168,7 +168,7 @@ def _bound(path: str) -> socket.socket | None:
     except OSError as error:
         channel.close()
         why = "another daemon listens there" if error.errno == errno.EADDRINUSE else error.strerror
-        log.warning("no pokes are taken, every look waits for its poll: loop.socket %s: %s", path, why)
+        log.warning("no pokes are taken, so a new job waits for the next poll: loop.socket %s: %s", path, why)
         return None
     return channel
 
@@ -177,7 +177,7 @@ def _is_stale(path: str) -> bool:
     """Return whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be looked at."""
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
-            raise FileExistsError(errno.EEXIST, "something is there that is no socket")
+            raise FileExistsError(errno.EEXIST, "a file is there that is no socket")
     except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as trial:

@@ -122,7 +122,7 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
         try:
             return gone_tasks(engine, array, there)
         except JournalError as error:
-            log.warning("what tasks of array %s told before is not known: %s", array, error)
+            log.warning("what tasks of array %s reported before is not known: %s", array, error)
             return ()
 
     return SpoolReports(Path(config.reports.spool) if config.reports.spool else None, inbox=inbox, earlier=earlier)

@@ -30,7 +30,7 @@ class Pruned:
     cycles: int = 0
     refusals: int = 0
     jobs: int = 0
-    #: what users' jobs told of their speed
+    #: what users' jobs reported of their speed
     throughputs: int = 0
     #: finished runs that run times were learned from
     runs: int = 0

@@ -63,7 +63,7 @@ class StoreFile:
         except FileNotFoundError:
             log = None
         except OSError as error:
-            return f"the state store's log {self._log} cannot be looked at: {error.strerror}"
+            return f"the state store's log {self._log} cannot be checked: {error.strerror}"
         if self._log_identity is None:
             self._log_identity = log
         elif log != self._log_identity:

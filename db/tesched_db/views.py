@@ -45,12 +45,12 @@ class DaemonView:
     #: which client spoke to Slurm
     client: str
     started_at: UnixSeconds
-    #: when it last wrote of itself, and when it means to look next
+    #: when it last wrote of itself, and when it means to poll next
     reported_at: UnixSeconds
     next_at: UnixSeconds
     #: when it ended and said so; None while it runs, and of one that died
     stopped_at: UnixSeconds | None
-    #: the last good look at the cluster; None if there was none
+    #: the last good poll of the cluster; None if there was none
     seen_at: UnixSeconds | None
     failure_kind: FailureKind | None
     failure: str
@@ -60,7 +60,7 @@ class DaemonView:
     leads_since: UnixSeconds
     #: calls to Slurm in the minute before it reported, by kind; beside them pokes served and left to the poll
     calls: Mapping[str, float]
-    #: of the site's command that tells users, since the daemon's start: told, failed, held_off, last_failure
+    #: of the site's command that notifies users, since the daemon's start: told, failed, held_off, last_failure
     told: Mapping[str, int | str] = field(default_factory=dict)
     #: how many jobs' records could not be read whole, and the first of them: label, user, why
     doubtful: int = 0
@@ -195,7 +195,7 @@ class JobView:
     last_seen: UnixSeconds
     #: Slurm knows it no longer
     gone: bool
-    #: how often it left its room for another job
+    #: how often it left its nodes for another job
     preemptions: int
     #: once it has ended: seconds that it waited and ran, all runs together; None if tesched did not see all of it
     waited_s: float | None
@@ -222,7 +222,7 @@ class OrderView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalView:
-    """Why a job was looked at and nothing was asked of it, and for how long that has been so."""
+    """Why a job was considered and not preempted, and for how long that has been so."""
 
     job_id: JobId
     job_label: str
@@ -236,7 +236,7 @@ class RefusalView:
     behind: str
     first_seen: UnixSeconds
     last_seen: UnixSeconds
-    #: it was still so at the last good look
+    #: it was still so at the last good poll
     stands: bool
 
 
@@ -251,8 +251,8 @@ class JobStory:
     #: oldest first
     orders_as_preemptor: tuple[OrderView, ...]
     orders_as_victim: tuple[OrderView, ...]
-    #: those that stand, else those said last: why no room is made for it and which jobs it could not have as victims;
-    #: and why it was not asked itself to step aside
+    #: those that stand, else those said last: why no victim leaves for it and which jobs it could not have as victims;
+    #: and why it was no victim itself
     refusals_as_preemptor: tuple[RefusalView, ...]
     refusals_as_candidate: tuple[RefusalView, ...]
     #: newest last
@@ -280,7 +280,7 @@ class QueueView:
     """One class's jobs."""
 
     job_class: JobClass
-    #: at the last good look, by state
+    #: at the last good poll, by state
     states: Mapping[JobState, int]
     #: seconds since the first submission of those that wait now
     waiting_s: Percentiles
@@ -298,7 +298,7 @@ class Tally:
     orders: int
     #: orders of mode shadow: recorded, and nothing was done
     shadow: int
-    #: the TE job started where room was made for it
+    #: the TE job started on the nodes that were freed for it
     started_here: int
     #: a victim left, and the preemptor did not start there: the goal is 0
     futile: int
@@ -311,7 +311,7 @@ class Tally:
     ended: int
     #: victims that were to run again and could not be put back in the queue: the goal is 0
     lost: int
-    #: victims that wait to run again and would not start as things are, whenever they left: the job, and Slurm's reason
+    #: victims that wait to run again and would not start now, whenever they left: the job, and Slurm's reason
     stuck: tuple[str, ...]
     lost_node_s: float
     #: the same of BE policies that go in rounds, which are not counted above (but for `futile` and `lost`): jobs that
@@ -327,7 +327,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A waiting TE job for which room was made or refused without success, and when it is tried again."""
+    """A waiting TE job with an order that ended or was refused without success, and when it is tried again."""
 
     label: str
     user: str

@@ -152,7 +152,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         try:
             candidates = candidates_of(job, view, room)
         except UnsupportedRequestError as error:
-            text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
+            text = f"its request has an option that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
             continue
         if candidates.impossible:
@@ -276,8 +276,8 @@ def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> boo
 
 
 _MAY_SHRINK = (
-    "room could be made, but as its number of nodes is left open Slurm may do with fewer of them, and a victim would "
-    "have left for nothing; Slurm alone places it"
+    "resources could be freed, but as its number of nodes is left open Slurm may do with fewer of them, and a victim "
+    "would have left for nothing; Slurm alone places it"
 )
 
 
@@ -293,8 +293,8 @@ def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
     if not len(view.running):
         return "no best-effort job is running"
     if not pool.any():
-        return f"none of the {len(view.running)} running best-effort jobs may be asked to yield"
-    return f"not even all {int(pool.sum())} best-effort jobs that may be asked would free enough where it may run"
+        return f"none of the {len(view.running)} running best-effort jobs may be preempted"
+    return f"not even all {int(pool.sum())} best-effort jobs that may be preempted would free enough where it may run"
 
 
 _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
@@ -338,9 +338,9 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     outscored = f"it would do too; its score {{score}} is not below the chosen one's {dearest:.3f}"
     whys: tuple[Why, ...] = (
         (RefusalCode.NOT_ALLOWED_NODE, "it runs where the trial-and-error job may not (partition, constraint, …)"),
-        (RefusalCode.FREES_TOO_LITTLE, "its room, and what is free beside it, is too small by itself"),
+        (RefusalCode.FREES_TOO_LITTLE, "its resources, and those that are free beside them, are not enough"),
         (RefusalCode.OUTSCORED, outscored),
-        (RefusalCode.GIVEN_BACK, "its room alone does not reach the number of nodes that the job wants"),
+        (RefusalCode.GIVEN_BACK, "its resources alone do not reach the number of nodes that the job requests"),
     )
     why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
     weighed = pool.copy()

@@ -11,7 +11,7 @@ from tesched_report.readers import Csv, Format, JsonLines, Reader, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.tensorboard import TensorBoard
 
-#: Seconds between two looks at the file.
+#: Seconds between two reads of the file.
 PAUSE_S = 1.0
 #: Bytes that are read at once.
 PIECE = 1 << 16
@@ -90,7 +90,7 @@ def follow(
                 raise
             if not said:
                 said = True
-                say(f"{error}; it is looked at again")
+                say(f"{error}; it is read again")
         if once:
             return
         if not said and not follower.found and follower.seen:

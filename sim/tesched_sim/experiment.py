@@ -49,7 +49,7 @@ def _described(kind: type[Policy[Any]]) -> str:
 CONTENDERS: Mapping[str, str] = {
     **ALONE,
     "fitgpp": "FitGpp",
-    "patient": "waits a moment for room that comes free by itself, then preempts the job that leaves soonest",
+    "patient": "waits briefly for resources to be released, then preempts the job that can leave soonest",
     "lrtp": "preempts the job that would stay longest",
     "rand": "asks at random",
     "youngest": "preempts the job that started last",

@@ -186,7 +186,7 @@ class Query:
         for record in records:
             values = record.split(self._separator)
             if len(values) != len(COLUMNS):
-                raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were asked for")
+                raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
             found.append(Row._make(values))
         return found
 

@@ -56,11 +56,11 @@ def run_demo(where: Where = Where.AUTO) -> DemoRecord:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     console.rule("[bold]tesched on a real Slurm")
     if where is Where.DOCKER or (where is Where.AUTO and engine_available()):
-        why = "a Docker engine answers" if where is Where.AUTO else "as asked"
+        why = "a Docker engine answers" if where is Where.AUTO else "as requested"
         console.print(f"In containers ({why}): slurmctld, slurmdbd, PostgreSQL, tesched, and 8 nodes of 8 (fake) GPUs.")
         with docker_stage() as stage:
             return _show(stage, console)
-    why = "no Docker engine answers" if where is Where.AUTO else "as asked"
+    why = "no Docker engine answers" if where is Where.AUTO else "as requested"
     console.print(f"On this host ({why}): slurmctld, tesched, and 8 slurmd, which stand for nodes of 8 (fake) GPUs.")
     with local_stage() as stage:
         return _show(stage, console)
@@ -82,7 +82,7 @@ def _show(stage: Stage, console: Console) -> DemoRecord:
             status = stage.tesched("status")
         console.rule("tesched status")
         console.out(status, end="")
-        console.print("Now the victims come back and everybody finishes ...")
+        console.print("Now the victims come back and all jobs finish ...")
         everybody = [job.job_id for job in (*victims, *trials)]
         cluster.wait_for(
             lambda: all(cluster.state(job_id) == "COMPLETED" for job_id in everybody),

@@ -18,7 +18,7 @@ class Ending(StrEnum):
 
     RESUMED = "preempted, went on where it had saved, ended once"
     AGAIN = "preempted, ran again from its start, ended once"
-    KEPT = "never asked: it runs on"
+    KEPT = "never preempted: it runs on"
     UNTOUCHED = "ran once, to its end"
     UNFINISHED = "COMPLETED, and its work is not done"
     TWICE = "ended twice"

@@ -102,7 +102,7 @@ def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connec
 
 
 @pytest.mark.gate
-def test_a_job_that_ends_after_the_look_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
+def test_a_job_that_ends_after_the_read_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
     # What the actuator sends once its look is over: slurmctld itself must leave the job alone.
     client = connect(cluster)
     for wrap, state in (("true", "COMPLETED"), ("false", "FAILED")):
@@ -142,7 +142,7 @@ def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster, con
 
 
 @pytest.mark.gate
-def test_who_was_frozen_after_the_look_leaves_the_next_run_alone(cluster: LocalCluster, connect: Connect) -> None:
+def test_a_job_frozen_after_the_read_leaves_the_next_run_alone(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     frozen_once: list[JobId] = []
 

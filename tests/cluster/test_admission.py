@@ -159,7 +159,7 @@ def holds_of(config: Path) -> dict[int, int]:
 
 
 @pytest.mark.gate
-def test_a_user_whose_runs_outlived_their_limits_has_no_te_job_for_a_while(site: Site) -> None:
+def test_a_user_with_runs_that_outlived_their_limits_has_no_te_job_for_a_while(site: Site) -> None:
     cluster = site.cluster
     config = site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")
     with daemon_of(cluster, config):
@@ -208,7 +208,7 @@ def says_outlived(config: Path, before: tuple[Outlived, ...], now: tuple[Outlive
     engine.dispose()
 
 
-def test_a_te_job_whose_limit_is_raised_is_one_too_many(site: Site) -> None:
+def test_a_te_job_with_a_raised_limit_is_one_too_many(site: Site) -> None:
     cluster = site.cluster
     with daemon_of(cluster, site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")) as daemon:
         long = site.submit(*TRIAL, wrap="sleep 1000")

@@ -48,7 +48,7 @@ def bound_to(cluster: LocalCluster, te: int) -> str:
     return cluster.job(te)["ReqNodeList"]
 
 
-def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_leave_in_vain(
+def test_nodes_released_elsewhere_go_to_others_and_the_victim_does_not_leave_in_vain(
     tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=2),))) as cluster:
@@ -91,7 +91,9 @@ def test_a_node_that_is_drained_sets_the_trial_free(tmp_path: Path, client_choic
             assert cluster.job(te)["NodeList"] != first
 
 
-def test_who_is_backfilled_into_the_room_is_asked_too(tmp_path: Path, client_choice: ClientChoice) -> None:
+def test_a_job_backfilled_into_the_freed_resources_is_preempted_too(
+    tmp_path: Path, client_choice: ClientChoice
+) -> None:
     """Nothing in Slurm keeps the free half of a node for a trial that waits for the other half (docs/adr/0011)."""
     # A victim that is back soon could take its half again before the other one leaves (decision 11).
     definition = ClusterDefinition(groups=(NodeGroup(count=1),), cred_expire_s=20, requeue_delay_s=20)

@@ -71,7 +71,7 @@ def test_a_job_that_slurm_would_not_start_again_is_no_victim(
         cluster.wait_for(partial(_is_stuck, cluster, job_id), "it to be stuck")
 
 
-def test_one_whose_account_or_qos_its_partition_does_not_allow_by_now_is_no_victim(
+def test_a_job_is_no_victim_when_its_partition_no_longer_allows_its_account_or_qos(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     user = ordinary_user()
@@ -310,7 +310,7 @@ def test_a_victim_that_would_not_start_again_by_now_is_shown(
         cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=30")
         shown = f"job {victim}: PartitionTimeLimit"
         cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [shown], "it to be shown")
-        assert f"would not start again as things are: {shown}" in daemon.ask("status").stdout
+        assert f"would not start again now: {shown}" in daemon.ask("status").stdout
         cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=infinite")
         cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [], "it to be shown no more")
 

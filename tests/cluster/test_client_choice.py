@@ -25,7 +25,7 @@ def fake_pyslurm(folder: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
-def test_commands_are_taken_where_they_are_asked_for(cluster: LocalCluster) -> None:
+def test_commands_are_taken_where_they_are_requested(cluster: LocalCluster) -> None:
     client = choose(ClientChoice.COMMANDS, commands(cluster))
     release = cluster.run("scontrol", "--version").stdout.split()[-1]
     assert (client.name, client.why) == (f"commands (slurm {release})", "it was chosen")

@@ -115,7 +115,7 @@ def test_a_job_of_an_ordinary_user_runs_on_a_node_and_is_accounted(cluster: Dock
     cluster.wait_for(accounted, f"sacct to know job {job_id}")
 
 
-def test_a_job_whose_environment_slurmd_must_make_runs(cluster: DockerCluster) -> None:
+def test_a_job_that_needs_its_environment_made_by_slurmd_runs(cluster: DockerCluster) -> None:
     job_id = cluster.sbatch("--export=NONE", wrap="true", user="bob")
     cluster.wait_state(job_id, "COMPLETED")
 
@@ -137,7 +137,7 @@ def test_qos_and_users_are_those_of_the_definition(cluster: DockerCluster) -> No
     assert {"tesched|Operator", "alice|None", "bob|None"} <= set(users)
 
 
-def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_postgresql(
+def test_tesched_as_an_operator_preempts_any_users_job_and_remembers_it_in_postgresql(
     cluster: DockerCluster,
 ) -> None:
     stage = DockerStage(cluster=cluster)
@@ -214,7 +214,7 @@ def test_slurmctld_stops_and_starts_and_still_knows_its_jobs(cluster: DockerClus
     cluster.wait_state(cluster.sbatch(wrap="true", user="bob"), "COMPLETED")
 
 
-def test_postgresql_takes_tesched_with_its_password_and_nobody_without(cluster: DockerCluster) -> None:
+def test_postgresql_takes_tesched_with_its_password_and_no_client_without(cluster: DockerCluster) -> None:
     address = "host=postgresql user=tesched dbname=tesched"
     query = f"import psycopg; print(psycopg.connect('{address}' + PASSWORD).execute('select 1').fetchone())"
     password = cluster.exec("postgresql", "cat", "/etc/slurm/postgresql.password").stdout

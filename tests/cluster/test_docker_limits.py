@@ -29,7 +29,7 @@ def cluster() -> Iterator[DockerCluster]:
         yield cluster
 
 
-def test_no_victim_is_asked_until_the_limit_is_gone(cluster: DockerCluster) -> None:
+def test_no_victim_is_notified_until_the_limit_is_gone(cluster: DockerCluster) -> None:
     stage = DockerStage(cluster=cluster)
     # However long a busy machine takes: no job ends by itself.
     cluster.exec("slurmctld", "touch", *(f"{SHARED}/{HOLD.format(kind=kind)}" for kind in ("be", "te")))

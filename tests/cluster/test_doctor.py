@@ -108,7 +108,7 @@ def test_a_healthy_cluster_with_its_daemon_gives_no_fail_and_no_warning(cluster:
 
 
 @pytest.mark.parametrize(("tier", "level"), [(2, "ok"), (1, "warn")])
-def test_a_te_partition_that_is_not_first_on_its_nodes_is_told(
+def test_a_te_partition_that_is_not_first_on_its_nodes_is_reported(
     make_cluster: MakeCluster, tmp_path: Path, tier: int, level: str
 ) -> None:
     partitions = (
@@ -139,7 +139,7 @@ SETTINGS = [
         ClusterDefinition(groups=ONE_NODE, settings={"JobRequeue": "0"}),
         ("JobRequeue", "fail", "only jobs that were submitted with --requeue", "set JobRequeue=1"),
     ),
-    (PREEMPTING, ("PreemptType", "fail", "jobs in high take the room of jobs in low", "PreemptType=preempt/none")),
+    (PREEMPTING, ("PreemptType", "fail", "jobs in high preempt jobs in low", "PreemptType=preempt/none")),
     (
         # One tier: Slurm may preempt, and has no job to do it for.
         ClusterDefinition(groups=ONE_NODE, preemption=NativePreemption()),
@@ -148,17 +148,17 @@ SETTINGS = [
     (ClusterDefinition(groups=ONE_NODE, kill_wait_s=90), ("KillWait", "warn", "90 s between", "lower KillWait")),
     (
         ClusterDefinition(groups=ONE_NODE, min_job_age_s=3),
-        ("MinJobAge", "fail", "a finished job for 3 s; tesched looks every 2 s", "raise MinJobAge"),
+        ("MinJobAge", "fail", "a finished job for 3 s; tesched polls every 2 s", "raise MinJobAge"),
     ),
     (
         ClusterDefinition(groups=ONE_NODE, min_job_age_s=20),
-        ("MinJobAge", "warn", "after failed looks every 30 s", "lower loop.backoff_max_s"),
+        ("MinJobAge", "warn", "after failed polls every 30 s", "lower loop.backoff_max_s"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("definition", "expected"), SETTINGS)
-def test_a_setting_that_stands_in_the_way_is_told(
+def test_a_setting_that_stands_in_the_way_is_reported(
     make_cluster: MakeCluster, tmp_path: Path, definition: ClusterDefinition, expected: tuple[str, str, str, str]
 ) -> None:
     check, level, said, to_do = expected
@@ -170,7 +170,7 @@ def test_a_setting_that_stands_in_the_way_is_told(
     assert found.status == (1 if level == "fail" else 0)
 
 
-def test_a_missing_requeue_exit_is_told(make_cluster: MakeCluster, tmp_path: Path) -> None:
+def test_a_missing_requeue_exit_is_reported(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster(ClusterDefinition(groups=ONE_NODE))
     lines = cluster.slurm_conf.read_text().splitlines(keepends=True)
     cluster.slurm_conf.write_text("".join(line for line in lines if not line.startswith("RequeueExit=")))
@@ -185,7 +185,7 @@ def test_a_missing_requeue_exit_is_told(make_cluster: MakeCluster, tmp_path: Pat
 
 
 @pytest.mark.release
-def test_a_requeue_delay_of_two_minutes_is_told_with_the_setting_of_this_release(
+def test_a_requeue_delay_of_two_minutes_is_reported_with_the_setting_of_this_release(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
     cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, cred_expire_s=120, requeue_delay_s=120))
@@ -196,7 +196,7 @@ def test_a_requeue_delay_of_two_minutes_is_told_with_the_setting_of_this_release
 
 
 @pytest.mark.parametrize(("mode", "level"), [("enforce", "fail"), ("shadow", "warn")])
-def test_a_user_without_rights_is_told(cluster: LocalCluster, mode: str, level: str) -> None:
+def test_a_user_without_rights_is_reported(cluster: LocalCluster, mode: str, level: str) -> None:
     config = site(cluster, cluster.shared, mode=mode)
     for path in cluster.shared.iterdir():
         path.chmod(0o644)
@@ -210,7 +210,7 @@ def test_a_user_without_rights_is_told(cluster: LocalCluster, mode: str, level: 
     assert found.status == (1 if level == "fail" else 0)
 
 
-def test_jobs_that_are_hidden_from_the_user_are_told(make_cluster: MakeCluster) -> None:
+def test_jobs_that_are_hidden_from_the_user_are_reported(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, settings={"PrivateData": "jobs,usage"}))
     config = site(cluster, cluster.shared)
     config.chmod(0o644)
@@ -247,7 +247,7 @@ def test_an_operator_has_the_rights(cluster: LocalCluster, monkeypatch: pytest.M
     wrapped_scontrol(cluster.shared, script, monkeypatch)
     config = site(cluster, cluster.shared)
     with somebody_else():
-        assert doctor(config).lines["rights"][:2] == ("ok", "nobody may requeue and change everybody's jobs: Operator")
+        assert doctor(config).lines["rights"][:2] == ("ok", "nobody may requeue and change all users' jobs: Operator")
 
 
 @pytest.mark.release
@@ -276,7 +276,7 @@ def test_a_limit_on_the_rpcs_of_a_user_is_reported(make_cluster: MakeCluster, mo
 
 
 @pytest.mark.parametrize(("shift_s", "way"), [(1000, "ahead of"), (-600, "behind")])
-def test_a_clock_that_differs_is_told(
+def test_a_clock_that_differs_is_reported(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift_s: int, way: str
 ) -> None:
     awk = f"awk '/^Configuration data as of/ {{{{ $5 += {shift_s} }}}} {{{{ print }}}}'"
@@ -293,7 +293,7 @@ def test_a_clock_that_differs_is_told(
     assert abs(int(found[1]) - abs(shift_s)) <= took_s / 2 + 1
 
 
-def test_a_slurmctld_that_is_down_is_told_and_the_rest_is_looked_at(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_slurmctld_that_is_down_is_reported_and_the_rest_is_checked(cluster: LocalCluster, tmp_path: Path) -> None:
     config = site(cluster, tmp_path)
     cluster.stop_slurmctld()
     found = doctor(config)
@@ -305,7 +305,7 @@ def test_a_slurmctld_that_is_down_is_told_and_the_rest_is_looked_at(cluster: Loc
     assert found.status == 1
 
 
-def test_a_slurm_conf_or_a_command_that_is_not_there_is_told(
+def test_a_slurm_conf_or_a_command_that_is_missing_is_reported(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = site(cluster, tmp_path)
@@ -315,7 +315,7 @@ def test_a_slurm_conf_or_a_command_that_is_not_there_is_told(
     assert doctor(config).lines["slurm.conf"][:2] == ("fail", "there is no /no/slurm.conf")
 
 
-def test_a_store_that_is_missing_or_old_or_no_store_is_told(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_store_that_is_missing_or_old_or_no_store_is_reported(cluster: LocalCluster, tmp_path: Path) -> None:
     config = site(cluster, tmp_path, store=False)
     file = tmp_path / "tesched.sqlite"
     level, text, advice = doctor(config).lines["store"]
@@ -341,18 +341,18 @@ def test_a_daemon_that_never_ran_is_a_warning_and_one_that_is_gone_a_failure(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     config = site(cluster, tmp_path)
-    assert doctor(config).lines["daemon"][:2] == ("warn", "has never looked, by this store")
+    assert doctor(config).lines["daemon"][:2] == ("warn", "has never polled, by this store")
     assert tesched("daemon", "--once", config=config).exit_code == 0
     assert doctor(config).lines["daemon"][0] == "ok"
     with sqlite3.connect(tmp_path / "tesched.sqlite") as connection:
         connection.execute("UPDATE daemon SET reported_at = reported_at - 600, next_at = next_at - 600")
     connection.close()
     found = doctor(config)
-    assert "has not looked for 60" in found.lines["daemon"][1]
+    assert "has not polled for 60" in found.lines["daemon"][1]
     assert (found.levels("fail"), found.status) == (["daemon"], 1)
 
 
-def test_little_room_for_the_store_is_told(
+def test_little_disk_space_for_the_store_is_reported(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = site(cluster, tmp_path)
@@ -361,7 +361,7 @@ def test_little_room_for_the_store_is_told(
         assert doctor(config).lines["disk"][0] == level
 
 
-def test_a_bad_configuration_and_one_that_does_nothing_are_told(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_bad_configuration_and_one_that_does_nothing_are_reported(cluster: LocalCluster, tmp_path: Path) -> None:
     config = site(cluster, tmp_path, more='match = { partitions = ["debgu*"] }\n')
     assert doctor(config).lines["partitions"] == (
         "warn",

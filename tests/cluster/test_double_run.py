@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.release]
 VICTIMS = 20
 
 
-def test_no_victim_runs_twice_whose_end_slurmctld_had_heard_of(client_choice: ClientChoice) -> None:
+def test_no_victim_runs_twice_when_slurmctld_had_heard_of_its_end(client_choice: ClientChoice) -> None:
     with bench_of("pyslurm" if client_choice is ClientChoice.PYSLURM else "commands", seed=0) as bench:
         bench.batch(VICTIMS)
         assert bench.counts.known_ended == 0

@@ -88,7 +88,7 @@ def test_all_tasks_of_an_array_that_start_together_get_their_nice_value_back(
 
 
 @pytest.mark.gate
-def test_a_job_of_another_partition_over_the_same_nodes_does_not_take_the_room(
+def test_a_job_of_another_partition_over_the_same_nodes_does_not_take_the_freed_resources(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
     definition = ClusterDefinition(

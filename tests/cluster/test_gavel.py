@@ -92,7 +92,7 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.gate
-def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, one_client: ClientChoice) -> None:
+def test_a_waiting_job_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types()) as cluster:
         running = [training(cluster, f"be-{number}", "any") for number in range(2)]
         for job_id in running:

@@ -158,7 +158,7 @@ def test_an_arrays_command_line_is_read_from_one_record(
 
 
 @pytest.mark.gate
-def test_unreadable_jobs_of_one_user_are_not_asked_for_one_by_one(
+def test_unreadable_jobs_of_one_user_are_not_queried_one_by_one(
     make_cluster: MakeCluster, connect: Connect, cost: Cost
 ) -> None:
     cluster = make_cluster(None)

@@ -287,7 +287,7 @@ def test_a_poll_costs_the_same_whatever_users_type(cluster: LocalCluster, connec
 
 
 @pytest.mark.gate
-def test_one_users_scripts_put_off_nobody_elses(cluster: LocalCluster, connect: Connect) -> None:
+def test_one_users_scripts_put_off_no_other_users_scripts(cluster: LocalCluster, connect: Connect) -> None:
     with tempfile.NamedTemporaryFile("w", prefix="tesched-script-", suffix=".sh") as script:
         # As large as slurmctld takes it.
         script.write(f"#!/bin/sh\n#SBATCH --signal=USR1@60\nexec sleep 1000\n#{'x' * 4_000_000}\n")

@@ -28,7 +28,7 @@ def done(cluster: LocalCluster) -> Counter[int]:
     return Counter(event.job_id for event in read_events(cluster.shared) if event.name is EventName.DONE)
 
 
-def test_a_full_cluster_makes_room_and_each_job_ends_once(
+def test_a_full_cluster_frees_resources_and_each_job_ends_once(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(large_site_definition(NODES))

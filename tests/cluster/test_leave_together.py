@@ -79,7 +79,7 @@ def test_the_one_without_a_signal_runs_until_the_other_one_has_left(stage: Stage
     daemon.await_polls(cluster, 4)
     assert stage.quick_has_not_left()
     said = " ".join(daemon.ask("explain", str(stage.quick)).stdout.split())
-    assert "it is asked, once the other victims of the order have left, to yield" in said
+    assert "it is preempted once the other victims of the order have left" in said
     stage.saving.unlink()
     cluster.wait_state(stage.te, "RUNNING")
     assert sorted(cluster.put_back([stage.saves, stage.quick])) == sorted([stage.saves, stage.quick])

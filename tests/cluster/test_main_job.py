@@ -61,7 +61,7 @@ def seconds_waited(cluster: LocalCluster, job_id: int) -> float:
 
 
 @pytest.mark.gate
-def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkpoint(
+def test_a_te_job_starts_on_the_resources_of_one_victim_which_goes_on_from_its_checkpoint(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     # However long it takes to save its work, its grace period is not over before.
@@ -161,7 +161,7 @@ def test_shadow_mode_decides_and_touches_nothing(
     victims = fill(cluster)
     with running_daemon(cluster, tmp_path, client_choice, mode="shadow") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
-        cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision")
+        cluster.wait_for(lambda: f"resources for job {te}" in daemon.log.read_text(), "a shadow decision")
         assert cluster.put_back(victims) == []
         assert cluster.job(te)["Nice"] == "0"
         assert cluster.state(te) == "PENDING"
@@ -181,7 +181,7 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
 
 
 @pytest.mark.gate
-def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
+def test_a_te_job_that_is_held_or_waits_for_another_preempts_no_job(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)
@@ -204,7 +204,7 @@ def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
 
 
 @pytest.mark.gate
-def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
+def test_patient_lets_a_te_job_take_the_resources_of_a_job_that_ends_by_itself(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)
@@ -218,7 +218,7 @@ def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
     with running_daemon(cluster, tmp_path, client_choice, policy="patient") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
         cluster.wait_for(
-            lambda: "first in the queue, for room that comes free by itself" in daemon.ask("explain", str(te)).stdout,
+            lambda: "first in the queue, waiting for resources to be released" in daemon.ask("explain", str(te)).stdout,
             "an explanation of its patience",
         )
         (cluster.shared / HOLD.format(kind="be")).unlink()

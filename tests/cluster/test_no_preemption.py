@@ -90,7 +90,7 @@ def _code(daemon: Daemon, job_id: int) -> str | None:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("case", CASES)
-def test_nobody_yields_and_explain_says_why(stage: Stage, case: str) -> None:
+def test_no_job_is_preempted_and_explain_says_why(stage: Stage, case: str) -> None:
     job_id = stage.jobs[case]
     assert stage.cluster.state(job_id) == "PENDING"
     assert _code(stage.daemon, job_id) == CASES[case][1]

@@ -52,7 +52,7 @@ def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Co
     assert not look(connect(made)).jobs
 
 
-def test_a_probe_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
+def test_a_probe_sees_that_slurm_has_considered_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
     # With slurm.conf's own parameters the first look at a new job comes seconds after its submission; here later.
     later = {"SchedulerParameters": "batch_sched_delay=20"}
     made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock", settings=later))
@@ -177,7 +177,7 @@ def test_what_pending_jobs_ask_for(cluster: LocalCluster, connect: Connect) -> N
 
 
 @pytest.mark.gate
-def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts_them(
+def test_default_memory_of_gpus_and_all_memory_are_distinguished_where_slurm_counts_them(
     make_cluster: MakeCluster, connect: Connect
 ) -> None:
     made = make_cluster(
@@ -299,7 +299,7 @@ def test_a_name_takes_the_place_of_no_other_job(cluster: LocalCluster, connect: 
 
 
 @pytest.mark.gate
-def test_a_suspended_job_keeps_its_room(cluster: LocalCluster, connect: Connect) -> None:
+def test_a_suspended_job_keeps_its_resources(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "--gres=gpu:1")
     cluster.run("scontrol", "suspend", str(seen.job_id))

@@ -49,7 +49,7 @@ def test_it_runs_on_the_simulated_slurm(installed: Path) -> None:
     assert own > none == 0
 
 
-def test_a_mistake_in_its_table_is_told(installed: Path, tmp_path: Path) -> None:
+def test_a_mistake_in_its_table_is_reported(installed: Path, tmp_path: Path) -> None:
     config = tmp_path / "tesched.toml"
     config.write_text('[policy]\nte = "guests_first"\n[policy.guests_first]\naccounts = []\n')
     done = run_tesched("config", "check", str(config))
@@ -57,7 +57,7 @@ def test_a_mistake_in_its_table_is_told(installed: Path, tmp_path: Path) -> None
     assert "policy.guests_first.accounts: must name at least one account" in done.stderr
 
 
-def test_a_policy_that_cannot_be_loaded_stops_none_but_those_who_name_it(installed: Path, tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_loaded_stops_only_commands_that_name_it(installed: Path, tmp_path: Path) -> None:
     (installed / "guests_first.py").write_text("import no_such_module\n")
     config = tmp_path / "tesched.toml"
     config.write_text('[policy]\nte = "fitgpp"\n')

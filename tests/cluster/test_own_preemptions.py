@@ -89,7 +89,7 @@ def test_a_victim_that_asks_for_more_loses_its_place(
         assert cluster.state(mine) == "PENDING"
 
 
-def test_a_trial_that_asks_for_more_while_room_is_made_is_first_no_longer(
+def test_a_trial_that_requests_more_during_its_order_is_first_no_longer(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))

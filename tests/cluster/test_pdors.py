@@ -87,7 +87,7 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
         assert cluster.job(job_id)["Nice"] == "0"
 
 
-def test_a_trial_comes_first_and_who_made_room_is_planned_anew(tmp_path: Path, one_client: ClientChoice) -> None:
+def test_a_trial_comes_first_and_its_victim_is_planned_anew(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_racks()) as cluster, pdors(cluster, tmp_path, one_client) as daemon:
         trainings = [training(cluster, f"be-{number}", "--nodes=2") for number in range(2)]
         for job_id in trainings:

@@ -355,7 +355,7 @@ def test_a_job_in_its_grace_period_is_the_only_victim(cluster: LocalCluster) -> 
     untouched(cluster, others)
 
 
-def test_a_job_whose_grace_period_is_over_is_the_only_victim(cluster: LocalCluster) -> None:
+def test_a_job_after_its_grace_period_is_the_only_victim(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     put_marks(cluster, *(Mark(job_id=job_id, prio=place, grace_s=1) for place, job_id in enumerate(jobs)))
     te = trial(cluster)

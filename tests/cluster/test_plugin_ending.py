@@ -104,7 +104,7 @@ def test_a_victim_that_ends_on_a_drained_node_keeps_no_other_from_being_preempte
     (epilogs / str(victim)).unlink()
 
 
-def test_a_victim_whose_end_takes_longer_than_slurmd_may_be_silent_keeps_no_other_either(
+def test_a_victim_that_ends_more_slowly_than_slurmd_may_be_silent_keeps_no_other_either(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
     cluster = make_cluster(replace(definition_with_epilog(tmp_path), slurmd_timeout_s=30))

@@ -99,7 +99,7 @@ def test_a_flood_of_te_jobs_has_no_more_victims_than_the_limits_allow(cluster: L
 
 
 @pytest.mark.gate
-def test_a_user_that_has_caused_enough_is_barred_on_a_real_slurm(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_user_that_has_caused_enough_is_excluded_on_a_real_slurm(cluster: LocalCluster, tmp_path: Path) -> None:
     configure(cluster, tmp_path, "max_victims_for_te_user_hour = 1\n")
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
         jobs = full(cluster)

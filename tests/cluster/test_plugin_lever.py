@@ -133,7 +133,7 @@ def test_a_file_that_another_process_touches_is_written_anew_and_is_red_until_th
         cluster.wait_state(te, "RUNNING", "COMPLETED")
 
 
-def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_te_job_that_slurm_takes_for_none_is_reported_as_such(cluster: LocalCluster, tmp_path: Path) -> None:
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
         wait_marked(cluster, full(cluster))
         other = trial(cluster, "--job-name=te-1", "--partition=main", wrap="true")

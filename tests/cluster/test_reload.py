@@ -37,7 +37,7 @@ def turn_of_observe(told: socket.socket, remark: str) -> None:
 
 
 @pytest.mark.gate
-def test_sighup_has_conf_d_read_a_bad_file_refused_and_systemd_told(
+def test_sighup_has_conf_d_read_a_bad_file_refused_and_systemd_notified(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:

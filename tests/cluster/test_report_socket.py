@@ -66,7 +66,7 @@ def port_without_a_daemon(cluster: LocalCluster) -> int:
 
 
 @pytest.mark.gate
-def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else_is_heard(
+def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_no_other_sender_is_heard(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     if os.geteuid() != 0:

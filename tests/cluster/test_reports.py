@@ -97,7 +97,7 @@ def test_the_losses_of_a_training_reach_the_store_and_explain(typed: LocalCluste
     assert (typed.shared / f"{job_id}.out").read_text() == ""
 
 
-def test_each_task_of_an_array_tells_by_the_command_and_by_a_file_that_is_followed(
+def test_each_task_of_an_array_reports_by_the_command_and_by_a_file_that_is_followed(
     typed: LocalCluster, spool: Path, daemon: Daemon
 ) -> None:
     script = f"""
@@ -123,7 +123,7 @@ def test_each_task_of_an_array_tells_by_the_command_and_by_a_file_that_is_follow
     assert (speed["accelerator"], speed["steps_per_s"], speed["samples"]) == ("k80", 7.0, 2)
 
 
-def test_a_file_of_another_user_is_refused_and_told_and_the_daemon_goes_on(
+def test_a_file_of_another_user_is_refused_and_reported_and_the_daemon_goes_on(
     typed: LocalCluster, spool: Path, daemon: Daemon
 ) -> None:
     if os.geteuid() != 0:

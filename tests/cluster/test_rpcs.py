@@ -49,7 +49,7 @@ def counted(cluster: LocalCluster, client: Client, call: Callable[[], object]) -
     return sum(client.calls.values()) - before, sum(int(count) for name, count in found if name not in OTHERS)
 
 
-def test_a_look_and_a_probe(cluster: LocalCluster, connect: Connect) -> None:
+def test_a_poll_and_a_probe(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.wait_state(cluster.sbatch(wrap="sleep 100"), "RUNNING")
     job_id = cluster.sbatch("--begin=now+1day", wrap="true")

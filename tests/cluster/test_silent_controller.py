@@ -77,7 +77,7 @@ def test_an_action_is_given_up_and_goes_through_later(cluster: LocalCluster, con
     assert cluster.state(job_id) == "RUNNING"
 
 
-def test_a_look_is_given_up_and_sees_all_later(cluster: LocalCluster, connect: Connect, silent: Silence) -> None:
+def test_a_poll_is_given_up_and_a_later_one_sees_all(cluster: LocalCluster, connect: Connect, silent: Silence) -> None:
     patient, hasty = connect(cluster, timeout_s=600), connect(cluster, timeout_s=TIMEOUT_S)
     answered = calls_of(patient, patient.observer.observe)
     seen: list[Snapshot | Failure] = []

@@ -32,7 +32,7 @@ def test_a_sweep_runs_as_one_job_array_and_gives_what_it_gives_here(cluster: Loc
     assert len(list(folder.glob("*_result.pkl"))) == 4
 
 
-def test_what_sbatch_refuses_is_told_in_one_line(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_refusal_of_sbatch_is_reported_in_one_line(cluster: LocalCluster, tmp_path: Path) -> None:
     done = run_tesched(
         *SWEEP,
         "--on",

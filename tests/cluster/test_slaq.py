@@ -109,7 +109,7 @@ def test_throttles_are_put_back_by_undo(cluster: LocalCluster, daemon: Daemon) -
     assert (throttle(cluster, free), throttle(cluster, limited)) == (0, 5)
 
 
-def test_a_trial_takes_the_room_of_the_training_that_gains_least(cluster: LocalCluster, daemon: Daemon) -> None:
+def test_a_trial_preempts_the_training_that_gains_least(cluster: LocalCluster, daemon: Daemon) -> None:
     def alone(name: str, factor: float) -> int:
         script = cluster.shared / f"{name}.py"
         script.write_text(ALONE.format(factor=factor))

@@ -37,7 +37,7 @@ def trial(cluster: LocalCluster, number: int, options: tuple[str, ...]) -> int:
     return submit(cluster, LoadJob(name=f"te-{number}", kind="te", gpus=8, ticks=20, options=options), cluster.shared)
 
 
-def test_a_full_cluster_of_ordinary_scripts_makes_room_and_each_ends_once(
+def test_a_full_cluster_of_ordinary_scripts_frees_resources_and_each_script_ends_once(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(stock_definition(NODES))

@@ -235,7 +235,7 @@ def test_a_daemon_that_hangs_holds_up_no_submission(make_cluster: MakeCluster, f
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("wrong", ["never there", "left behind", "a file", "too long"])
-def test_a_socket_that_nobody_listens_on_holds_up_no_submission(
+def test_a_socket_without_a_listener_holds_up_no_submission(
     make_cluster: MakeCluster, folder: Path, library: str, wrong: str
 ) -> None:
     path = folder / "poke.sock"

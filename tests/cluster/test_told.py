@@ -128,7 +128,7 @@ def await_notes(cluster: LocalCluster, daemon: Daemon, *, noted: int, not_noted:
 
 
 @pytest.mark.gate
-def test_the_user_is_told_in_the_jobs_record_and_by_the_command_and_sees_it_by_mine(
+def test_the_user_is_notified_in_the_jobs_record_and_by_the_command_and_sees_it_by_mine(
     cluster: LocalCluster, folder: Path, client_choice: ClientChoice
 ) -> None:
     told = telling(folder)
@@ -210,7 +210,7 @@ def test_the_note_may_stand_in_extra(cluster: LocalCluster, folder: Path, client
         assert not NOTE.search(comment(cluster, job))
 
 
-def test_mode_shadow_tells_nobody_and_a_user_without_the_right_is_no_trouble(
+def test_mode_shadow_notifies_no_user_and_a_user_without_the_right_is_no_trouble(
     cluster: LocalCluster, folder: Path, one_client: ClientChoice
 ) -> None:
     told = telling(folder)

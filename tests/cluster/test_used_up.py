@@ -51,7 +51,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("safe", [False, True], ids=["limits", "safe"])
-def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
+def test_a_job_is_no_victim_when_its_account_has_used_up_what_it_may_use(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, *, safe: bool
 ) -> None:
     user = ordinary_user()

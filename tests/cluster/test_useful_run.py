@@ -108,7 +108,7 @@ def test_a_task_that_comes_back_keeps_no_other_task_from_running(
         assert daemon.json("status")["tally"]["futile"] == 2
 
 
-def test_one_whose_prolog_fails_costs_two_victims(
+def test_a_job_with_a_failing_prolog_costs_two_victims(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     """A failed Prolog drains its node and puts the job back: held, or to try again (nohold_on_prolog_fail)."""

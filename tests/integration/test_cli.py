@@ -57,7 +57,7 @@ def test_status_shows_the_daemon_the_queues_and_the_order(config: Path) -> None:
     shown = tesched("status", "--config", str(config))
     assert shown.exit_code == 0, shown.output
     assert "well: pid" in shown.output
-    assert "room for job 2 on n1 from 1" in shown.output
+    assert "resources for job 2 on n1 from 1" in shown.output
     assert "slurm    4 RPCs/min (scontrol show job 3, scancel 1)" in shown.output
     data = json.loads(tesched("status", "--json", "--config", str(config)).output)
     assert data["meta"]["command"] == "status"
@@ -67,7 +67,7 @@ def test_status_shows_the_daemon_the_queues_and_the_order(config: Path) -> None:
     assert data["daemon"]["calls"] == {"scontrol show job": 3, "scancel": 1}
 
 
-def test_status_tells_of_pokes_above_a_users_share(config: Path) -> None:
+def test_status_shows_pokes_above_a_users_share(config: Path) -> None:
     assert "pokes" not in tesched("status", "--config", str(config)).output
     engine = open_store(_url(config))
     with writing(engine).begin() as connection:
@@ -79,7 +79,7 @@ def test_status_tells_of_pokes_above_a_users_share(config: Path) -> None:
     assert "pokes    7/min, and 120/min above a user's share, left to the next poll" in shown
 
 
-def test_status_shows_who_stands_by_and_who_leads(config: Path) -> None:
+def test_status_shows_which_daemon_stands_by_and_which_leads(config: Path) -> None:
     engine = open_store(_url(config))
     with writing(engine).begin() as connection:
         # As on another host: the leader's process, this one, would be told to be an earlier life of ours.
@@ -103,13 +103,13 @@ def test_jobs_shows_each_with_its_class_and_can_be_filtered(config: Path) -> Non
     assert "(Resources)" in tesched("jobs", "--config", str(config)).output
 
 
-def test_explain_tells_the_preemptor_whose_room_it_gets_and_the_victim_for_whom(config: Path) -> None:
+def test_explain_shows_the_preemptor_its_nodes_and_the_victim_its_preemptor(config: Path) -> None:
     trial = tesched("explain", "2", "--config", str(config)).output
     assert "trial and error" in trial
     assert "rule: te" in trial
-    assert "job 1 was asked to yield" in trial
+    assert "job 1 was notified" in trial
     victim = tesched("explain", "1", "--config", str(config)).output
-    assert "asked to yield to job 2" in victim
+    assert "it was notified, for job 2" in victim
     assert "SIGUSR1 to its batch shell, from the site's default" in victim
     assert "30 s between notice and requeue" in victim
 
@@ -120,17 +120,17 @@ def test_explain_of_an_unknown_job_says_so(config: Path) -> None:
     assert "job 77: tesched has never seen it" in answer.output
 
 
-def test_orders_tells_each_step(config: Path) -> None:
+def test_orders_shows_each_step(config: Path) -> None:
     shown = tesched("orders", "--config", str(config)).output
     assert "job 1: notice by SIGUSR1" in shown
 
 
-def test_a_daemon_that_was_not_heard_of_is_told(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_daemon_is_reported(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = time.time() + 3600
     monkeypatch.setattr("tesched_cli.status.time.time", lambda: later)
     # The process is there: it is this one.
     said = tesched("status", "--config", str(config)).output
-    assert "was last heard of 01:00:00 ago; it cannot write to the state store, or hangs" in said
+    assert re.search(r"was last heard of 01:00:\d\d ago; it cannot write to the state store, or hangs", said)
     engine = open_store(_url(config))
     with writing(engine).begin() as connection:
         connection.execute(update(DaemonRow).values(pid=2**22 - 1))
@@ -177,7 +177,7 @@ def test_a_store_is_made_by_db_upgrade(tmp_path: Path) -> None:
     assert "no daemon has ever run" in tesched("status", "--config", str(path)).output
 
 
-def test_a_preemption_is_told_to_its_end_by_the_store_alone(config: Path) -> None:
+def test_a_preemption_is_shown_to_its_end_from_the_store_alone(config: Path) -> None:
     """The loop dies after the notice; another one with the same store brings the order to its end."""
     engine = open_store(f"sqlite:///{config.parent}/store.sqlite")
     at = time.time() + 10
@@ -220,7 +220,7 @@ def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -
 class TestPause:
     """Nothing new is begun, and every user is told."""
 
-    def test_it_is_shown_with_who_why_and_until_when(self, config: Path) -> None:
+    def test_a_pause_is_shown_with_its_user_its_reason_and_its_end(self, config: Path) -> None:
         said = tesched("pause", "--config", str(config), "--reason", "upgrade of Slurm", "--for", "2h")
         assert said.exit_code == 0
         assert said.output.startswith("tesched is paused by ")
@@ -261,10 +261,10 @@ def test_a_victim_that_waits_too_long_to_run_again_is_pointed_out(config: Path) 
     journal.intend(seen(time.time()), replace(memory, orders=orders), nothing, report)
     (late,) = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
     assert (late["job"], late["waited_s"] > 89) == ("1", True)
-    assert "ALARM    job 1 made room (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
+    assert "ALARM    job 1 made way (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
 
 
-def test_whoever_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
+def test_a_job_that_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
     config.write_text(config.read_text() + "[guard]\nsuspend_for_s = 60\n")
     engine = open_store(_url(config))
     journal = SqlJournal(engine, takes_over=True)
@@ -281,7 +281,7 @@ def test_whoever_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
         late = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
         assert [(one["job"], one["suspended"]) for one in late] == expected
     said = tesched("status", "--config", str(config)).output
-    assert "ALARM    job 1 made room (order 1) and is suspended for 01:3" in said
+    assert "ALARM    job 1 made way (order 1) and is suspended for 01:3" in said
     assert "suspended, for 01:3" in said
 
 

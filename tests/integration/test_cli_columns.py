@@ -166,7 +166,7 @@ class TestOrder:
             ("timelimit", "2134"),
         ],
     )
-    def test_rows_come_in_the_order_that_is_asked_for(self, config: Path, sort: str, ids: str) -> None:
+    def test_rows_come_in_the_requested_order(self, config: Path, sort: str, ids: str) -> None:
         assert "".join(lines(config, "jobs", "--noheader", "-o", "%i", "-S", sort)) == ids
 
     def test_orders_have_theirs(self, config: Path) -> None:
@@ -238,7 +238,7 @@ class TestWidth:
         assert what_next == "job 1 may be preempted 1 time(s)"
         assert len(lines(path, "jobs", "--mine", "--noheader")) == 1
 
-    def test_columns_that_are_asked_for_are_all_there_on_a_narrow_terminal(self, config: Path) -> None:
+    def test_requested_columns_are_all_there_on_a_narrow_terminal(self, config: Path) -> None:
         assert lines(config, "jobs", "-O", "jobid,name,partition,nice,gpus", columns=40)[0].split() == [
             *("JOBID", "NAME", "PARTITION", "NICE", "GPUS")
         ]

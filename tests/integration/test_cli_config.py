@@ -14,7 +14,7 @@ def tesched(*argv: str) -> Result:
     return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(main, list(argv))
 
 
-def test_show_tells_each_value_and_the_file_that_gave_it(tmp_path: Path) -> None:
+def test_show_prints_each_value_and_the_file_that_gave_it(tmp_path: Path) -> None:
     path, more = tmp_path / "tesched.toml", tmp_path / "conf.d" / "50-site.toml"
     more.parent.mkdir()
     path.write_text("mode = 'observe'\n[guard]\ncool_down_s = 1\n")

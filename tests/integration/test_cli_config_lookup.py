@@ -63,7 +63,7 @@ def test_show_says_which_file_it_is_and_what_has_named_it(here: Path) -> None:
     assert shown() == (str(site), "the site's")
 
 
-def test_every_command_with_a_configuration_says_where_it_was_looked_for(here: Path) -> None:
+def test_every_command_with_a_configuration_says_where_it_was_searched(here: Path) -> None:
     asked = []
     for argv, command in _commands(main, ()):
         # check goes by the defaults then, and says so: a job can be judged by them.
@@ -111,7 +111,7 @@ CHANGING = [
 
 
 @pytest.mark.parametrize("argv", CHANGING, ids=" ".join)
-def test_a_command_that_changes_something_names_the_configuration_that_it_found_here(
+def test_a_command_that_makes_changes_names_the_configuration_that_it_found_here(
     here: Path, argv: tuple[str, ...]
 ) -> None:
     current, own = here / "tesched.toml", here.parent / "home" / ".config" / "tesched" / "tesched.toml"

@@ -35,9 +35,10 @@ from tesched_testcluster.harness.store_examples import (
     victim,
 )
 
-WAITS = "is asked, once the other victims of the order have left, to yield"
-NEVER = "was selected, and not asked, to yield"
-ASKED = "was asked to yield"
+WAITS = "is preempted once the other victims of the order have left"
+NEVER = "was selected and not notified"
+NOTIFIED = "was notified"
+PREEMPTED = "was preempted"
 
 
 @pytest.fixture
@@ -51,20 +52,23 @@ def config(tmp_path: Path) -> Path:
         victim(3, VictimState.LEFT, left_at=210.0, departure=Departure.FINISHED),
         victim(4, VictimState.SPARED, noticed_at=200.0),
         victim(5, VictimState.REQUEUING, noticed_at=200.0, requeue_sent_at=200.0),
+        victim(6, VictimState.LEFT, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED),
     )
-    jobs = [job(number) for number in (1, 2, 3, 4, 5, 9)]
+    jobs = [job(number) for number in (1, 2, 3, 4, 5, 6, 9)]
     Writer(engine).look(220.0, *jobs, te=[9], memory=remembering(order(1, 9, *victims)))
     engine.dispose()
     return path
 
 
-@pytest.mark.parametrize(("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, ASKED), (5, ASKED)])
-def test_a_victim_is_said_to_be_asked_only_when_it_was(config: Path, job_id: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("job_id", "said"), [(1, WAITS), (2, NEVER), (3, NEVER), (4, NOTIFIED), (5, NOTIFIED), (6, PREEMPTED)]
+)
+def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id: int, said: str) -> None:
     def explain(number: int) -> str:
         runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
         return " ".join(runner.invoke(main, ["explain", str(number), "--config", str(config)]).output.split())
 
-    assert f"it {said} to job 9" in explain(job_id)
+    assert f"it {said}, for job 9" in explain(job_id)
     assert f"job {job_id} {said}:" in explain(9)
 
 
@@ -119,7 +123,7 @@ def test_it_is_said_which_users_have_no_te_jobs_and_until_when(tmp_path: Path) -
     assert json.loads(said("explain", "1", "--json"))["barred"] == one
     assert json.loads(said("explain", "2", "--json"))["barred"] is None
     assert json.loads(said("status", "--json"))["barred"] == [one]
-    assert "barred: no TE job starts of 1 user(s), whose TE jobs outlived their limits: ada, 3 of 2, until" in said(
+    assert "excluded: no TE job starts of 1 user(s), whose TE jobs outlived their limits: ada, 3 of 2, until" in said(
         "status"
     )
 
@@ -136,7 +140,7 @@ BEGIN: dict[str, Any] = {"previous": 0, "value": 1_000_260}
 HOSTILE = "\x1b[2Jx\n\u202e[/x]"
 
 
-def test_what_a_user_said_and_the_site_ignored_is_told_with_what_counts_instead(tmp_path: Path) -> None:
+def test_a_users_declaration_that_the_site_ignored_is_shown_with_what_counts_instead(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     how = Classification(default_notice_signal="B:TERM")
@@ -354,7 +358,7 @@ def test_where_slurm_preempts_a_job_that_is_to_end_for_good_is_said_to_run_again
     assert f"s between notice and {noun}, from" in explained(path, "2")
 
 
-def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
+def test_a_signal_to_the_steps_alone_is_shown_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     comments = {1: "signal=USR1@120", 2: "signal=B:USR1@120"}

@@ -98,7 +98,7 @@ def test_a_slurm_conf_that_no_configuration_can_name_is_an_error_of_its_own(here
     assert [*here.iterdir()] == []
 
 
-def test_a_network_s_file_system_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_s_file_system_is_reported(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = here.parent / "mounts"
     mounts.write_text(f"server:/x {here} beegfs rw 0 0\n")
     monkeypatch.setattr(made_by, "MOUNTS", mounts)
@@ -144,14 +144,14 @@ def test_a_folder_that_is_gone_is_an_error(here: Path) -> None:
 
 
 @pytest.mark.parametrize("argv", [("daemon", "--once"), ("status",), ("db", "upgrade")])
-def test_a_store_whose_folder_is_missing_is_told_with_what_to_do(here: Path, argv: tuple[str, ...]) -> None:
+def test_a_store_in_a_missing_folder_is_reported_with_what_to_do(here: Path, argv: tuple[str, ...]) -> None:
     (here / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{here}/missing/s.sqlite"\n')
     said = tesched(*argv)
     assert said.exit_code == 2
     assert f"directory {here}/missing does not exist; create it first, or name another in store.url" in said.stderr
 
 
-def test_a_store_that_is_missing_is_told_with_what_makes_one(here: Path) -> None:
+def test_a_missing_store_is_reported_with_what_makes_one(here: Path) -> None:
     (here / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{here}/s.sqlite"\n')
     said = tesched("status")
     assert (said.exit_code, "`tesched db upgrade` makes one" in said.stderr) == (2, True)

@@ -26,7 +26,7 @@ OWN, OTHERS, TURN = {"for_user": "ada"}, {"for_user": "bob"}, {"purpose": Purpos
         ([OWN, OTHERS, TURN], 1, "will not be preempted again"),
     ],
 )
-def test_own_trials_and_turns_are_told_and_do_not_count(
+def test_own_trials_and_turns_are_shown_and_do_not_count(
     tmp_path: Path, causes: list[dict[str, Any]], preempted: int, expected: str
 ) -> None:
     url = empty_store(tmp_path / "store.sqlite")

@@ -68,7 +68,7 @@ def content(spool: Path) -> dict[str, Any]:
 class TestReport:
     """From inside a job's script."""
 
-    def test_each_call_adds_to_what_was_told_before(self, spool: Path) -> None:
+    def test_each_call_adds_to_what_was_reported_before(self, spool: Path) -> None:
         for argv in (
             ["--iteration", "5", "--loss", "0.3", "--work", "2"],
             ["--iteration", "6", "--loss", "0.2", "--target-loss", "0.1", "--workload", "lstm"],
@@ -81,7 +81,7 @@ class TestReport:
         assert [sample[1:] for sample in told["samples"]] == [["v100", 12.5]]
         assert (told["workload"], told["target_loss"]) == ("lstm", 0.1)
 
-    def test_a_file_is_followed_until_the_script_ends_it_and_its_last_line_is_told(
+    def test_a_file_is_followed_until_the_script_ends_it_and_its_last_line_is_reported(
         self, spool: Path, tmp_path: Path
     ) -> None:
         log = tmp_path / "log.jsonl"
@@ -241,7 +241,7 @@ class TestThroughputs:
             ("{" * 100_000, "no JSON"),
         ],
     )
-    def test_a_bad_file_is_told_with_its_place_and_changes_nothing(
+    def test_a_bad_file_is_reported_with_its_place_and_changes_nothing(
         self, config: Path, tmp_path: Path, text: str, said: str
     ) -> None:
         file = tmp_path / "speeds"
@@ -255,7 +255,7 @@ class TestThroughputs:
         assert said in line
         assert self.listed(config) == [("lstm", 1, "v100", "", 0, 3.0)]
 
-    def test_a_file_that_cannot_be_read_is_told(self, config: Path, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_read_is_reported(self, config: Path, tmp_path: Path) -> None:
         for path, said in (("nowhere", "cannot be read: No such file"), ("", "cannot be read: Is a directory")):
             answer = tesched("throughputs", "import", str(tmp_path / path), "--config", str(config))
             assert (answer.exit_code, said in answer.stderr) == (2, True)
@@ -289,12 +289,12 @@ class TestExplain:
         data = json.loads(tesched("explain", "7", "--json", "--config", str(config)).output)["report"]
         assert data["points"][1] == {"iteration": 10, "loss": 4.0, "at": 101.0, "work": None}
 
-    def test_a_report_that_is_not_used_is_told_with_the_reason(self, config: Path) -> None:
+    def test_a_report_that_is_not_used_is_shown_with_the_reason(self, config: Path) -> None:
         said = self.told(config, refused="it is no JSON").output
         assert "  report  not used: it is no JSON" in said
         assert "learns" not in said
 
-    def test_a_job_that_tells_nothing_has_no_line(self, config: Path) -> None:
+    def test_a_job_that_reports_nothing_has_no_line(self, config: Path) -> None:
         engine = open_store(f"sqlite:///{config.parent}/store.sqlite")
         Writer(engine).look(200.0, job(7))
         engine.dispose()

@@ -50,7 +50,7 @@ def test_each_value_of_a_key_is_a_column_and_keys_with_one_value_are_not_named()
     assert [column["variant"] for column in columns] == ["policy.fitgpp.s=0", "policy.fitgpp.s=4"]
 
 
-def test_nobody_is_preempted_with_p_0() -> None:
+def test_no_job_is_preempted_with_p_0() -> None:
     never, once = compared("--policy", "fitgpp", "--set", "guard.max_preemptions_per_job=0,1")["columns"]
     assert never["figures"]["preemptions"]["mean"] == 0
     assert once["figures"]["preemptions"]["mean"] > 0

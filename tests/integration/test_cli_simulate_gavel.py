@@ -35,7 +35,7 @@ def test_policies_stand_beside_each_other_with_their_ratio_to_the_first() -> Non
     assert found["lines"][1]["figures"]["mean_jct_h"]["seeds"] == 2
 
 
-def test_a_restart_that_costs_something_makes_jobs_longer() -> None:
+def test_a_restart_that_costs_time_makes_jobs_longer() -> None:
     free = as_json("--policy", "las-agnostic")["runs"]["las-agnostic"][0]
     dear = as_json("--policy", "las-agnostic", "--restart-cost", "60")["runs"]["las-agnostic"][0]
     assert free["restarting"] == 0
@@ -43,14 +43,14 @@ def test_a_restart_that_costs_something_makes_jobs_longer() -> None:
     assert dear["mean_jct_h"] > free["mean_jct_h"]
 
 
-def test_room_that_is_filled_in_mid_round_makes_jobs_shorter() -> None:
+def test_resources_that_are_filled_in_mid_round_make_jobs_shorter() -> None:
     waits = as_json("--policy", "las")["runs"]["las"][0]
     filled = as_json("--policy", "las", "--fill", "--recompute", "0")
     assert filled["plan"]["cluster"]["fill"] is True
     assert filled["runs"]["las"][0]["mean_jct_h"] < waits["mean_jct_h"]
 
 
-def test_without_rounds_there_are_none_and_nobody_starts() -> None:
+def test_without_rounds_there_are_none_and_no_job_starts() -> None:
     ideal = as_json("--policy", "las", "--ideal")["runs"]["las"][0]
     assert (ideal["rounds"], ideal["starts_per_job"]) == (0, 0)
     assert ideal["ended"] >= 6
@@ -89,7 +89,7 @@ def test_a_table_for_a_person() -> None:
         (["--policy", "allox", "--multi", "--window", "0:20"], "leave --multi out"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(argv: list[str], said: str) -> None:
+def test_impossible_settings_are_reported_in_one_line(argv: list[str], said: str) -> None:
     done = run(*argv)
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())

@@ -141,7 +141,7 @@ class TestDaemon:
         engine.dispose()
         self._says(config, 3, "undone", "NOT RUNNING: `tesched undo` was the last to work on this store")
 
-    def test_a_standby_that_takes_over_is_told(self, config: Path) -> None:
+    def test_a_standby_that_takes_over_is_reported(self, config: Path) -> None:
         _turn(config, pid=11, host="login1", place="boot1")
         engine = open_store(_url(config.parent))
         standby = SqlJournal(engine, identity=replace(Identity.here(), pid=22, host="login2", place="boot2"))
@@ -182,25 +182,28 @@ class TestShadow:
     @pytest.mark.parametrize(
         ("argv", "words"),
         [
-            (["status"], "would have (mode shadow, nothing was done): room for job 2 on n1 from 1"),
+            (["status"], "would have (mode shadow, nothing was done): resources for job 2 on n1 from 1"),
             (["status"], "in mode shadow: 1 order(s) would have been given"),
-            (["explain", "2"], "room would have been made for it on n1 (mode shadow: recorded, nothing was done)"),
-            (["explain", "2"], "job 1 would have been asked to yield"),
-            (["explain", "1"], "it would have been asked to yield to job 2"),
+            (
+                ["explain", "2"],
+                "resources would have been freed for it on n1 (mode shadow: recorded, nothing was done)",
+            ),
+            (["explain", "2"], "job 1 would have been preempted"),
+            (["explain", "1"], "it would have been preempted for job 2"),
             (["orders"], "would have been given (mode shadow: recorded, nothing was done)"),
         ],
     )
     def test_it_says_would_have(self, shadow: Path, argv: list[str], words: str) -> None:
         said = " ".join(tesched(shadow, *argv).output.split())
         assert words in said
-        for lie in ("room was made for it", "was asked to yield", "made room", "1 order(s) ended", "in vain"):
+        for lie in ("resources were freed for it", "was preempted", "made way", "1 order(s) ended", "in vain"):
             assert lie not in said
 
     def test_jobs_counts_no_preemption(self, shadow: Path) -> None:
         data = json.loads(tesched(shadow, "jobs", "--json").output)["jobs"]
         assert [job["preemptions"] for job in data] == [0, 0]
 
-    def test_the_next_look_says_that_the_job_is_tried_again(self, shadow: Path) -> None:
+    def test_the_next_poll_says_that_the_job_is_tried_again(self, shadow: Path) -> None:
         _turn(shadow, Mode.SHADOW, times=2)
         said = " ".join(tesched(shadow, "explain", "2").output.split())
         assert "its order was recorded in mode shadow" in said
@@ -223,7 +226,7 @@ class TestAudit:
         assert f"{deeds.caller()}: pause: upgrade" in shown
         assert f"{deeds.caller()}: unpause" in shown
 
-    def test_a_login_is_told_beside_the_user(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_login_is_shown_beside_the_user(self, monkeypatch: pytest.MonkeyPatch) -> None:
         said = {"login": "65534\n"}
         monkeypatch.setattr(Path, "read_text", lambda *_, **__: said["login"])
         assert deeds.caller().endswith(" (logged in as nobody)")

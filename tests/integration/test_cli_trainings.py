@@ -114,11 +114,11 @@ def test_explain_draws_the_curve_and_what_is_expected_and_says_what_it_holds(con
 
 
 @pytest.mark.parametrize("name", ["20_1", "20", "20_*"])
-def test_explain_of_a_task_tells_its_own_losses_and_those_of_its_array(config: Path, name: str) -> None:
+def test_explain_of_a_task_shows_its_own_losses_and_those_of_its_array(config: Path, name: str) -> None:
     said = tesched(config, "explain", name).output
     own = 4 if name == "20_1" else 2
     assert f"  learns  iteration 2, loss {own} (at first {own})" in said
-    assert "  array   20_*: what its tasks told, gathered; of those that tell, 2 tasks are there" in said
+    assert "  array   20_*: what its tasks reported, gathered; of those that report, 2 tasks are there" in said
     assert "  learns  iteration 2, loss 3 (at first 3)" in said
     assert "  holds   12 CPUs, 75 % of what all trainings hold" in said
     data = json.loads(tesched(config, "explain", name, "--json").output)
@@ -166,12 +166,12 @@ def test_the_page_is_whole_in_itself_and_draws_each_training(config: Path, tmp_p
         (["--html", "x.html", "--json"], "it cannot be together with --json"),
     ],
 )
-def test_a_page_that_cannot_be_written_is_told(config: Path, argv: list[str], said: str) -> None:
+def test_a_page_that_cannot_be_written_is_reported(config: Path, argv: list[str], said: str) -> None:
     answer = CliRunner(env={"COLUMNS": "200"}).invoke(main, ["status", *argv, "--config", str(config)])
     assert (answer.exit_code, said in answer.stderr) == (2, True)
 
 
-def test_who_has_no_trainings_does_not_wait_for_the_fits(tmp_path: Path) -> None:
+def test_a_store_without_trainings_does_not_wait_for_the_fits(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.sqlite"
     (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "{url}"\n')
     migrate.upgrade(url)

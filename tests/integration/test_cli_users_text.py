@@ -108,7 +108,7 @@ def test_a_long_name_keeps_its_line_within_the_terminal(folder: Path, text: str,
     assert max(map(cell_len, lines)) < 500
 
 
-def test_what_pause_is_told_is_said_on_one_line(folder: Path) -> None:
+def test_the_reason_of_a_pause_is_shown_on_one_line(folder: Path) -> None:
     answer = tesched(folder, "pause", "--reason", "x\x1b[2J\n[/x]")
     assert answer.stdout.endswith("x\\x1b[2J\\n[/x]\n")
 
@@ -141,7 +141,7 @@ def test_doctor_prints_findings_that_quote_users_visibly(folder: Path, monkeypat
     assert shown.replace("\n", "").isprintable()
 
 
-def test_forged_node_names_are_neither_expanded_nor_asked_of_a_shell(folder: Path) -> None:
+def test_forged_node_names_are_neither_expanded_nor_passed_to_a_shell(folder: Path) -> None:
     marker = folder / "ran"
     began = time.monotonic()
     for text in (f"@x'$(touch {marker})'", "n[1-99999999]", "n[1-", "a!b", "@*"):

@@ -118,7 +118,7 @@ BAD: list[tuple[str, Callable[[Path], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "said"), [(make, said) for _, make, said in BAD], ids=[name for name, _, _ in BAD])
-def test_what_is_no_report_harms_its_own_job_alone_and_is_told_once(
+def test_an_invalid_report_harms_its_own_job_alone_and_is_logged_once(
     folder: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], Any], said: str
 ) -> None:
     (folder / "2.json").write_text(text(5, 4))
@@ -134,7 +134,7 @@ def test_what_is_no_report_harms_its_own_job_alone_and_is_told_once(
     assert line.isprintable()
 
 
-def test_a_file_of_another_user_is_refused_and_told(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_of_another_user_is_refused_and_reported(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "1.json").write_text(text(5))
     theirs = folder.parent / str(ME + 1)
     theirs.mkdir()
@@ -149,7 +149,7 @@ def test_a_file_of_another_user_is_refused_and_told(folder: Path, caplog: pytest
     assert len(caplog.messages) == 2
 
 
-def test_a_file_that_somebody_else_put_into_the_users_folder_is_refused(
+def test_a_file_that_another_user_put_into_the_users_folder_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "1.json").write_text(text(5))
@@ -213,7 +213,7 @@ def test_last_words_are_read_and_then_nothing_more(folder: Path) -> None:
     assert told(spool) == {}
 
 
-def test_a_job_that_waits_is_not_looked_for(folder: Path) -> None:
+def test_a_waiting_jobs_report_is_not_read(folder: Path) -> None:
     (folder / "1.json").write_text(text(5))
     assert told(spool_of(folder), job(1, state=JobState.PENDING, allocation=())) == {}
 
@@ -269,9 +269,7 @@ def test_no_descriptor_is_left_open(folder: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_spool_that_is_not_there_is_told_once_and_found_when_it_comes(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_spool_is_logged_once_and_found_when_it_comes(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     away = folder.parent.with_name("later")
     spool = Spool(away, number_of=lambda _user: ME, clock=lambda: START + 100)
     assert told(spool, job(1)) == {}
@@ -308,7 +306,7 @@ def slow() -> Iterator[Slow]:
 class TestPort:
     """What the loop sees of it."""
 
-    def test_a_file_system_that_hangs_holds_up_no_turn_and_is_told_once(
+    def test_a_file_system_that_hangs_holds_up_no_turn_and_is_logged_once(
         self, slow: Slow, caplog: pytest.LogCaptureFixture
     ) -> None:
         now = {"at": 0.0}
@@ -349,7 +347,7 @@ class TestPort:
         loop.turn()
         assert seen[0].reported[JobId(1)].curve.loss.tolist() == [5.0, 4.0]
 
-    def test_the_tasks_of_an_array_are_told_alone_and_gathered_and_stay_when_slurmctld_has_forgotten_them(
+    def test_the_tasks_of_an_array_are_shown_alone_and_gathered_and_stay_when_slurmctld_has_forgotten_them(
         self, folder: Path
     ) -> None:
         tasks = [job(20 + index, array_job_id=JobId(20), array_task_id=index) for index in range(3)]
@@ -363,7 +361,7 @@ class TestPort:
         assert set(later.by_job) == {22}
         assert later.by_array[JobId(20)].curve.loss.tolist() == [4.0]
 
-    def test_what_tasks_told_before_the_daemon_began_is_asked_for(self, folder: Path) -> None:
+    def test_reports_of_tasks_from_before_the_daemon_began_are_requested(self, folder: Path) -> None:
         (folder / "20_1.json").write_text(text(4))
         asked: list[tuple[int, set[int]]] = []
 

@@ -109,7 +109,7 @@ def test_what_its_own_users_te_jobs_cost_a_job_stands_apart(store: Engine) -> No
     assert (delay.delay, delay.by_own_user) == (Delay(), Delay(lost_s=100, away_s=700))
 
 
-def test_a_jobs_story_tells_the_same_as_the_status(store: Engine) -> None:
+def test_a_jobs_story_says_the_same_as_the_status(store: Engine) -> None:
     written(store)
     for one in seen(store).jobs:
         story = read.job_story(store, one.job)
@@ -124,7 +124,7 @@ def test_a_jobs_story_tells_the_same_as_the_status(store: Engine) -> None:
     assert delay_of(shadow).delay == Delay()
 
 
-def test_one_whose_order_was_withdrawn_is_delayed_until_its_next_run(store: Engine) -> None:
+def test_a_job_is_delayed_until_its_next_run_when_its_order_was_withdrawn(store: Engine) -> None:
     """After `tesched undo` no cycle follows it; before, its delay went on for ever, beside that by the next order."""
     writer = Writer(store)
     first = victim(3, LEFT, **REQUEUED, **BY_BOB)
@@ -220,7 +220,7 @@ def test_another_job_of_the_same_id_has_an_account_of_its_own(store: Engine) -> 
     assert SqlJournal(store).load().bystanders == {}
 
 
-def test_open_delay_of_a_job_whose_id_another_has_ends_with_it(store: Engine) -> None:
+def test_open_delay_of_a_job_ends_when_another_has_its_id(store: Engine) -> None:
     writer = Writer(store)
     writer.look(600.0, job(3, submit_time=1.0), job(7), te=[7], memory=waits())
     writer.look(620.0, job(3, submit_time=610.0), job(7), te=[7], memory=Memory(seen_at=620.0))

@@ -74,7 +74,7 @@ def test_going_back_and_forth_between_resources_and_priority_is_no_news(store: E
     assert rows(store, HistoryRow) == 2
 
 
-def test_a_job_is_gone_only_when_a_good_look_does_not_show_it(store: Engine) -> None:
+def test_a_job_is_gone_only_when_a_good_poll_does_not_show_it(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(3, RUNNING, nodes=["n1"], submit_time=90.0), job(4))
     writer.look(102.0, job(3, RUNNING, nodes=["n1"], submit_time=90.0), job(4))
@@ -107,7 +107,7 @@ def test_an_id_that_is_used_again_is_another_job(store: Engine) -> None:
     assert story(store, "3").job == second
 
 
-def test_an_id_that_is_used_again_between_two_looks_is_another_job(store: Engine) -> None:
+def test_an_id_that_is_used_again_between_two_polls_is_another_job(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(3, COMPLETED, submit_time=90.0, restarts=2, end_time=99.0))
     writer.look(102.0, job(3, submit_time=101.0))

@@ -52,7 +52,7 @@ def test_an_intent_without_outcome_can_be_read_after_a_crash(store: Engine) -> N
         memory=memory,
         actions=[notice(3, 7, 1)],
         transitions=[moved(1, 200.0, "", "open")],
-        summary="room for job 7",
+        summary="resources for job 7",
     )
     # tesched dies here; the next daemon finds the order and the intent.
     assert SqlJournal(store).load().orders == memory.orders
@@ -128,7 +128,7 @@ def test_idle_cycles_that_say_the_same_are_one_row(store: Engine) -> None:
     assert cycle.counts == {JobClass.BE: {JobState.PENDING: 1}}
 
 
-def test_a_cycle_that_says_or_does_something_else_is_a_row_of_its_own(store: Engine) -> None:
+def test_a_cycle_that_says_or_does_other_than_the_last_is_a_row_of_its_own(store: Engine) -> None:
     writer = Writer(store)
     for at in (1.0, 2.0):
         writer.look(at, job(3))
@@ -147,7 +147,7 @@ def test_no_row_stands_for_more_than_an_hour(store: Engine) -> None:
     assert [cycle.count for cycle in read.status(store).cycles] == [2, 2]
 
 
-def test_failed_looks_are_one_row_and_touch_no_job(store: Engine) -> None:
+def test_failed_polls_are_one_row_and_touch_no_job(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(3, JobState.RUNNING, nodes=["n1"]))
     for at in (110.0, 120.0, 130.0):
@@ -165,7 +165,7 @@ def test_failed_looks_are_one_row_and_touch_no_job(store: Engine) -> None:
     assert (daemon.failure_kind, daemon.failure) == (None, "")
 
 
-def test_a_store_can_begin_with_failed_looks(store: Engine) -> None:
+def test_a_store_can_begin_with_failed_polls(store: Engine) -> None:
     journal = SqlJournal(store)
     journal.unseen(report(1.0, failure=DOWN))
     assert journal.load() == Memory()
@@ -299,7 +299,7 @@ def test_a_mode_is_kept_by_its_value(store: Engine) -> None:
     assert (status.daemon.mode, [cycle.mode for cycle in status.cycles]) == ("observe", ["observe"])
 
 
-def test_the_daemon_says_who_it_is(store: Engine) -> None:
+def test_the_daemon_names_its_process(store: Engine) -> None:
     Writer(store).look(100.0, job(3), summary="did this and that")
     daemon = read.status(store).daemon
     assert daemon is not None

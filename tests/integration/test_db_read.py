@@ -87,7 +87,7 @@ def test_orders_are_filtered(store: Engine) -> None:
     assert [view.lost_node_s for view in read.orders(store)] == [260.0, 110.0, 0.0, 0.0]
 
 
-def test_a_job_tells_its_orders_by_the_part_it_had_in_them(store: Engine) -> None:
+def test_a_job_shows_its_orders_by_the_part_it_had_in_them(store: Engine) -> None:
     written(store)
     victims_story, preemptors_story = read.job_story(store, "3"), read.job_story(store, "10")
     assert victims_story is not None
@@ -115,7 +115,7 @@ def test_recent_transitions_are_the_newest_oldest_first(store: Engine) -> None:
     assert [step.at for step in read.recent_transitions(store, since=501.0)] == [501.0]
 
 
-def test_queues_say_who_waits_how_long(store: Engine) -> None:
+def test_queues_show_how_long_each_job_waits(store: Engine) -> None:
     writer = Writer(store)
     waiting = [job(number, submit_time=1000.0 - number) for number in range(1, 101)]
     running = job(200, JobState.RUNNING, nodes=["n1"], submit_time=0.0)

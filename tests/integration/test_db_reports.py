@@ -108,7 +108,7 @@ def test_a_speed_of_no_known_type_teaches_nothing_and_a_late_one_is_not_lost(sto
     assert [(one.accelerator, one.steps_per_s) for one in reports.throughputs(store)] == [("k80", 3.0)]
 
 
-def test_an_admins_file_replaces_the_one_before_and_nothing_that_jobs_told(store: Engine) -> None:
+def test_an_admins_file_replaces_the_one_before_and_no_report_of_a_job(store: Engine) -> None:
     writer = Writer(store)
     look(writer, 200.0, {7: told(samples=[Sample(at=150.0, accelerator="v100", steps_per_s=8.0)])})
     old = Throughput(workload="lstm", accelerator="v100", steps_per_s=1.0, at=10.0)
@@ -119,7 +119,7 @@ def test_an_admins_file_replaces_the_one_before_and_nothing_that_jobs_told(store
     assert [one.user for one in reports.throughputs(store)] == ["", "", "ada"]
 
 
-def test_a_daemon_whose_write_failed_writes_it_again(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_writes_again_after_a_failed_write(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     writer, said = Writer(store), told((0, 5.0), samples=[Sample(at=150.0, accelerator="a", steps_per_s=1.0)])
     look(writer, 198.0, {7: told((0, 5.0))})
 
@@ -155,7 +155,7 @@ def test_reports_are_forgotten_with_their_job_and_speeds_by_their_age(store: Eng
     assert (rows(store, ProgressRow), rows(store, ReportRow), rows(store, ThroughputRow)) == (0, 0, 1)
 
 
-def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_what_was_told(store: Engine) -> None:
+def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_earlier_reports(store: Engine) -> None:
     first = replace(told((0, 5.0), (10, 4.0), workload="lstm"), target_loss=0.5)
     look(Writer(store), 200.0, {7: first})
     writer = Writer(store)
@@ -168,6 +168,6 @@ def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_what_was
     assert points(store, 1) == [(0, 5.0), (20, 3.0)]
 
 
-def test_who_told_nothing_has_no_report(store: Engine) -> None:
+def test_a_job_that_reported_nothing_has_no_report(store: Engine) -> None:
     Writer(store).look(200.0, job(7))
     assert reports.report(store, 1) is None

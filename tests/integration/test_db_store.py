@@ -45,7 +45,7 @@ def test_an_upgrade_of_what_is_up_to_date_changes_nothing(url: str, store: Engin
     assert len(read.jobs(store)) == 1
 
 
-def test_a_schema_that_is_not_the_codes_is_told_apart(store: Engine) -> None:
+def test_a_schema_that_is_not_the_codes_is_recognised(store: Engine) -> None:
     with writing(store).begin() as connection:
         connection.execute(text("ALTER TABLE jobs ADD COLUMN mascot TEXT"))
         connection.execute(text("DROP INDEX ix_jobs_last_seen"))
@@ -54,7 +54,7 @@ def test_a_schema_that_is_not_the_codes_is_told_apart(store: Engine) -> None:
     assert "ix_jobs_last_seen" in found
 
 
-def test_a_store_of_the_same_schema_that_lacks_a_column_is_told(store: Engine) -> None:
+def test_a_store_of_the_same_schema_that_lacks_a_column_is_reported(store: Engine) -> None:
     check_columns(store)
     with writing(store).begin() as connection:
         connection.execute(text("ALTER TABLE jobs DROP COLUMN elastic"))
@@ -201,7 +201,7 @@ except StoreError as error:
 """
 
 
-def test_who_may_only_read_reads_beside_the_daemon_and_without_it(open_folder: Path) -> None:
+def test_a_user_that_may_only_read_reads_beside_the_daemon_and_without_it(open_folder: Path) -> None:
     folder = open_folder
     url = f"sqlite:///{folder}/store.sqlite"
 

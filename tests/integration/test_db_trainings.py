@@ -97,7 +97,7 @@ def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> N
 
 
 @pytest.mark.parametrize("reported", [None, Reported()])
-def test_an_array_that_told_nothing_has_no_report(store: Engine, reported: Reported | None) -> None:
+def test_an_array_that_reported_nothing_has_no_report(store: Engine, reported: Reported | None) -> None:
     look(Writer(store), 200.0, {task(0): reported})
     assert trainings.array(store, ARRAY) is None
 

@@ -33,7 +33,7 @@ def test_nothing_is_said_of_what_is_not_configured() -> None:
         (0o777, Level.WARN, "anybody may take away other users' folders"),
     ],
 )
-def test_a_spool_is_a_folder_in_which_everybody_may_make_his_own(
+def test_a_spool_is_a_folder_in_which_each_user_may_make_an_own_folder(
     tmp_path: Path, mode: int, level: Level, said: str
 ) -> None:
     spool = tmp_path / "spool"
@@ -43,7 +43,7 @@ def test_a_spool_is_a_folder_in_which_everybody_may_make_his_own(
     assert (found.check, found.level, said in found.text) == ("spool", level, True)
 
 
-def test_a_spool_that_is_not_there_or_no_folder_or_hangs_is_told(
+def test_a_spool_that_is_missing_or_no_folder_or_hangs_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "No such file or directory: no job can report" in looked(tmp_path / "nowhere").text
@@ -72,7 +72,7 @@ def test_a_socket_that_answers_and_takes_nothing(munged: str, tmp_path: Path) ->
     assert not inbox.waiting()
 
 
-def test_what_is_wrong_with_a_socket_is_told(munged: str, tmp_path: Path) -> None:
+def test_a_fault_of_a_socket_is_reported(munged: str, tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     assert "Failed to access" in answer(path, str(tmp_path / "nowhere")).text
     assert "does not answer: No such file or directory" in answer(path, munged).text

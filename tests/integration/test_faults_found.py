@@ -69,7 +69,7 @@ def test_undo_releases_it_when_the_daemon_has_seen_it_already(site: Site) -> Non
     assert not victim.held
 
 
-def test_undo_is_followed_by_the_cool_down_of_whom_it_has_let_go(site: Site) -> None:
+def test_undo_is_followed_by_the_cool_down_of_the_victims_that_it_has_let_go(site: Site) -> None:
     turns(site, 1)
     assert site.ledger.noticed
     assert site.undo()
@@ -77,7 +77,7 @@ def test_undo_is_followed_by_the_cool_down_of_whom_it_has_let_go(site: Site) -> 
     assert len(site.ledger.noticed) == 1
 
 
-def test_a_victim_whose_requeue_slurm_refuses_has_the_cool_down(site: Site) -> None:
+def test_a_victim_has_the_cool_down_when_slurm_refuses_its_requeue(site: Site) -> None:
     turns(site, 2)
     turns(site, 1, (Fault(Port.ACT, What.REFUSED),))
     turns(site, 5)
@@ -85,7 +85,7 @@ def test_a_victim_whose_requeue_slurm_refuses_has_the_cool_down(site: Site) -> N
     assert len(site.ledger.noticed) == 1
 
 
-def test_undo_counts_who_has_left_and_was_not_seen_to_have(site: Site) -> None:
+def test_undo_counts_victims_that_have_left_and_were_not_seen_to_have(site: Site) -> None:
     turns(site, 2)
     turns(site, 1, (Fault(Port.ACT, What.DIES_AFTER),))
     assert site.slurm.jobs[VICTIM].restarts == 1
@@ -112,7 +112,7 @@ def test_undo_believes_it_after_a_while(site: Site) -> None:
     assert site.undo()
 
 
-def test_a_nice_value_that_a_user_sets_while_his_trial_is_raised_is_his_in_the_end(site: Site) -> None:
+def test_a_nice_value_that_a_user_sets_during_the_raise_of_a_trial_stays_in_the_end(site: Site) -> None:
     turns(site, 1)
     trial = site.slurm.jobs[TRIAL]
     assert trial.nice < 0
@@ -122,7 +122,7 @@ def test_a_nice_value_that_a_user_sets_while_his_trial_is_raised_is_his_in_the_e
     assert trial.nice == 200
 
 
-def test_an_answer_without_jobs_after_a_restart_does_not_make_it_forget_who_has_paid(site: Site) -> None:
+def test_an_answer_without_jobs_after_a_restart_does_not_make_it_forget_earlier_victims(site: Site) -> None:
     site.slurm.jobs[VICTIM].answer = Answer.REQUEUES_ITSELF
     turns(site, 30)
     assert site.remembered() == []

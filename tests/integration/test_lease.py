@@ -63,7 +63,7 @@ def first(store: Engine) -> SqlJournal:
     return journal
 
 
-def test_who_comes_second_stands_by_and_may_not_write(store: Engine, first: SqlJournal) -> None:
+def test_the_second_daemon_stands_by_and_may_not_write(store: Engine, first: SqlJournal) -> None:
     second = SqlJournal(store, identity=SECOND)
     assert "process 11 on login1 leads" in second.lead().leader
     assert first.lead().leader == ""
@@ -102,7 +102,7 @@ def test_a_lease_outlasts_the_pause_that_its_holder_has_announced(store: Engine,
     assert before + 600 + LEASE_S <= lease_until <= after + 600 + LEASE_S
 
 
-def test_who_resigns_lets_the_second_lead_at_once(store: Engine, first: SqlJournal) -> None:
+def test_a_daemon_that_resigns_lets_the_second_lead_at_once(store: Engine, first: SqlJournal) -> None:
     first.resign()
     second = SqlJournal(store, identity=SECOND)
     assert second.lead().leader == ""
@@ -144,7 +144,7 @@ def test_of_two_that_find_the_lease_run_out_one_writes(store: Engine, first: Sql
         turn(both[1], 2.0)
 
 
-def test_a_pause_is_told_to_the_loop_and_ends_by_itself(store: Engine, first: SqlJournal) -> None:
+def test_a_pause_reaches_the_loop_and_ends_by_itself(store: Engine, first: SqlJournal) -> None:
     pause(store, by="ann", reason="upgrade", for_s=3600)
     assert first.lead().paused.startswith("tesched is paused by ann since 2")
     assert first.lead().paused.endswith(": upgrade")
@@ -174,20 +174,20 @@ class TestStandby:
         assert status.daemon is not None
         assert status.daemon.leads_since >= began
 
-    def test_who_ends_stands_by_no_more(self, store: Engine, first: SqlJournal) -> None:
+    def test_a_daemon_that_ends_stands_by_no_more(self, store: Engine, first: SqlJournal) -> None:
         second = SqlJournal(store, identity=SECOND)
         second.lead()
         second.resign()
         assert read.status(store).standbys == ()
         assert first.lead().leader == "", "the leader's lease is not touched"
 
-    def test_who_is_silent_is_taken_for_gone(self, store: Engine, first: SqlJournal) -> None:
+    def test_a_silent_daemon_is_taken_for_gone(self, store: Engine, first: SqlJournal) -> None:
         SqlJournal(store, identity=SECOND).lead()
         with writing(store).begin() as connection:
             connection.execute(update(StandbyRow).values(seen_at=now_of(connection) - 61))
         assert read.status(store).standbys == ()
 
-    def test_it_says_the_same_at_each_look_so_that_a_log_has_it_once(self, store: Engine, first: SqlJournal) -> None:
+    def test_it_says_the_same_at_each_poll_so_that_a_log_has_it_once(self, store: Engine, first: SqlJournal) -> None:
         second = SqlJournal(store, identity=SECOND)
         said = second.lead().leader
         turn(first, 2.0, next_in_s=700.0)
@@ -235,7 +235,7 @@ class TestClocks:
         assert self.found(SqlJournal(store, identity=SECOND)) == (at, at + 120)
 
     @pytest.mark.parametrize("behind_s", [3600.0, 200.0])
-    def test_on_a_host_whose_clock_is_behind_nothing_lies_in_the_future(
+    def test_nothing_lies_in_the_future_on_a_host_with_a_slow_clock(
         self, store: Engine, monkeypatch: pytest.MonkeyPatch, behind_s: float
     ) -> None:
         at = self.written(store)
@@ -245,7 +245,7 @@ class TestClocks:
         assert abs(noticed_at - (at - behind_s)) <= real() - at
         assert expires_at - noticed_at == pytest.approx(120)
 
-    def test_on_a_host_whose_clock_is_ahead_no_grace_period_is_cut_short(
+    def test_no_grace_period_is_cut_short_on_a_host_with_a_fast_clock(
         self, store: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         at = self.written(store)
@@ -255,9 +255,7 @@ class TestClocks:
         # With SQLite it is one host, and 200 s may well have passed.
         assert abs(noticed_at - (at + (200 if store.dialect.name == "postgresql" else 0))) <= real() - at
 
-    def test_who_has_written_it_itself_gets_it_back_as_it_was(
-        self, store: Engine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_daemon_gets_its_own_entry_back_as_it_was(self, store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         """The loop knows by its own clocks what has happened since, and would count it twice."""
         journal = SqlJournal(store, identity=SECOND)
         at = self.written(store)

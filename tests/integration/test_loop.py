@@ -61,7 +61,7 @@ def test_the_preemptor_is_raised_before_its_victim_gets_notice() -> None:
         ({"reason": "None", "submit_time": 998.0, "priority": 0}, 1.0),
     ],
 )
-def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
+def test_the_next_poll_is_soon_while_slurm_has_yet_to_consider_a_new_te_job(
     changes: dict[str, Any], next_in_s: float
 ) -> None:
     cluster = Cluster(seen=replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, **changes)}))  # type: ignore[dict-item]
@@ -86,7 +86,7 @@ class Probes:
         return self.ended
 
 
-def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_probe_of_it() -> None:
+def test_a_turn_is_a_probe_of_a_new_te_job_until_slurm_has_considered_it() -> None:
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
     cluster, notebook, probes, watch = Cluster(seen=new), Notebook(), Probes(), [50.0]
     loop = loop_of(cluster, notebook)
@@ -135,7 +135,7 @@ def test_however_many_te_jobs_come_probes_are_bounded_and_polls_keep_their_time(
 
 
 @pytest.mark.parametrize(("passed_s", "asked"), [(0.9, True), (1.0, False)])
-def test_everything_is_looked_at_when_somebody_asks_and_when_the_poll_is_due(passed_s: float, asked: bool) -> None:
+def test_everything_is_read_on_a_poke_and_when_the_poll_is_due(passed_s: float, asked: bool) -> None:
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
     notebook, watch = Notebook(), [50.0]
     loop = loop_of(Cluster(seen=new), notebook)
@@ -155,7 +155,7 @@ def test_everything_is_looked_at_when_somebody_asks_and_when_the_poll_is_due(pas
         (45.0, 1000.0, 30.0),
     ],
 )
-def test_the_next_look_is_no_later_than_the_end_of_a_grace_period(
+def test_the_next_poll_is_no_later_than_the_end_of_a_grace_period(
     grace_period_s: float, clock: float, next_in_s: float
 ) -> None:
     cluster = Cluster()
@@ -181,7 +181,7 @@ def test_a_decision_knows_how_far_apart_two_polls_may_be(monkeypatch: pytest.Mon
     assert known == [45.0]
 
 
-def test_a_grace_period_that_is_over_keeps_nobody_busy() -> None:
+def test_a_grace_period_that_is_over_keeps_no_loop_busy() -> None:
     cluster = Cluster()
     loop = loop_of(cluster, Notebook())
     loop.classes = replace(loop.classes, default_grace_period_s=10.0)
@@ -196,7 +196,7 @@ def test_a_grace_period_that_is_over_keeps_nobody_busy() -> None:
     assert cluster.acted == []
 
 
-def test_nothing_is_done_that_the_journal_was_not_told_first() -> None:
+def test_nothing_is_done_before_the_journal_has_it() -> None:
     cluster, notebook = Cluster(), Notebook(fails={"intend"})
     loop = loop_of(cluster, notebook)
     turn = loop.turn()
@@ -207,7 +207,7 @@ def test_nothing_is_done_that_the_journal_was_not_told_first() -> None:
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
 
 
-def test_a_failed_look_decides_nothing_and_waits_longer_each_time_until_it_works() -> None:
+def test_a_failed_poll_decides_nothing_and_waits_longer_each_time_until_it_works() -> None:
     cluster, notebook = Cluster(seen=Failure(kind=FailureKind.UNREACHABLE, message="no answer")), Notebook()
     loop = loop_of(cluster, notebook)
     assert [loop.turn().next_in_s for _ in range(5)] == [2.0, 4.0, 8.0, 8.0, 8.0]
@@ -292,13 +292,13 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
 class TestLead:
     """A standby does nothing; a paused daemon begins nothing; one that has slept does nothing more."""
 
-    def test_a_standby_does_not_even_look(self) -> None:
+    def test_a_standby_does_not_even_poll(self) -> None:
         cluster, notebook = Cluster(), Notebook(says=Lead(leader="process 7 on login2 leads"))
         turn = loop_of(cluster, notebook).turn()
         assert (turn.summary, turn.trouble) == ("standby: process 7 on login2 leads", "")
         assert (cluster.acted, notebook.memory) == ([], Memory())
 
-    def test_who_leads_after_another_reads_what_that_one_has_done(self) -> None:
+    def test_a_new_leader_reads_what_the_last_one_has_done(self) -> None:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
         loop.turn()
@@ -327,7 +327,7 @@ class TestLead:
         loop.turn()
         assert [(type(action), action.job_id) for action in cluster.acted] == [(SetNice, TRIAL.job_id)]
 
-    def test_who_has_slept_since_the_intent_acts_no_more(self) -> None:
+    def test_a_daemon_that_has_slept_since_the_intent_acts_no_more(self) -> None:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
         # It sleeps while the second action's job is looked at.
@@ -351,7 +351,7 @@ class TestLostStore:
         assert not cluster.acted
         assert {outcome.status for outcome in turn.outcomes} == {Status.SKIPPED}
 
-    def test_a_store_that_is_lost_during_an_actions_look_stops_its_command(self) -> None:
+    def test_a_store_that_is_lost_during_an_actions_read_stops_its_command(self) -> None:
         cluster, notebook = Cluster(), Notebook()
         cluster.looking = lambda: setattr(notebook, "gone", "the state store was deleted" if cluster.acted else "")
         turn = loop_of(cluster, notebook).turn()

@@ -87,7 +87,7 @@ def test_in_mode_observe_the_first_poll_alone_is_whole() -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ENFORCE])
-def test_polls_come_less_often_at_rest_until_something_changes(mode: Mode) -> None:
+def test_polls_come_less_often_at_rest_until_the_cluster_changes(mode: Mode) -> None:
     cluster, watch = Cluster(seen=AT_REST), [50.0]
     loop = loop_of(cluster, Notebook(), mode)
     loop.stopwatch = lambda: watch[0]

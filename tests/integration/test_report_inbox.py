@@ -29,7 +29,7 @@ def inbox() -> Inbox:
 class TestInbox:
     """How much is kept."""
 
-    def test_one_users_flood_leaves_room_for_others(self, inbox: Inbox) -> None:
+    def test_one_users_flood_leaves_space_for_others(self, inbox: Inbox) -> None:
         taken = [inbox.put(1, str(job), b"x" * MOST_BYTES) for job in range(300)]
         assert taken == [True] * 256 + [False] * 44, "16 MiB of 64 KiB each"
         assert inbox.put(2, "7", b"y")
@@ -43,7 +43,7 @@ class TestInbox:
         assert not inbox.put(0, "7", b"x" * 50)
         assert inbox.take(0, "7") == b"x" * 30, "the earlier one stays"
 
-    def test_users_who_fill_it_together_leave_the_others_their_share(
+    def test_users_that_fill_it_together_leave_the_others_their_share(
         self, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(inbox_module, "MOST_BYTES", 100)
@@ -59,7 +59,7 @@ class TestInbox:
         held = [user for user, _ in inbox.waiting()]
         assert min(held.count(user) for user in (1, 2, 3, 4, 7)) >= 3
 
-    def test_what_nobody_asks_for_is_forgotten(self) -> None:
+    def test_a_report_that_no_reader_requests_is_forgotten(self) -> None:
         now = {"at": 0.0}
         inbox = Inbox(stopwatch=lambda: now["at"])
         inbox.put(1, "7", b"x")
@@ -111,7 +111,7 @@ class TestSpool:
         found = spool.look([job(1)])[JobId(1)]
         assert (found.curve.iteration.tolist(), found.curve.loss.tolist()) == ([0, 1, 2, 3], [5.0, 4.0, 2.5, 2.0])
 
-    def test_what_is_no_report_is_told_and_what_was_known_stays(
+    def test_an_invalid_report_is_logged_and_what_was_known_stays(
         self, inbox: Inbox, caplog: pytest.LogCaptureFixture
     ) -> None:
         spool = self.spool(inbox)

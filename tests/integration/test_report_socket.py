@@ -80,14 +80,14 @@ def message(munged: str, content: bytes) -> bytes:
     return Munge(socket=munged).encoded(content) + b"\n"
 
 
-def test_a_report_is_taken_under_the_number_of_who_sent_it(address: str, munged: str, inbox: Inbox) -> None:
+def test_a_report_is_taken_under_the_uid_of_its_sender(address: str, munged: str, inbox: Inbox) -> None:
     assert ask(address, message(munged, b"tesched-report 1 120_4\n" + report(5))) == "ok\n"
     assert list(inbox.waiting()) == [(ME, "120_4")]
     assert inbox.take(ME, "120_4") == report(5)
     assert inbox.take(ME, "120_4") is None
 
 
-def test_a_message_that_somebody_caught_and_sends_again_is_refused(address: str, munged: str, inbox: Inbox) -> None:
+def test_a_message_that_is_caught_and_sent_again_is_refused(address: str, munged: str, inbox: Inbox) -> None:
     caught = message(munged, b"tesched-report 1 7\n" + report(5))
     assert ask(address, caught) == "ok\n"
     inbox.take(ME, "7")
@@ -126,7 +126,7 @@ def test_what_is_no_credential_is_refused(
         b"tesched-report 1 7\n" + b" " * (MOST_BYTES + 1),
     ],
 )
-def test_a_credential_that_was_made_for_something_else_is_no_report(
+def test_a_credential_that_was_made_for_another_program_is_no_report(
     address: str, munged: str, inbox: Inbox, content: bytes
 ) -> None:
     assert ask(address, message(munged, content)).startswith("refused: ")
@@ -142,7 +142,7 @@ def test_a_credential_of_another_site_is_refused(address: str, munged: str, inbo
     assert not inbox.waiting()
 
 
-def test_who_says_nothing_is_sent_away_and_is_in_nobodys_way(
+def test_a_silent_client_is_sent_away_and_is_in_no_ones_way(
     address: str, munged: str, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = [message(munged, b"tesched-report 1 %d\n" % job + report(5)) for job in range(5)]
@@ -163,7 +163,7 @@ def test_who_says_nothing_is_sent_away_and_is_in_nobodys_way(
             assert answer(late) == "refused: nothing whole came within 0 s\n"
 
 
-def test_who_goes_away_in_the_middle_harms_nobody(address: str, munged: str) -> None:
+def test_a_client_that_goes_away_in_the_middle_harms_no_other(address: str, munged: str) -> None:
     for _ in range(20):
         with connected(address) as channel:
             channel.sendall(b"MUNGE:AwQ")
@@ -232,7 +232,7 @@ def test_an_address_is_a_host_with_a_port_or_a_path(text: str, found: TcpAddress
 @pytest.mark.parametrize(
     "text", ["login1", "login1:0", "login1:65536", "a:b:1", "run/x", "/" + "x" * 107, "[]:1", " :1"]
 )
-def test_what_is_no_address_is_told(text: str) -> None:
+def test_a_bad_address_is_reported(text: str) -> None:
     with pytest.raises(ValueError, match=r"path|bytes"):
         address_of(text)
 
@@ -294,7 +294,7 @@ class TestReporter:
     def environment(address: str, munged: str) -> dict[str, str]:
         return {"SLURM_JOB_ID": "42", "TESCHED_SOCKET": address, "TESCHED_MUNGE_SOCKET": munged}
 
-    def test_what_a_training_tells_comes_to_the_inbox(self, address: str, munged: str, inbox: Inbox) -> None:
+    def test_a_trainings_report_comes_to_the_inbox(self, address: str, munged: str, inbox: Inbox) -> None:
         reporter = Reporter(self.environment(address, munged), interval_s=0.01)
         reporter.report(iteration=1, loss=0.5, workload="lstm")
         reporter.flush(HANG_S)
@@ -354,7 +354,7 @@ class TestReporter:
                 assert "Traceback" not in ended.stderr
 
 
-def test_munge_says_who_it_was_and_what_is_wrong(munged: str) -> None:
+def test_munge_names_the_sender_and_what_is_wrong(munged: str) -> None:
     munge = Munge(socket=munged)
     credential = munge.encoded(b"text")
     assert munge.decoded(credential) == (ME, b"text")
@@ -366,7 +366,7 @@ def test_munge_says_who_it_was_and_what_is_wrong(munged: str) -> None:
     assert munge.decoded(munge.encoded(b"")) == (ME, b"")
 
 
-def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tesched_daemon.job_reports.munge.LIBRARY", "libnowhere.so.9")
     with pytest.raises(MungeError, match=r"libnowhere\.so\.9 cannot be loaded"):
         Munge()

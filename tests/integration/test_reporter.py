@@ -57,7 +57,7 @@ def train(spool: Path, script: str, **more: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_what_a_training_tells_is_in_its_file_when_it_ends_and_core_understands_it(spool: Path) -> None:
+def test_a_trainings_reports_are_in_its_file_when_it_ends_and_core_understands_them(spool: Path) -> None:
     ended = train(
         spool,
         """
@@ -76,7 +76,7 @@ def test_what_a_training_tells_is_in_its_file_when_it_ends_and_core_understands_
     assert (found.workload, found.target_loss, found.throughputs) == ("w", 0.1, {"v100": 12.5})
 
 
-def test_a_training_tells_up_to_when_it_has_saved_and_the_latest_time_counts(spool: Path) -> None:
+def test_a_training_reports_up_to_when_it_has_saved_and_the_latest_time_counts(spool: Path) -> None:
     before = time.time()
     ended = train(spool, "import tesched_report\ntesched_report.saved()\ntesched_report.saved(at=17)")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -136,7 +136,7 @@ def test_where_there_is_nothing_to_report_to_a_training_trains(spool: Path, chan
     assert list(spool.iterdir()) == []
 
 
-def test_a_folder_that_somebody_else_made_is_not_written_to(spool: Path, tmp_path: Path) -> None:
+def test_a_folder_that_another_user_made_is_not_written_to(spool: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (spool / str(os.geteuid())).symlink_to(tmp_path / "elsewhere")
     ended = train(spool, "import tesched_report as t\nt.report(iteration=1, loss=1)")

@@ -194,7 +194,7 @@ def test_waiting_jobs_of_the_same_groups_share_a_prediction(store: Engine, monke
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(odd=ANY_JOB)
-def test_something_is_expected_of_every_job_within_the_bounds_and_of_those_beside_it(store: Engine, odd: Job) -> None:
+def test_a_run_time_is_expected_of_every_job_within_the_bounds_and_of_those_beside_it(store: Engine, odd: Job) -> None:
     finished_runs.forget(store)
     learn(store, 0.01, *[600.0] * 5, 1e9)
     source = LearnedRunTimes(engine=store)

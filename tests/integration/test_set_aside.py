@@ -81,7 +81,7 @@ class TestDeciding:
         why = r"tesched fails on it (RecursionError: at job 9 \x1b\x00): it is left alone"
         assert notebook.doubts == {"9": ("mallory", why)}
 
-    def test_it_is_looked_for_once_and_stays_aside_until_it_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_faulty_job_is_tried_once_and_stays_aside_until_it_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = fails_on("bad", monkeypatch)
         cluster, notebook = Cluster(seen=with_jobs(waiting(9))), Reporting()
         loop = loop_of(cluster, notebook)
@@ -176,7 +176,7 @@ class TestDeciding:
         assert cluster.acted
 
 
-def test_nobody_is_set_aside_where_what_was_wrong_has_passed() -> None:
+def test_no_job_is_set_aside_where_the_fault_has_passed() -> None:
     aside, failures = SetAside(), [None, None]
     assert aside.find(FULL_CLUSTER, lambda _: failures.pop())
     assert aside.without(FULL_CLUSTER) == FULL_CLUSTER
@@ -189,7 +189,7 @@ class TestWriting:
         assert set(notebook.doubts) == {"9"}
         assert cluster.acted
 
-    def test_a_journal_that_is_away_sets_nobody_aside(self) -> None:
+    def test_a_journal_that_is_away_sets_no_job_aside(self) -> None:
         cluster, notebook = Cluster(seen=with_jobs(waiting(9))), Reporting(fails={"intend"})
         loop = loop_of(cluster, notebook)
         assert "disk full" in loop.turn().trouble

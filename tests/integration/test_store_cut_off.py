@@ -132,7 +132,7 @@ def test_an_answer_is_awaited_for_as_long_as_it_comes(monkeypatch: pytest.Monkey
 
 @pytest.mark.postgresql
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network")
-def test_a_leader_whose_packets_are_lost_says_so_and_stands_by_once_they_are_not(
+def test_a_leader_with_lost_packets_says_so_and_stands_by_once_they_are_not(
     postgresql: PrivatePostgresql, database: str, tmp_path: Path, opened: Opened
 ) -> None:
     pair = Pair(postgresql.url(database), tmp_path, began=0.0)

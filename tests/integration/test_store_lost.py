@@ -133,7 +133,7 @@ def test_a_symbolic_link_that_is_turned_to_another_store_is_noticed(path: Path, 
     assert not cluster.acted
 
 
-def test_of_two_daemons_the_one_whose_store_was_moved_away_does_not_act(path: Path, opened: Opened) -> None:
+def test_of_two_daemons_the_one_with_a_moved_store_does_not_act(path: Path, opened: Opened) -> None:
     first, second = Cluster(), Cluster()
     old = _daemon(_url(path), opened, first)
     old.turn()
@@ -179,7 +179,7 @@ def test_a_daemon_may_close_its_last_connection_and_open_another(path: Path, ope
         assert not writer.journal.lost()
 
 
-def test_a_look_at_the_store_costs_next_to_nothing(path: Path, opened: Opened) -> None:
+def test_a_check_of_the_store_costs_next_to_nothing(path: Path, opened: Opened) -> None:
     calls = 0
 
     def counted(*arguments: object) -> None:
@@ -287,7 +287,7 @@ class TestOwner:
             reader.dispose()
             writer.dispose()
 
-    def test_another_user_may_not_write_and_is_told_who_may(self, open_folder: Path) -> None:
+    def test_another_user_may_not_write_and_sees_which_user_may(self, open_folder: Path) -> None:
         folder = open_folder
         folder.chmod(0o777)
         url = _url(folder / "store.sqlite")

@@ -42,7 +42,7 @@ def test_by_workload_and_number_of_gpus(store: Engine) -> None:
     assert found == {1: {"v100": 4.0, "k80": 1.0}, 2: {"v100": 12.0}}
 
 
-def test_who_says_nothing_or_something_unknown_has_none(store: Engine) -> None:
+def test_a_job_with_no_workload_or_an_unknown_one_has_no_speed(store: Engine) -> None:
     replace_throughputs(store, [speed("bert", "v100", 4)])
     assert StoredSpeeds(engine=store).read(seen(j2="gpt")) == {}
 

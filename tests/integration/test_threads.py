@@ -33,7 +33,7 @@ run(Path(sys.argv[1]))
 
 
 @pytest.mark.parametrize("refused", range(1, 6))
-def test_a_daemon_without_one_of_its_threads_ends_or_looks(tmp_path: Path, munged: str, refused: int) -> None:
+def test_a_daemon_without_one_of_its_threads_ends_or_polls(tmp_path: Path, munged: str, refused: int) -> None:
     (tmp_path / "spool").mkdir()
     url = f"sqlite:///{tmp_path}/store.sqlite"
     migrate.upgrade(url)

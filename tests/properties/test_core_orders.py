@@ -178,7 +178,7 @@ class Daemon:
     te_jobs=st.integers(1, 4),
     turns=st.integers(1, 40),
 )
-def test_orders_hold_their_promises_whatever_happens(
+def test_orders_hold_their_guarantees_whatever_happens(
     seed: int, nodes: int, be_jobs: int, te_jobs: int, turns: int
 ) -> None:
     chance = Random(seed)  # noqa: S311

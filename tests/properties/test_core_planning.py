@@ -246,7 +246,7 @@ def test_every_plan_fits_beside_all_others_of_its_cycle(case: Case) -> None:
 
 @given(cases())
 @settings(max_examples=examples(50))
-def test_nobody_pays_in_vain(case: Case) -> None:
+def test_no_victim_pays_in_vain(case: Case) -> None:
     _, _, orders = run(case)
     free = free_now(case.snapshot)
     for order in orders:
@@ -269,7 +269,7 @@ def test_nobody_pays_in_vain(case: Case) -> None:
 
 @given(cases())
 @settings(max_examples=examples(50))
-def test_no_excused_job_is_asked_and_nobody_is_asked_twice(case: Case) -> None:
+def test_no_excused_job_is_selected_and_no_job_is_selected_twice(case: Case) -> None:
     _, _, orders = run(case)
     asked = [victim.job_id for order in orders for victim in order.victims]
     assert len(set(asked)) == len(asked)
@@ -313,7 +313,7 @@ def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> No
 
 @given(cases())
 @settings(max_examples=examples(50))
-def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case: Case) -> None:
+def test_a_job_that_is_refused_for_lack_of_victims_would_not_even_fit_if_all_left(case: Case) -> None:
     _, decision, orders = run(case)
     free = free_now(case.snapshot)
     eligibility = excused(case.snapshot, case.memory, case.limits)
@@ -350,7 +350,7 @@ def test_the_order_in_which_jobs_are_listed_decides_nothing(case: Case) -> None:
 
 @given(cases())
 @settings(max_examples=examples(50))
-def test_p_0_asks_nobody(case: Case) -> None:
+def test_p_0_selects_no_job(case: Case) -> None:
     _, decision, orders = run(replace(case, limits=replace(case.limits, max_preemptions_per_job=0)))
     assert all(not order.victims for order in orders)
     assert not any(hasattr(action, "restarts") for action in decision.actions)
@@ -359,7 +359,7 @@ def test_p_0_asks_nobody(case: Case) -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @settings(max_examples=examples(15))
 @given(case=cases())
-def test_the_next_cycle_asks_nobody_again(policy: Policy[None], case: Case) -> None:
+def test_the_next_cycle_selects_no_job_again(policy: Policy[None], case: Case) -> None:
     # Nothing has changed yet: the orders stand, and no victim is asked by a second one.
     case = replace(case, policy=policy)
     memory, _, orders = run(case)

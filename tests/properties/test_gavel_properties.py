@@ -92,7 +92,7 @@ def test_the_same_problem_gets_the_same_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["las", "las-sharing", "hierarchical"])
-def test_nobody_gets_less_than_with_his_part_of_the_cluster(name: str) -> None:
+def test_no_job_gets_less_than_with_its_part_of_the_cluster(name: str) -> None:
     """The sharing incentive: equal weights, and 1/M of the cluster is for no job more than all its time."""
     held = 0
     for seed in INSTANCES:

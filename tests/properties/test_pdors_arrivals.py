@@ -55,7 +55,7 @@ def clusters(draw: st.DrawFn) -> Machines:
 
 @given(data=st.data(), cluster=clusters(), count=st.integers(1, 6), gain=st.sampled_from([0.8, 1.0, 1.3]))
 @settings(max_examples=examples(150))
-def test_no_machine_is_promised_twice_and_each_promise_suffices(
+def test_no_machine_is_reserved_twice_and_each_reservation_suffices(
     data: st.DataObject, cluster: Machines, count: int, gain: float
 ) -> None:
     arriving = [data.draw(jobs(number)) for number in range(count)]
@@ -84,7 +84,7 @@ def test_no_machine_is_promised_twice_and_each_promise_suffices(
 
 @given(job=jobs(1), cluster=clusters())
 @settings(max_examples=examples(150))
-def test_an_idle_cluster_refuses_nobody_for_the_price(job: TrainingJob, cluster: Machines) -> None:
+def test_an_idle_cluster_refuses_no_job_for_the_price(job: TrainingJob, cluster: Machines) -> None:
     bounds = PriceBounds.of([job], cluster, horizon=HORIZON, floor=0.0)
     _, answer = PdOrs(machines=cluster, bounds=bounds, settings=Settings(units=12)).arrive(
         Ledger.empty(cluster, HORIZON), job, Drawn(0)

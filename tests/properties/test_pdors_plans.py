@@ -19,7 +19,7 @@ TICK_S = 10
 
 @settings(max_examples=examples(12))
 @given(arrivals)
-def test_all_jobs_run_to_their_end_on_nodes_that_nobody_else_has(jobs: list[tuple[int, int, int, float]]) -> None:
+def test_all_jobs_run_to_their_end_on_nodes_that_no_other_job_has(jobs: list[tuple[int, int, int, float]]) -> None:
     site = Site()
     left = dict(enumerate(jobs, start=1))
     over: dict[int, float] = {}

@@ -105,7 +105,7 @@ def test_each_array_has_its_own_throttle_again(
     assert changed_still(toy.memory, toy.snapshot()) == 0
 
 
-def test_many_throttles_are_set_over_several_looks() -> None:
+def test_many_throttles_are_set_over_several_polls() -> None:
     heads = [waiting(number, array_job_id=JobId(number), array_tasks="0-9") for number in range(1, 121)]
     memory, now_at, sent = Memory(), dict.fromkeys(range(1, 121), 0), []
     policy = Told(shares=dict.fromkeys(map(JobId, now_at), 3))

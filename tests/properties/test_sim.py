@@ -172,7 +172,7 @@ def test_strict_fifo_starts_jobs_in_their_order(case: Case) -> None:
 
 @given(cases())
 @settings(max_examples=examples(50))
-def test_kept_room_is_never_a_best_effort_job_s(case: Case) -> None:
+def test_kept_resources_never_go_to_a_best_effort_job(case: Case) -> None:
     behaviour = replace(Behaviour.paper(te_first=True), backfill=case.behaviour.backfill)
     simulation = replace(case, policy=FitGpp(), outages=(), behaviour=behaviour).simulation()
     slurm, scheduler = simulation.slurm, simulation.scheduler

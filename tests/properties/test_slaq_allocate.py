@@ -50,7 +50,7 @@ def gains(found: Forecasts, shares: Shares, cores: int) -> np.ndarray[tuple[int,
 
 
 @given(forecasts(), st.integers(0, 60), st.integers(0, 4), st.sampled_from(Objective))
-def test_all_cores_are_given_and_nobody_is_under_the_least(
+def test_all_cores_are_given_and_no_job_is_under_the_least(
     found: Forecasts, cores: int, least: int, objective: Objective
 ) -> None:
     count = len(found.curves)
@@ -121,7 +121,7 @@ def test_jobs_that_are_alike_share_equally(found: Forecasts, count: int, cores: 
 
 
 @given(forecasts(known=True, concave=True), st.integers(20, 60))
-def test_the_order_of_the_jobs_matters_to_nobody_but_in_a_tie(found: Forecasts, cores: int) -> None:
+def test_the_order_of_the_jobs_matters_only_in_a_tie(found: Forecasts, cores: int) -> None:
     count = len(found.curves)
     turned = np.arange(count)[::-1].copy()
     other = replace(

@@ -334,7 +334,7 @@ def _reason(code: ReasonCode, text: str, preemptor: int, order: int) -> Reason:
 def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 1, free: bool = False) -> SetNice:
     """Return the raise of a TE job by its nice value."""
     code = ReasonCode.ROOM_IS_FREE if free else ReasonCode.MAKE_ROOM_FIRST
-    text = "it must be first in the queue, or another job takes the room"
+    text = "it must be first in the queue, or another job takes the resources"
     return SetNice(job_id=JobId(job), reason=_reason(code, text, job, order), nice=nice, previous=previous)
 
 
@@ -352,7 +352,7 @@ def nice_back(nice: int, *, job: int = TE, preemptor: int | None = None, now: in
 
 def brought_forward(nice: int, *, job: int = BE, preemptor: int = TE, previous: int = 0, order: int = 1) -> SetNice:
     """Return what puts a victim that is back in the queue ahead of the other best-effort jobs."""
-    text = f"it made room for job {preemptor} and is next among the best-effort jobs"
+    text = f"it freed resources for job {preemptor} and is next among the best-effort jobs"
     reason = _reason(ReasonCode.BACK_TO_THE_HEAD, text, preemptor, order)
     return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=previous)
 
@@ -365,7 +365,7 @@ def priority_back(priority: int, *, job: int = TE, now: int, order: int = 1) -> 
 
 def notice(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1, restarts: int = 0) -> Notify:
     """Return a victim's notice."""
-    text = f"job {preemptor} needs its room; it has {grace_s} s to save its work"
+    text = f"job {preemptor} needs its resources; it has {grace_s} s to save its work"
     reason = _reason(ReasonCode.NOTICE, text, preemptor, order)
     return Notify(job_id=JobId(job), reason=reason, signal="USR1", target=Target.BATCH, restarts=restarts)
 
@@ -378,5 +378,5 @@ def requeue(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int
 
 def requeue_at_once(*, job: int = BE, preemptor: int = TE, order: int = 1) -> Requeue:
     """Return the requeue of a victim that has no grace period."""
-    text = f"it has no grace period, and job {preemptor} needs its room"
+    text = f"it has no grace period, and job {preemptor} needs its resources"
     return Requeue(job_id=JobId(job), reason=_reason(ReasonCode.NO_GRACE, text, preemptor, order), restarts=0)

@@ -33,7 +33,7 @@ TO_N1 = SetNodes(
     job_id=JobId(TE),
     reason=Reason(
         code=ReasonCode.BOUND,
-        text="a victim is asked to leave n1 for it, so it waits for that room",
+        text="a victim is to leave n1 for it, so it waits for those nodes",
         preemptor=JobId(TE),
         order_id=OrderId(1),
     ),
@@ -79,7 +79,7 @@ def nodes_asked(drive: Driver) -> list[SetNodes]:
     return [action for action in drive.decision.actions if isinstance(action, SetNodes)]
 
 
-def test_it_is_bound_before_anybody_is_told() -> None:
+def test_preemptor_is_bound_before_victims_are_notified() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
     assert [type(action) for action in actions] == [SetNice, SetNodes, Notify]
@@ -148,7 +148,7 @@ def test_a_command_that_did_not_arrive_is_sent_again() -> None:
     assert nodes_asked(drive) == [TO_N1]
 
 
-def test_once_it_runs_and_ends_nothing_is_asked_of_slurm_and_it_is_forgotten() -> None:
+def test_nothing_is_requested_of_slurm_once_it_runs_and_ends_and_it_is_forgotten() -> None:
     drive = bound()
     drive.requeued(BE)
     drive.starts(TE, HALF, at_s=10)
@@ -196,17 +196,17 @@ def test_after_a_while_it_takes_what_comes_first_and_the_order_goes_on() -> None
     assert (drive.order().state, drive.victim().state) == (OrderState.OPEN, VictimState.NOTICED)
 
 
-def test_with_no_time_to_wait_nobody_is_bound() -> None:
+def test_no_job_is_bound_with_no_time_to_wait() -> None:
     drive = two_nodes(bind_for_s=0)
     assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
 
 
-def test_who_asked_for_nodes_itself_keeps_them() -> None:
+def test_a_job_that_requested_nodes_itself_keeps_them() -> None:
     drive = two_nodes(request=Request(cpus=16, mem_per_node_mib=1, required_nodes=("n1",)))
     assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
 
 
-def test_nodes_that_somebody_else_has_set_are_left() -> None:
+def test_nodes_that_another_user_has_set_are_left() -> None:
     drive = bound()
     request = Request(cpus=16, mem_per_node_mib=1, required_nodes=("n2",))
     drive.change(TE, request=request)
@@ -215,7 +215,7 @@ def test_nodes_that_somebody_else_has_set_are_left() -> None:
     assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
 
 
-def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() -> None:
+def test_a_job_that_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() -> None:
     drive = two_nodes()
     nice, nodes, notice = drive.cycle(0)
     drive.obeys(nice)
@@ -228,7 +228,7 @@ def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() 
     assert not drive.memory.is_bound(JobId(TE))
 
 
-def test_who_ended_by_itself_before_it_was_told_anything_has_not_left_in_vain() -> None:
+def test_a_victim_that_ended_by_itself_before_its_notice_has_not_left_in_vain() -> None:
     drive = two_nodes()
     nice, nodes, notice = drive.cycle(0)
     drive.obeys(nice)
@@ -241,14 +241,14 @@ def test_who_ended_by_itself_before_it_was_told_anything_has_not_left_in_vain() 
     assert not drive.order().futile
 
 
-def test_shadow_mode_binds_nobody() -> None:
+def test_shadow_mode_binds_no_job() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
     drive.says(Status.WOULD, *actions)
     assert not drive.memory.is_bound(JobId(TE))
 
 
-def test_undo_sets_free_whoever_waits() -> None:
+def test_undo_sets_each_waiting_job_free() -> None:
     drive = bound()
     drive.memory, drive.decision = undo(drive.memory, drive.snapshot(5), drive.limits)
     assert nodes_asked(drive) == [FREE]

@@ -316,7 +316,7 @@ def test_te_job_that_can_not_delay_it_is_not_held(te: Job) -> None:
     assert TE not in last or released == [TE]
 
 
-def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
+def test_te_job_is_not_stopped_when_its_victims_have_had_their_notice() -> None:
     drive = full(waiting(LATER, cpus=32, time_limit_s=600, user="ada"), ran_s=60)
     drive.limits = replace(drive.limits, order_timeout_s=1000)
     drive.obeys(*drive.cycle(0))

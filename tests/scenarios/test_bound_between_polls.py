@@ -224,7 +224,7 @@ def test_te_job_that_awaits_what_comes_free_is_held_before_a_victim_frees_more()
 
 
 @pytest.mark.parametrize("by_us", [True, False], ids=["tesched", "its user"])
-def test_te_job_waits_for_one_whose_begin_time_tesched_has_put_off_and_may_lift(by_us: bool) -> None:
+def test_te_job_waits_for_a_job_with_a_begin_time_that_tesched_has_put_off_and_may_lift(by_us: bool) -> None:
     queue = [
         waiting(TE, cpus=32, time_limit_s=600, user="ada", reason="None"),
         waiting(WAITS, cpus=32, user="bob", submit_time=NOW - 10, eligible_time=NOW + 100, reason="BeginTime"),
@@ -240,7 +240,7 @@ def test_te_job_waits_for_one_whose_begin_time_tesched_has_put_off_and_may_lift(
 
 
 @pytest.mark.parametrize("by_us", [True, False], ids=["tesched", "its user"])
-def test_victim_whose_begin_time_tesched_has_put_off_is_delayed_meanwhile(by_us: bool) -> None:
+def test_victim_with_a_begin_time_that_tesched_has_put_off_is_delayed_meanwhile(by_us: bool) -> None:
     be = running(BE, share("n1", 32), start_time=NOW - 60, submit_time=NOW - 60, user="bob")
     limits = Limits(bound=BOUND, order_timeout_s=1000)
     drive = Driver(

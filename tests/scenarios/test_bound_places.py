@@ -142,7 +142,7 @@ def test_te_job_is_held_before_it_is_set_free_of_the_nodes_that_kept_it_out_of_t
 
 
 @pytest.mark.parametrize("is_near", [True, False])
-def test_te_job_whose_room_is_taken_is_not_moved_into_the_way(is_near: bool) -> None:
+def test_te_job_is_not_moved_into_the_way_when_its_resources_are_taken(is_near: bool) -> None:
     drive = bound_to_n1(waiting(2, cpus=16, user="eve"))
     drive.starts(2, share("n1", 16), at_s=4)
     drive.ends(OTHER)

@@ -137,7 +137,7 @@ def test_te_job_of_its_own_user_is_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Dependency", "JobHeldUser", "QOSMaxJobsPerUserLimit"])
-def test_job_that_waits_for_something_else_is_no_bystander(reason: str) -> None:
+def test_job_that_waits_for_another_reason_is_no_bystander(reason: str) -> None:
     drive = site()
     drive.change(WAITS, reason=reason, priority=0 if "Held" in reason else 100)
     te_starts(drive)
@@ -278,7 +278,7 @@ def test_te_job_that_was_requeued_while_no_daemon_ran_is_in_the_way_since_its_ne
     assert account(drive).delayed_s == 11 + 21
 
 
-def test_victim_whose_order_was_withdrawn_while_it_is_away_is_no_bystander() -> None:
+def test_victim_of_a_withdrawn_order_is_no_bystander_while_it_is_away() -> None:
     drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=32)], graces={BE: 0})
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)

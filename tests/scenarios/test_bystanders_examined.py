@@ -38,7 +38,7 @@ def test_cycle_that_acts_leaves_the_queue_to_a_later_one_and_the_delay_begins_wi
     assert account(drive).delayed_s == 10
 
 
-def test_bystander_whose_wait_ends_between_two_examinations_is_delayed_no_longer() -> None:
+def test_bystander_is_delayed_no_longer_when_its_wait_ends_between_two_examinations() -> None:
     drive = site()
     te_starts(drive)
     drive.change(WAITS, reason="JobHeldUser", priority=0)

@@ -60,7 +60,7 @@ def returns(drive: Driver, at_s: float, *, ran_s: float = 2, job: int = TE) -> N
     drive.change(job, submit_time=NOW + at_s)
 
 
-def test_the_wait_doubles_and_after_two_returns_it_lasts_until_its_user_asks_for_something_else() -> None:
+def test_the_wait_doubles_and_after_two_returns_it_lasts_until_its_user_changes_the_request() -> None:
     drive = site()
     assert said(drive, 0) == ()
     returns(drive, 10)

@@ -114,7 +114,7 @@ def test_an_expedited_one_that_slurm_held_before_the_rerun_came_is_released() ->
     assert Release in map(type, drive.cycle(3))
 
 
-def test_one_that_was_skipped_is_asked_for_in_the_next_poll() -> None:
+def test_a_skipped_job_is_requested_in_the_next_poll() -> None:
     """An earlier action of its order has failed."""
     drive = ending(BY_CODE)
     drive.says(Status.SKIPPED, *(action for action in drive.cycle(2) if isinstance(action, Rerun)))

@@ -144,7 +144,7 @@ class TestNotice:
         assert drive.cycle(30) == (requeue(),)
 
     @pytest.mark.parametrize("kind", FINAL)
-    def test_slurm_says_no_so_the_victim_is_spared_and_the_order_ends(self, kind: FailureKind) -> None:
+    def test_slurm_refuses_the_notice_so_the_victim_is_released_and_the_order_ends(self, kind: FailureKind) -> None:
         drive, raised, told = raised_and_noticed()
         drive.obeys(raised)
         drive.says(Status.FAILED, told, kind=kind)
@@ -169,7 +169,7 @@ class TestNotice:
         drive.ends(BE)
         assert drive.cycle(4) == ()
 
-    def test_without_being_told_tesched_takes_it_for_given(self) -> None:
+    def test_without_an_answer_tesched_takes_it_for_given(self) -> None:
         # It died between the intent and the outcome: the notice may have been sent, so it is not sent again.
         drive, raised, _ = raised_and_noticed()
         drive.obeys(raised)
@@ -213,7 +213,7 @@ class TestRequeue:
         assert drive.victim().state is VictimState.BACK
 
     @pytest.mark.parametrize("kind", [FailureKind.NOT_FOUND, FailureKind.ALREADY_DONE])
-    def test_where_there_is_nothing_to_do_the_next_look_tells(self, kind: FailureKind) -> None:
+    def test_where_there_is_nothing_to_do_the_next_poll_shows_it(self, kind: FailureKind) -> None:
         drive, action = self.sent()
         drive.says(Status.FAILED, action, kind=kind)
         drive.ends(BE)
@@ -221,7 +221,7 @@ class TestRequeue:
         assert drive.moves() == [(BE, "requeuing", "left")]
 
     @pytest.mark.parametrize("kind", FINAL)
-    def test_slurm_says_no_so_the_victim_is_spared_and_the_order_ends(self, kind: FailureKind) -> None:
+    def test_slurm_refuses_the_requeue_so_the_victim_is_released_and_the_order_ends(self, kind: FailureKind) -> None:
         drive, action = self.sent()
         drive.says(Status.FAILED, action, kind=kind)
         assert drive.order().ending is Ending.REFUSED
@@ -274,7 +274,7 @@ class TestShadow:
 class TestSeveral:
     """One failure is one order's own affair."""
 
-    def test_one_of_two_victims_is_refused_and_the_other_is_spared(self) -> None:
+    def test_one_of_two_victims_is_refused_and_the_other_is_released(self) -> None:
         jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(TE, cpus=32)]
         drive = Driver([node("n1")], jobs)
         _, first, second = drive.cycle(0)
@@ -302,7 +302,7 @@ class TestSeveral:
         assert drive.cycle(2) == (explicitly_first(2102, job=8, previous=100), notice(job=1, preemptor=8))
         assert drive.open_orders() == [1, 2]
 
-    def test_what_became_of_nobody_s_action_changes_nothing(self) -> None:
+    def test_an_outcome_of_an_unknown_action_changes_nothing(self) -> None:
         drive, raised, _ = raised_and_noticed()
         before = drive.memory
         for order_id in (None, OrderId(77)):

@@ -49,60 +49,60 @@ def brought(driver: Driver, at_s: float = 0) -> list[int]:
     return [action.job_id for action in driver.cycle(at_s) if action.reason.code is ReasonCode.FILLS_ROOM]
 
 
-def test_who_fits_and_ends_in_time_goes_ahead_of_the_first_by_its_nice_value() -> None:
+def test_a_job_that_fits_and_ends_in_time_goes_ahead_of_the_first_by_its_nice_value() -> None:
     driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=600)
     (action,) = driver.cycle(0)
     assert isinstance(action, SetNice)
     assert (action.job_id, action.previous, action.nice) == (3, 0, -(1 + 99 - 98) - AHEAD)
 
 
-def test_who_would_end_too_late_stays_and_it_is_said_whom_it_would_delay() -> None:
+def test_a_job_that_would_end_too_late_stays_and_the_job_that_it_would_delay_is_named() -> None:
     driver = drive(holder(ends_in=600), queued(2, 32), queued(3, 16), j2=60, j3=601)
     assert driver.cycle(0) == ()
     (refusal,) = driver.decision.refusals
     assert (refusal.job_id, refusal.preemptor, refusal.code) == (3, 2, RefusalCode.WOULD_DELAY)
 
 
-def test_expected_run_times_of_those_who_run_count_and_not_their_limits() -> None:
+def test_expected_run_times_of_running_jobs_count_and_not_their_limits() -> None:
     # By its limit job 1 ends in 600 s, by what is known of it in 300: 100 have passed of 400.
     driver = drive(holder(ends_in=600), queued(2, 32), queued(3, 16), j1=400, j2=60, j3=301)
     assert brought(driver) == []
     assert brought(drive(holder(ends_in=600), queued(2, 32), queued(3, 16), j1=400, j2=60, j3=300)) == [3]
 
 
-def test_who_outlasts_the_shadow_may_fill_what_the_first_leaves() -> None:
+def test_a_job_that_outlasts_the_shadow_may_fill_what_the_first_leaves() -> None:
     # Job 2 wants 24 of the 32 CPUs that are free when job 1 has ended: 8 are to spare, once.
     driver = drive(holder(), queued(2, 24), queued(3, 8), queued(4, 8), j2=60, j3=10_000, j4=10_000)
     assert brought(driver) == [3]
 
 
-def test_of_those_who_fit_the_one_that_waited_longest_for_its_length_is_first() -> None:
+def test_of_those_that_fit_the_one_that_waited_longest_for_its_length_is_first() -> None:
     # (600 + 300) / 300 = 3 and (240 + 60) / 60 = 5: the example in the policy's file.
     jobs = (queued(3, 16, waited=600), queued(4, 16, waited=240))
     assert brought(drive(holder(), queued(2, 32), *jobs, j2=60, j3=300, j4=60)) == [4]
 
 
-def test_without_a_run_time_and_a_limit_nobody_is_brought_forward_in_time() -> None:
+def test_no_job_is_brought_forward_in_time_without_a_run_time_and_a_limit() -> None:
     driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=float("inf"))
     assert brought(driver) == []
 
 
-def test_where_everybody_fits_nobody_needs_help() -> None:
+def test_no_job_needs_help_where_all_fit() -> None:
     assert brought(drive(holder(), queued(2, 8), queued(3, 8), j2=60, j3=60)) == []
 
 
-def test_the_room_of_those_before_the_first_is_theirs() -> None:
+def test_the_resources_of_those_before_the_first_are_theirs() -> None:
     # Job 2 fits and starts by itself; then 8 CPUs are free, and job 4 is too large for them.
     jobs = (queued(2, 8), queued(3, 32), queued(4, 16), queued(5, 8))
     assert brought(drive(holder(), *jobs, j2=60, j3=60, j4=60, j5=60)) == [5]
 
 
-def test_several_are_brought_forward_as_far_as_there_is_room() -> None:
+def test_several_are_brought_forward_as_far_as_resources_are_free() -> None:
     jobs = (queued(2, 32), queued(3, 8, waited=9), queued(4, 8, waited=8), queued(5, 8, waited=7))
     assert brought(drive(holder(), *jobs, j2=60, j3=60, j4=60, j5=60)) == [3, 4]
 
 
-def test_a_te_job_that_waits_for_room_to_come_free_is_not_delayed() -> None:
+def test_a_te_job_that_waits_for_resources_to_be_released_is_not_delayed() -> None:
     # Job 9 needs half of n1 or n2, and waits, first, for two minutes; room comes free on n1 in 60 s.
     jobs = (holder(24, ends_in=60), holder(24, ends_in=600, name="n2", job_id=5), queued(2, 32), queued(3, 8))
     impatient = waiting(9, cpus=16, priority=50)
@@ -113,7 +113,7 @@ def test_a_te_job_that_waits_for_room_to_come_free_is_not_delayed() -> None:
     assert brought(drive(*small, large, policy=Patient(), j2=60, j3=61)) == []
 
 
-def test_room_that_is_made_for_a_te_job_is_not_given_away() -> None:
+def test_resources_that_are_freed_for_a_te_job_are_not_given_away() -> None:
     # Job 9 takes the 16 CPUs that are free.
     driver = drive(holder(), queued(2, 32), queued(3, 16), waiting(9, cpus=16, priority=50), j1=700, j2=60, j3=60)
     assert brought(driver) == []
@@ -151,7 +151,7 @@ class TestPutBack:
         assert driver.cycle(90) == ()
         assert driver.cycle(91) == (self.back(raised),)
 
-    def test_not_when_somebody_else_has_set_it(self, driver: Driver) -> None:
+    def test_not_when_another_user_has_set_it(self, driver: Driver) -> None:
         driver.starts(3, share("n1", 16))
         driver.change(3, nice=77)
         assert driver.cycle(2) == ()
@@ -162,7 +162,7 @@ class TestPutBack:
         assert driver.cycle(2) == ()
         assert driver.memory.changes_of(QUEUE_BOOST) == {}
 
-    def test_nor_is_it_asked_for_again_meanwhile(self, driver: Driver) -> None:
+    def test_nor_is_it_requested_again_meanwhile(self, driver: Driver) -> None:
         assert driver.cycle(10) == ()
 
 

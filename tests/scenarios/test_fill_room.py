@@ -11,7 +11,7 @@ from tests.scenarios.test_fill import drive, holder, queued
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_who_was_brought_forward_and_has_not_started_yet_keeps_his_room(*, is_seen: bool) -> None:
+def test_a_job_that_was_brought_forward_and_has_not_started_yet_keeps_its_resources(*, is_seen: bool) -> None:
     # 16 CPUs are free; job 2 wants all 32. Job 3 fits, and so does job 4, but not both.
     driver = drive(holder(), queued(2, 32), queued(3, 16, waited=60), queued(4, 16), j2=60, j3=60, j4=60)
     first = driver.cycle(0)
@@ -22,7 +22,7 @@ def test_who_was_brought_forward_and_has_not_started_yet_keeps_his_room(*, is_se
 
 
 @pytest.mark.parametrize("nice", [-100_000, 7])
-def test_a_nice_value_that_somebody_has_set_meanwhile_is_left(nice: int) -> None:
+def test_a_nice_value_that_a_user_has_set_meanwhile_is_left(nice: int) -> None:
     driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=60)
     driver.obeys(*driver.cycle(0))
     driver.change(3, nice=nice)

@@ -61,7 +61,7 @@ def asked(drive: Driver) -> list[int]:
     return [action.job_id for action in drive.decision.actions if isinstance(action, Requeue)]
 
 
-def test_it_is_raised_first_and_its_victim_asked_once_slurm_says_that_it_lacks_room() -> None:
+def test_it_is_raised_first_and_its_victim_is_notified_once_slurm_says_that_it_lacks_resources() -> None:
     drive = raised()
     assert drive.why_not(TE) is RefusalCode.NOT_CONSIDERED_YET
     assert drive.cycle(0.5) == (), "Slurm has not looked yet"
@@ -71,21 +71,21 @@ def test_it_is_raised_first_and_its_victim_asked_once_slurm_says_that_it_lacks_r
     assert drive.open_orders() == [1], "it is the same order"
 
 
-def test_a_job_that_is_the_head_already_has_its_victim_asked_at_once() -> None:
+def test_the_victim_of_a_job_that_is_the_head_already_is_notified_at_once() -> None:
     drive = two_nodes()
     drive.change(TE, reason="Resources")
     drive.cycle(0)
     assert asked(drive) == [BE]
 
 
-def test_where_the_site_has_no_limits_the_victim_is_asked_at_once() -> None:
+def test_the_victim_is_notified_at_once_where_the_site_has_no_limits() -> None:
     drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
     drive.cycle(0)
     assert asked(drive) == [BE]
 
 
 @pytest.mark.parametrize("limit", ["QOSMaxCpuPerUserLimit", "Licenses"])
-def test_what_shows_at_the_head_costs_nobody_anything_and_the_job_stays_there_until_it_is_gone(limit: str) -> None:
+def test_a_limit_that_shows_at_the_head_costs_no_victim_and_the_job_stays_there_until_it_is_gone(limit: str) -> None:
     drive = raised()
     for at_s, reason in enumerate([limit, "None", limit, "Priority", "None"] * 40):
         drive.change(TE, reason=reason)
@@ -106,7 +106,7 @@ def test_anything_else_that_it_waits_for_ends_it() -> None:
     assert (drive.order().ending, drive.memory.futile) == (Ending.BLOCKED, {})
 
 
-def test_without_a_look_in_time_no_victim_is_asked_and_it_is_tried_again_later() -> None:
+def test_no_victim_is_notified_unless_slurm_considers_it_in_time_and_it_is_tried_again_later() -> None:
     drive = raised()
     assert drive.cycle(LOOK_WITHIN_S) == ()
     assert drive.cycle(LOOK_WITHIN_S + 1) == (nice_back(0, now=-1401),)
@@ -118,7 +118,7 @@ def test_without_a_look_in_time_no_victim_is_asked_and_it_is_tried_again_later()
     assert drive.why_not(TE) is RefusalCode.RETRY_LATER
 
 
-def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_asked() -> None:
+def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_notified() -> None:
     drive = raised()
     drive.change(RIVAL, priority=5000)
     drive.change(TE, reason="Priority")
@@ -131,7 +131,7 @@ def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_asked() -> None
     assert asked(drive) == [BE]
 
 
-def test_the_second_of_two_has_its_look_when_the_first_is_bound() -> None:
+def test_the_second_of_two_is_considered_when_the_first_is_bound() -> None:
     drive = two_nodes(binds=True)
     drive.jobs[JobId(10)] = replace(drive.jobs[JobId(TE)], job_id=JobId(10))
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(10): traits(JobClass.TE)})
@@ -160,7 +160,7 @@ def test_while_another_is_ahead_of_it_its_time_does_not_run_out() -> None:
     assert drive.open_orders() == [1, 2]
 
 
-def test_patience_is_time_for_the_look() -> None:
+def test_patience_is_time_for_slurm_to_consider_it() -> None:
     drive = two_nodes()
     drive.policy = Patient(patience_s=120)
     drive.change(TE, submit_time=NOW, eligible_time=NOW)
@@ -171,7 +171,7 @@ def test_patience_is_time_for_the_look() -> None:
     assert len(asked(drive)) == 1
 
 
-def test_the_daemon_watches_for_that_look_once_slurm_has_taken_the_raise() -> None:
+def test_the_daemon_watches_for_slurms_pass_once_slurm_has_taken_the_raise() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
     assert awaits_first_look(drive.snapshot(0), 5, drive.memory) is None
@@ -182,7 +182,7 @@ def test_the_daemon_watches_for_that_look_once_slurm_has_taken_the_raise() -> No
     assert awaits_first_look(drive.snapshot(1), 5, drive.memory) is None
 
 
-def test_a_raise_that_failed_is_sent_again_and_no_victim_is_asked_meanwhile() -> None:
+def test_a_raise_that_failed_is_sent_again_and_no_victim_is_notified_meanwhile() -> None:
     drive = two_nodes()
     drive.says(Status.FAILED, *drive.cycle(0), kind=FailureKind.BUSY)
     assert drive.cycle(2) == (first_in_queue(-1401, free=True),)
@@ -196,7 +196,7 @@ def without_limits(drive: Driver, **changes: Any) -> list[int]:
     return asked(drive)
 
 
-def test_where_slurm_enforces_no_limits_a_job_that_asks_for_nodes_alone_has_its_victim_asked_at_once() -> None:
+def test_the_victim_of_a_job_that_requests_nodes_alone_is_notified_at_once_where_slurm_has_no_limits() -> None:
     assert without_limits(two_nodes()) == [BE]
 
 

@@ -193,7 +193,7 @@ def test_a_task_with_a_record_of_its_own_counts_for_its_array() -> None:
     assert drive.memory.futile[JobId(4)].count == 2
 
 
-def test_a_victim_that_was_told_and_spared_counts_too() -> None:
+def test_a_victim_that_was_notified_and_released_counts_too() -> None:
     drive = one_node(grace_s=30, limits=LIMITS)
     drive.obeys(*drive.cycle(0))
     drive.change(TE, reason=LIMITED)
@@ -219,7 +219,7 @@ def test_a_node_that_goes_before_its_victims_have_left_lets_other_nodes_be_tried
     assert drive.open_orders() == []
 
 
-def test_an_order_that_asked_no_victim_is_no_futile_one() -> None:
+def test_an_order_that_notified_no_victim_is_no_futile_one() -> None:
     drive = one_node()
     drive.ends(BE)
     drive.obeys(*drive.cycle(0))

@@ -89,7 +89,7 @@ def test_two_jobs_change_places_where_each_is_good() -> None:
     assert nodes == {A: ("v",), B: ("k",)}
 
 
-def test_who_has_no_turn_is_held_and_released_when_it_comes() -> None:
+def test_a_job_without_a_turn_is_held_and_released_when_it_comes() -> None:
     site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
@@ -107,7 +107,7 @@ def test_who_has_no_turn_is_held_and_released_when_it_comes() -> None:
     assert ("Hold", A) in kinds(site)
 
 
-def test_room_that_comes_free_in_mid_round_goes_to_who_is_next() -> None:
+def test_resources_that_come_free_in_mid_round_go_to_the_next_job() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
@@ -143,7 +143,7 @@ def test_a_release_that_did_not_arrive_is_repeated_at_the_next_chance() -> None:
     assert C in {order.preemptor for order in site.memory.open_orders()}
 
 
-def test_who_comes_in_mid_round_is_held_until_the_next() -> None:
+def test_a_job_that_comes_in_mid_round_is_held_until_the_next() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), speeds={A: alike, B: alike, C: alike}, fills=False)
     site.cycle(0)
@@ -179,7 +179,7 @@ def test_where_no_gpu_has_a_type_nothing_is_done() -> None:
     assert site.cycle(360) == ()
 
 
-def test_nodes_that_are_all_down_hold_nobody() -> None:
+def test_nodes_that_are_all_down_hold_no_job() -> None:
     site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
     site.nodes = {name: replace(one, flags=frozenset({"DRAIN"})) for name, one in site.nodes.items()}
     assert site.cycle(0) == ()
@@ -194,7 +194,7 @@ def test_a_job_that_fits_on_none_of_the_types_is_left_to_slurm() -> None:
         assert site.decision.actions == ()
 
 
-def test_who_is_held_and_can_have_no_turn_any_more_is_let_go() -> None:
+def test_a_held_job_that_can_have_no_turn_any_more_is_let_go() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
@@ -206,7 +206,7 @@ def test_who_is_held_and_can_have_no_turn_any_more_is_let_go() -> None:
     assert kinds(site) == []
 
 
-def test_somebody_elses_hold_is_not_ended() -> None:
+def test_another_users_hold_is_not_ended() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})
     site.change(C, priority=0, reason="JobHeldUser")
@@ -214,7 +214,7 @@ def test_somebody_elses_hold_is_not_ended() -> None:
     assert site.decision.actions == ()
 
 
-def test_undo_releases_everybody() -> None:
+def test_undo_releases_all_jobs() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
@@ -225,7 +225,7 @@ def test_undo_releases_everybody() -> None:
     assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
 
 
-def test_another_policy_releases_everybody_as_well() -> None:
+def test_another_policy_releases_all_jobs_as_well() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
@@ -246,7 +246,7 @@ def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:
     assert moves == 0
 
 
-def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_who_waits() -> None:
+def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_waiting_jobs() -> None:
     alike = {"v100": 2, "k80": 2}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))

@@ -77,7 +77,7 @@ def queued(job_id: int, gres: str = "shard") -> Job:
     return waiting(job_id, asks(gres), submit_time=NOW - 50 + job_id)
 
 
-def test_two_jobs_that_are_worth_it_share_a_gpu_and_nobody_has_to_go() -> None:
+def test_two_jobs_that_are_worth_it_share_a_gpu_and_no_job_has_to_go() -> None:
     # las-sharing: alone each would have half of the v100, 2 steps/s; together each has 3.
     site = Site(on(A, "v"), queued(B))
     site.obeys(*site.cycle(0))
@@ -103,7 +103,7 @@ def test_both_of_a_pair_are_bound_to_the_same_of_several_nodes() -> None:
     assert bound == {A: ("v2",), B: ("v2",)}
 
 
-def test_jobs_of_which_nobody_knows_the_speed_beside_each_other_take_turns() -> None:
+def test_jobs_of_unknown_speed_beside_each_other_take_turns() -> None:
     site = Site(on(A, "v"), queued(B), workloads={A: "heavy"})
     site.obeys(*site.cycle(0))
     assert site.kinds() == [("Hold", B)]
@@ -111,7 +111,7 @@ def test_jobs_of_which_nobody_knows_the_speed_beside_each_other_take_turns() -> 
     assert [kind for kind, _ in site.kinds()] == ["SetNodes", "Notify", "Release"]
 
 
-def test_a_pair_makes_room_together_for_who_wants_the_gpu_whole() -> None:
+def test_a_pair_leaves_together_for_a_job_that_wants_the_gpu_whole() -> None:
     site = Site(on(A, "v"), on(B, "v"), queued(C, "gpu"))
     site.obeys(*site.cycle(0))
     site.obeys(*site.cycle(360))
@@ -132,7 +132,7 @@ def test_a_gpu_is_given_to_one_combination() -> None:
     assert bound in ({A, B}, {C}, {D})
 
 
-def test_a_trial_is_not_sent_to_a_gpu_of_which_somebody_has_a_shard() -> None:
+def test_a_trial_is_not_sent_to_a_gpu_of_which_a_job_has_a_shard() -> None:
     site = Site(on(A, "v"), waiting(TRIAL, asks("gpu")), named="las")
     site.cycle(0)
     assert site.decision.actions == ()
@@ -141,7 +141,7 @@ def test_a_trial_is_not_sent_to_a_gpu_of_which_somebody_has_a_shard() -> None:
     assert (free["gpu"], free["gpu:v100"], free["shard"]) == (0, 0, 1)
 
 
-def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
+def test_no_shard_is_free_of_a_gpu_that_a_job_has_whole() -> None:
     nodes = (machine("v", "v100", gpus=4, shards=16),)
     room = room_of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
     free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
@@ -157,7 +157,7 @@ def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
         ((machine("v", "v100"),), "las", "policy.gavel.allocator is las"),
     ],
 )
-def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
+def test_a_job_that_requests_shards_gets_a_reason_where_gpus_are_not_shared(
     nodes: tuple[Node, ...], named: str, said: str
 ) -> None:
     site = Site(queued(A), nodes=nodes, named=named)
@@ -201,7 +201,7 @@ def obey(site: Site, at_s: float) -> None:
 )
 @example(["light"] * 4 + ["heavy", "whole", "whole"], ["v100", "v100", "k80"])
 @settings(max_examples=examples(12))
-def test_over_many_rounds_nobody_is_left_out_and_no_gpu_is_given_twice(kinds: list[str], machines: list[str]) -> None:
+def test_over_many_rounds_no_job_is_left_out_and_no_gpu_is_given_twice(kinds: list[str], machines: list[str]) -> None:
     jobs = [queued(number, "gpu" if kind == "whole" else "shard") for number, kind in enumerate(kinds, start=1)]
     nodes = tuple(machine(f"{kind}-{number}", kind) for number, kind in enumerate(machines))
     site = Site(*jobs, nodes=nodes, workloads=dict(enumerate(kinds, start=1)))

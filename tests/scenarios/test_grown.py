@@ -116,7 +116,7 @@ class TestTrial:
         assert drive.victim().state is VictimState.SPARED, "it stays when its grace period is over"
         assert JobId(TE) in drive.memory.retry_at
 
-    def test_one_of_which_is_not_known_what_it_asked_for_is_left_alone(self) -> None:
+    def test_a_job_with_an_unknown_request_is_left_alone(self) -> None:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         (order,) = drive.memory.orders.values()

@@ -53,7 +53,7 @@ def has_paid(drive: Driver) -> bool:
 
 
 @pytest.mark.parametrize("left", [Driver.requeued, Driver.ends])
-def test_one_without_a_signal_is_asked_when_the_other_has_left(left: Callable[[Driver, int], None]) -> None:
+def test_a_victim_without_a_signal_is_requeued_when_the_other_has_left(left: Callable[[Driver, int], None]) -> None:
     drive = two()
     assert asked(drive.decision.actions) == [(Notify, BE)]
     assert asked(drive.cycle(10)) == []
@@ -76,7 +76,7 @@ def test_one_without_a_signal_does_not_wait_for_the_others_epilog_where_nothing_
     [(None, 121, 30), (4.0, 121, 4), (None, 1, 1), (4.0, 0, 0)],
     ids=["unknown: KillWait", "as jobs like it", "no sooner than it could come back", "at once"],
 )
-def test_where_the_other_sits_its_grace_period_out_it_is_asked_so_long_before_its_end(
+def test_a_victim_is_requeued_so_long_before_the_end_of_the_others_grace_period(
     leave_s: float | None, delay_s: int, lead_s: float
 ) -> None:
     drive = two(leave_s=leave_s)
@@ -101,7 +101,7 @@ def test_a_te_job_that_waits_no_more_has_cost_it_nothing(ends: JobState) -> None
     assert not has_paid(drive)
 
 
-def test_it_ends_by_itself_before_it_is_asked_and_has_paid_nothing() -> None:
+def test_it_ends_by_itself_before_it_is_requeued_and_has_paid_nothing() -> None:
     drive = two()
     drive.ends(QUICK)
     drive.cycle(5)
@@ -149,7 +149,7 @@ def test_while_an_admin_has_the_saving_one_suspended_no_other_leaves_for_it() ->
     assert state_of(drive, QUICK) is VictimState.PLANNED
 
 
-def test_one_that_others_requeue_before_it_is_asked_has_paid_nothing() -> None:
+def test_a_victim_that_others_requeue_before_its_turn_has_paid_nothing() -> None:
     drive = two()
     drive.requeued(QUICK)
     drive.cycle(5)
@@ -158,7 +158,7 @@ def test_one_that_others_requeue_before_it_is_asked_has_paid_nothing() -> None:
 
 
 @pytest.mark.parametrize("change", [{"deadline": NOW + 1e6}, {"requeueable": False}])
-def test_one_that_would_not_start_again_by_then_is_spared(change: Extra) -> None:
+def test_a_victim_that_would_not_start_again_by_then_is_released(change: Extra) -> None:
     drive = two()
     drive.change(QUICK, **change)
     drive.requeued(BE)

@@ -130,7 +130,7 @@ class TestPartitionsOverTheSameNodes:
         # 701 are needed, 601 are missing
         assert drive.cycle(0)[0] == first_in_queue(-1601)
 
-    def test_not_of_those_whose_nodes_are_others(self) -> None:
+    def test_not_of_those_on_other_nodes(self) -> None:
         drive = partitions(one_node(waiting(5, cpus=16, priority=700, partitions=("far",))))
         assert drive.cycle(0)[0] == first_in_queue(-1001)
 
@@ -139,7 +139,7 @@ class TestPartitionsOverTheSameNodes:
         assert drive.cycle(0) == (notice(),), "nor of its own victim, which comes back to that tier"
 
     @pytest.mark.parametrize("reason", ["Resources", "Priority", "Dependency"])
-    def test_where_a_job_of_a_higher_tier_would_take_the_room_no_victim_is_asked(self, reason: str) -> None:
+    def test_no_victim_is_notified_where_a_job_of_a_higher_tier_would_take_its_resources(self, reason: str) -> None:
         drive = partitions(one_node(waiting(5, cpus=16, partitions=("vip",), reason=reason)))
         vip = Partition(name="vip", nodes=frozenset({"n1"}), priority_tier=5)
         drive.start = replace(drive.start, partitions={**drive.start.partitions, "vip": vip})
@@ -153,7 +153,7 @@ class TestPartitionsOverTheSameNodes:
 class TestANodeThatDoesNotRespond:
     """One missed ping is not the end of a node: Slurm says that it is down after SlurmdTimeout."""
 
-    def test_the_order_goes_on_and_nobody_else_is_asked(self) -> None:
+    def test_the_order_goes_on_and_no_other_job_is_notified(self) -> None:
         jobs = [running(BE, share("n1", 32)), running(2, share("n2", 32)), waiting(TE, cpus=16)]
         drive = Driver([node("n1"), node("n2")], jobs, graces={BE: 10, 2: 30})
         drive.obeys(*drive.cycle(0))
@@ -193,7 +193,7 @@ class TestNice:
             drive.says(Status.FAILED, first_in_queue(-1001), kind=FailureKind.UNREACHABLE)
             drive.says(Status.SKIPPED, *(action for action in actions if isinstance(action, Notify)))
 
-    def test_the_least_nice_value_is_asked_for_once(self) -> None:
+    def test_the_least_nice_value_is_requested_once(self) -> None:
         drive = one_node(waiting(5, cpus=1, priority=3_000_000_000))
         drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): traits(JobClass.BE)})
         drive.change(TE, priority=1)
@@ -251,7 +251,7 @@ def test_fifty_victims_that_wait_for_days_stop_no_further_preemption() -> None:
     assert len(drive.open_orders()) == 2
 
 
-def test_a_trial_that_started_and_was_cancelled_between_two_looks_has_been_served() -> None:
+def test_a_trial_that_started_and_was_cancelled_between_two_polls_has_been_served() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)

@@ -170,7 +170,7 @@ class Ranked(Policy[None]):
 @pytest.mark.parametrize(
     "scores", [ZeroDivisionError("by zero"), None, np.array([1.0]), np.array([1.0, np.nan]), "no array"]
 )
-def test_by_a_policy_that_fails_no_job_is_marked_and_its_failure_is_told(scores: object) -> None:
+def test_no_job_is_marked_by_a_policy_that_fails_and_its_failure_is_reported(scores: object) -> None:
     drive = site()
     drive.policy = Ranked(scores=scores)
     assert drive.cycle(0) == ()
@@ -199,7 +199,7 @@ def test_no_more_jobs_of_a_user_or_an_account_are_marked_than_its_limit_has_left
     assert written(ordinary(Driver([node("n1")], jobs, limits=limits)), 0) == [SMALL]
 
 
-def test_the_marks_are_written_when_a_user_is_to_be_barred_and_nothing_else_has_changed() -> None:
+def test_the_marks_are_written_when_a_user_is_to_be_excluded_and_nothing_else_has_changed() -> None:
     jobs = [running(SMALL, share("n1", 8)), waiting(TE, cpus=8, user="eve", reason="JobHeldUser")]
     limits = Limits(lever=YieldBy.PLUGIN, max_victims_for_te_account_hour=0)
     drive = ordinary(Driver([node("n1")], jobs, limits=limits))
@@ -246,7 +246,7 @@ class TestAwaited:
         # 90 s divided by the ends, rounded up to a power of two.
         assert [self.wait_s(ends) for ends in (90, 46, 45, 20, 12)] == [1, 2, 2, 8, 8]
 
-    def test_none_waits_where_little_ends_or_room_that_is_too_small(self) -> None:
+    def test_no_job_waits_where_little_ends_or_too_few_resources_are_released(self) -> None:
         assert self.wait_s(8) == 0, "90 / 8 s is longer than guard.wait_for_free_s"
         assert self.wait_s(2) == 0
         assert self.wait_s(90, trial_cpus=17) == 0
@@ -257,7 +257,7 @@ class TestAwaited:
         assert self.wait_s(45) == 2
         (told,) = (one for one in self.drive.decision.refusals if one.job_id == TE)
         assert told.code is RefusalCode.SLURM_DECIDES, "it has waited as long"
-        assert "awaits room that comes free by itself for 2 s" in self.drive.decision.summary
+        assert "waits 2 s for resources to be released" in self.drive.decision.summary
 
 
 class TestWhatIsTold:
@@ -289,10 +289,10 @@ class TestWhatIsTold:
         drive.cycle(2)
         assert (
             drive.decision.summary
-            == "did nothing, because Slurm makes room by itself for 1 waiting trial-and-error job(s)"
+            == "did nothing, because Slurm frees resources by itself for 1 waiting trial-and-error job(s)"
         )
 
-    def test_of_a_te_job_who_decides(self) -> None:
+    def test_the_settings_decide_whether_slurm_serves_a_te_job(self) -> None:
         assert self.told(PluginSettings(te_partitions=frozenset({"p"})))[TE] is RefusalCode.SLURM_DECIDES
         assert self.told(PluginSettings())[TE] is RefusalCode.NO_TE_TO_SLURM
         assert self.told(None)[TE] is RefusalCode.SLURM_DECIDES

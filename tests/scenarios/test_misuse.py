@@ -92,7 +92,7 @@ def test_a_run_counts_once_also_for_a_new_daemon() -> None:
 
 
 @pytest.mark.parametrize("seen", [("ada", "nobody", "1001"), ("nobody", "ada", "nobody")])
-def test_a_run_counts_once_for_the_user_as_whose_it_was_seen_first_by_name(seen: tuple[str, ...]) -> None:
+def test_a_run_counts_once_for_the_user_under_which_it_was_seen_first_by_name(seen: tuple[str, ...]) -> None:
     # The name service is away for a while.
     drive = site()
     outlives(drive)
@@ -140,7 +140,7 @@ def test_with_the_plugin_slurm_preempts_for_none_of_them(most: int) -> None:
     assert drive.memory.te_rules.barred == (frozenset({"ada"}) if most == 1 else frozenset())
 
 
-def test_users_are_barred_for_themselves() -> None:
+def test_users_are_excluded_for_themselves() -> None:
     runs = [Outlived(job_id=JobId(number), at=NOW + number, user=user) for number, user in enumerate("aabbbc")]
     barred = barred_users(runs, TeLimits(max_outlived_per_user_day=2), NOW + 10)
     assert {user: (one.count, one.until - NOW - DAY_S) for user, one in barred.items()} == {"a": (2, 0), "b": (3, 3)}

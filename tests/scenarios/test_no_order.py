@@ -35,13 +35,13 @@ C = RefusalCode
         ("Cleaning", C.OTHER_REASON),
     ],
 )
-def test_a_te_job_that_waits_for_something_else_costs_nobody_anything(reason: str, code: RefusalCode) -> None:
+def test_a_te_job_that_waits_for_another_reason_costs_no_victim(reason: str, code: RefusalCode) -> None:
     drive = one_node()
     drive.change(TE, reason=reason)
     assert drive.cycle(0) == ()
     assert drive.memory.orders == {}
     assert [(one.job_id, one.preemptor, one.code) for one in drive.decision.refusals] == [(TE, TE, code)]
-    assert drive.decision.summary == "did nothing, because no trial-and-error job waits for room"
+    assert drive.decision.summary == "did nothing, because no trial-and-error job waits for resources"
 
 
 @pytest.mark.parametrize(
@@ -56,21 +56,21 @@ def test_a_te_job_that_waits_for_something_else_costs_nobody_anything(reason: st
         Request(gres_per_node=(("gpu", 1),), mem_per_node_mib=1),
     ],
 )
-def test_a_te_job_that_could_not_run_here_at_all_costs_nobody_anything(wanted: Request) -> None:
+def test_a_te_job_that_could_not_run_here_at_all_costs_no_victim(wanted: Request) -> None:
     drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, wanted)])
     assert drive.cycle(0) == ()
     assert [(one.job_id, one.code) for one in drive.decision.refusals] == [(TE, C.IMPOSSIBLE)]
-    assert drive.decision.summary.startswith("did nothing, because no room can be made for 1 waiting")
+    assert drive.decision.summary.startswith("did nothing, because no resources can be freed for 1 waiting")
 
 
-def test_a_te_job_whose_only_node_is_drained_costs_nobody_anything() -> None:
+def test_a_te_job_costs_no_victim_when_its_only_node_is_drained() -> None:
     drive = one_node()
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
     assert drive.cycle(0) == ()
     assert drive.why_not(TE) is C.IMPOSSIBLE
 
 
-def test_a_te_job_that_would_run_into_a_reservation_costs_nobody_anything() -> None:
+def test_a_te_job_that_would_run_into_a_reservation_costs_no_victim() -> None:
     soon = Reservation(name="course", start_time=NOW + 60, end_time=NOW + 600, nodes=frozenset({"n1"}))
     jobs = [running(BE, share("n1", 32)), waiting(TE, time_limit_s=61)]
     drive = Driver([node("n1")], jobs, reservations=[soon])
@@ -91,7 +91,7 @@ def test_a_te_job_that_would_run_into_a_reservation_costs_nobody_anything() -> N
         (running(BE, share("n1", 32), user="root"), C.PROTECTED_USER),
     ],
 )
-def test_a_job_that_may_not_be_asked_is_not(victim: Job, code: RefusalCode) -> None:
+def test_a_job_that_may_not_be_preempted_is_not(victim: Job, code: RefusalCode) -> None:
     # memory, which a suspended job keeps, is what is missing
     wanted = Request(mem_per_node_mib=1)
     held = (share("n1", 32, 64_000),)
@@ -104,7 +104,7 @@ def test_a_job_that_may_not_be_asked_is_not(victim: Job, code: RefusalCode) -> N
     ]
 
 
-def test_an_exempt_job_is_neither_asked_nor_mentioned() -> None:
+def test_an_exempt_job_is_neither_selected_nor_mentioned() -> None:
     drive = one_node()
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(BE): traits(JobClass.EXEMPT)})
     assert drive.cycle(0) == ()
@@ -112,21 +112,21 @@ def test_an_exempt_job_is_neither_asked_nor_mentioned() -> None:
 
 
 @pytest.mark.parametrize("job_class", [JobClass.BE, JobClass.EXEMPT])
-def test_room_is_made_for_te_jobs_alone(job_class: JobClass) -> None:
+def test_resources_are_freed_for_te_jobs_alone(job_class: JobClass) -> None:
     drive = one_node()
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(TE): traits(job_class)})
     assert drive.cycle(0) == ()
     assert drive.decision.refusals == ()
 
 
-def test_a_running_te_job_is_never_asked() -> None:
+def test_a_running_te_job_is_never_selected() -> None:
     drive = one_node()
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(BE): traits(JobClass.TE)})
     assert drive.cycle(0) == ()
     assert drive.why_not(TE) is C.NO_VICTIM
 
 
-def test_an_unclassified_snapshot_moves_nobody() -> None:
+def test_an_unclassified_snapshot_moves_no_job() -> None:
     drive = one_node()
     drive.start = drive.start.with_traits({})
     assert drive.cycle(0) == ()
@@ -138,7 +138,7 @@ def test_p_0_is_no_preemption() -> None:
     assert drive.why_not(TE) is C.NO_VICTIM
 
 
-def test_the_policy_none_asks_nobody() -> None:
+def test_the_policy_none_selects_no_job() -> None:
     drive = one_node()
     drive.policy = NoPreemption()
     assert drive.cycle(0) == ()
@@ -151,21 +151,21 @@ class TestSummary:
     def test_an_empty_cluster(self) -> None:
         drive = Driver([], [])
         assert drive.cycle(0) == ()
-        assert drive.decision.summary == "did nothing, because no trial-and-error job waits for room"
+        assert drive.decision.summary == "did nothing, because no trial-and-error job waits for resources"
         assert (drive.decision.cycle, drive.decision.at, drive.decision.policy) == (1, NOW, "fitgpp")
         assert drive.memory == Memory(cycle=1)
 
     def test_a_preemption_and_what_follows(self) -> None:
         drive = one_node()
         drive.cycle(0)
-        assert drive.decision.summary == "room for job 9 on n1 from 1"
+        assert drive.decision.summary == "resources for job 9 on n1 from 1"
         drive.obeys(*drive.decision.actions)
         drive.cycle(2)
         assert drive.decision.summary == "did nothing, because 1 order(s) are under way"
         drive.cycle(30)
         assert drive.decision.summary == "went on with the orders under way: requeue"
 
-    def test_room_that_is_free(self) -> None:
+    def test_resources_that_are_free(self) -> None:
         drive = Driver([node("n1")], [waiting(TE)])
         drive.cycle(0)
-        assert drive.decision.summary == "room for job 9 on n1 (free)"
+        assert drive.decision.summary == "resources for job 9 on n1 (free)"

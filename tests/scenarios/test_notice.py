@@ -85,7 +85,7 @@ def test_a_job_without_a_signal_is_scored_by_killwait() -> None:
     assert columns_of(drive.snapshot(0)).running.grace_s.tolist() == [30.0]
 
 
-def test_a_job_whose_script_is_unread_is_no_victim_yet() -> None:
+def test_a_job_with_an_unread_script_is_no_victim_yet() -> None:
     drive = knowing(one_node(), notice_signal="", unread=True)
     assert drive.cycle(0) == ()
     codes = [one.code for one in drive.decision.refusals if one.job_id == BE]
@@ -114,7 +114,7 @@ def test_a_victim_that_died_of_its_notice_is_put_back_in_the_queue_and_has_paid(
     assert drive.order().state is OrderState.ENDED
 
 
-def test_a_rerun_whose_effect_is_not_seen_is_asked_for_again() -> None:
+def test_a_rerun_without_a_visible_effect_is_requested_again() -> None:
     drive = noticed()
     drive.ends(BE, JobState.FAILED)
     assert [len(reruns(drive.cycle(at_s))) for at_s in (2, 4, 2 + AGAIN_S, 4 + AGAIN_S)] == [1, 0, 1, 0]

@@ -63,7 +63,7 @@ class TestPlace:
         drive.cycle(6)
         assert raised(drive) == ahead
 
-    def test_who_is_in_the_queue_by_own_doing_is_overtaken_by_those_who_are_not(self) -> None:
+    def test_a_job_in_the_queue_by_its_own_users_doing_is_overtaken_by_others(self) -> None:
         drive = Driver(
             [node("n1"), node("n2")],
             [
@@ -176,7 +176,7 @@ class TestImmunity:
         past = drive.memory.past.get(JobId(BE))
         assert (0.0 if past is None else past.suspended_s) == (59.0 if since else 0.0)
 
-    def test_a_notice_that_it_withdraws_by_itself_spares_it_from_nobody(self) -> None:
+    def test_a_notice_that_it_withdraws_by_itself_does_not_protect_it_from_others(self) -> None:
         drive = one_node(limits=Limits(cool_down_s=600))
         drive.change(BE, user="ada")
         drive.change(TE, user="ada")
@@ -231,14 +231,14 @@ class TestLimits:
         assert drive.why_not(10) is RefusalCode.CAUSED_LIMIT
 
 
-def test_jobs_whose_users_are_not_known_are_not_each_others() -> None:
+def test_jobs_of_unknown_users_are_not_each_others() -> None:
     assert preempted("").victim().of_own_user is False
     drive = one_node()
     drive.cycle(0)
     assert drive.victim().of_own_user is False
 
 
-def test_what_its_user_is_told() -> None:
+def test_its_user_is_notified() -> None:
     victim = preempted("ada").victim()
     assert cause_of(victim) == FOR_OWN
     assert cause_of(replace(victim, for_user="bob")) == FOR_TRIAL

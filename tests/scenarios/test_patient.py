@@ -34,7 +34,7 @@ def only_first(drive: Driver, nice: int = -1001) -> None:
     drive.obeys(*drive.decision.actions)
 
 
-def test_it_is_put_first_in_the_queue_and_nobody_is_asked() -> None:
+def test_it_is_put_first_in_the_queue_and_no_victim_is_notified() -> None:
     drive = busy()
     only_first(drive)
     assert drive.order().waits
@@ -43,7 +43,7 @@ def test_it_is_put_first_in_the_queue_and_nobody_is_asked() -> None:
     assert drive.cycle(119) == ()
 
 
-def test_it_starts_where_somebody_ends_by_himself_and_nobody_has_paid() -> None:
+def test_it_starts_where_a_job_ends_by_itself_and_no_victim_has_paid() -> None:
     drive = busy()
     only_first(drive)
     drive.ends(2)
@@ -56,7 +56,7 @@ def test_it_starts_where_somebody_ends_by_himself_and_nobody_has_paid() -> None:
     assert drive.order().state is OrderState.ENDED
 
 
-def test_when_its_patience_is_over_whoever_leaves_soonest_is_asked_by_the_same_order() -> None:
+def test_the_job_that_leaves_soonest_is_notified_by_the_same_order_when_its_patience_is_over() -> None:
     drive = busy()
     only_first(drive)
     assert drive.cycle(120) == (notice(job=2),)
@@ -71,7 +71,7 @@ def test_when_its_patience_is_over_whoever_leaves_soonest_is_asked_by_the_same_o
     assert drive.memory.preemptions == {2: 1}
 
 
-def test_of_two_that_leave_as_soon_whoever_holds_less_is_asked() -> None:
+def test_of_two_that_leave_as_soon_the_one_that_holds_less_is_notified() -> None:
     drive = Driver(
         [node("n1"), node("n2")],
         [
@@ -105,14 +105,14 @@ def test_without_patience_it_asks_at_once() -> None:
     assert drive.cycle(0) == (first_in_queue(-1001), notice(job=2))
 
 
-def test_room_that_is_free_already_is_taken_at_once() -> None:
+def test_free_resources_are_taken_at_once() -> None:
     drive = busy()
     drive.ends(BE)
     assert drive.cycle(0) == (first_in_queue(-1001, free=True),)
     assert drive.order().nodes == ("n1",)
 
 
-def test_two_that_wait_do_not_count_on_room_that_is_not_there_yet() -> None:
+def test_two_that_wait_do_not_count_on_resources_that_are_not_there_yet() -> None:
     drive = busy(10)
     drive.obeys(*drive.cycle(0))
     assert [drive.order(1).waits, drive.order(2).waits] == [True, True]
@@ -131,7 +131,7 @@ def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
     assert drive.order().state is OrderState.ENDED
 
 
-def test_who_can_ask_nobody_does_not_wait_for_that_either() -> None:
+def test_a_job_without_candidates_does_not_wait_for_that_either() -> None:
     drive = Driver(
         [node("n1")],
         [running(BE, share("n1", 32), batch=False), waiting(TE, cpus=16, submit_time=NOW)],

@@ -62,7 +62,7 @@ def test_it_starts_as_soon_as_the_rack_is_free_sooner_than_planned() -> None:
     assert (site.plan(A).started, site.plan(A).start_at, site.plan(A).run_s) == (True, NOW + 21, 70)
 
 
-def test_who_comes_later_fits_in_before_a_promise_or_behind_it_and_never_into_it() -> None:
+def test_a_later_job_fits_in_before_a_reservation_or_behind_it_and_never_into_it() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     # 120 s on a2 would last into A's slots there; on b2 they harm no job.
@@ -100,7 +100,7 @@ def test_a_number_of_nodes_is_chosen_and_set_and_undo_puts_the_range_back() -> N
     assert changed_still(memory, site.snapshot(3)) == 0
 
 
-def test_undo_releases_who_is_held() -> None:
+def test_undo_releases_held_jobs() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     memory, decision = undo(site.memory, site.snapshot(1), LIMITS)
@@ -110,7 +110,7 @@ def test_undo_releases_who_is_held() -> None:
     assert changed_still(memory, site.snapshot(2)) == 0
 
 
-def test_a_trial_comes_first_and_who_made_room_is_planned_anew_with_what_is_left() -> None:
+def test_a_trial_comes_first_and_its_victim_is_planned_anew_with_what_is_left() -> None:
     site = Site(filler(7, "b1", "b2"), wide(A), waiting(TRIAL, cpus=32), run_times={7: 300})
     site.change(TRIAL, reason="Dependency")
     site.obeys(*site.cycle(0))
@@ -147,7 +147,7 @@ def worth_nothing_any_more() -> Site:
     return site
 
 
-def test_who_costs_more_than_it_is_worth_starts_when_room_is_left_over() -> None:
+def test_a_job_that_costs_more_than_it_is_worth_starts_when_resources_are_left_over() -> None:
     site = worth_nothing_any_more()
     site.obeys(*site.cycle(0))
     assert not site.plan(A).promised
@@ -158,7 +158,7 @@ def test_who_costs_more_than_it_is_worth_starts_when_room_is_left_over() -> None
     assert kinds(site)[-1] == ("Release", A)
 
 
-def test_nobody_is_left_over_for_ever() -> None:
+def test_no_job_is_left_over_for_ever() -> None:
     site = worth_nothing_any_more()
     site.obeys(*site.cycle(0))
     assert site.cycle(600) == ()
@@ -168,7 +168,7 @@ def test_nobody_is_left_over_for_ever() -> None:
     assert site.plan(A).note == "it was left over for a whole horizon"
 
 
-def test_who_is_late_is_planned_anew() -> None:
+def test_a_late_job_is_planned_anew() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     # The filler runs on after its 60 s: a slot's patience, then another plan, which still is a promise.
@@ -181,7 +181,7 @@ def test_who_is_late_is_planned_anew() -> None:
     assert plan.note.startswith("its nodes were not free in its slot")
 
 
-def test_whom_slurm_does_not_start_is_set_free_and_left_to_slurm() -> None:
+def test_a_job_that_slurm_does_not_start_is_set_free_and_left_to_slurm() -> None:
     site = Site(wide(A, 1, 4))
     site.obeys(*site.cycle(0))
     site.cycle(1)
@@ -197,7 +197,7 @@ def test_whom_slurm_does_not_start_is_set_free_and_left_to_slurm() -> None:
     assert "left to Slurm" in said(site, A)
 
 
-def test_whom_slurm_refuses_to_bind_is_released() -> None:
+def test_a_job_that_slurm_refuses_to_bind_is_released() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     site.ends(7)
@@ -211,14 +211,14 @@ def test_whom_slurm_refuses_to_bind_is_released() -> None:
     assert site.plan(A).dropped
 
 
-def test_one_at_which_slurm_has_not_looked_is_held_before_it_does() -> None:
+def test_a_job_that_slurm_has_not_considered_is_held_before_it_does() -> None:
     site = one_node_of_each_rack_is_taken()
     site.change(A, reason="")
     site.cycle(0)
     assert kinds(site) == [("Hold", A)]
 
 
-def test_whom_slurm_starts_first_is_taken_as_it_is() -> None:
+def test_a_job_that_slurm_starts_first_is_taken_as_it_is() -> None:
     site = one_node_of_each_rack_is_taken()
     site.starts(A, share("a2", 32, 1), share("b2", 32, 1), at_s=0)
     site.comes(wide(B))
@@ -229,7 +229,7 @@ def test_whom_slurm_starts_first_is_taken_as_it_is() -> None:
     assert (option.rack, option.wait_slots) == ("a", 25), "A has a2 for 250 s"
 
 
-def test_the_state_is_the_same_until_something_changes() -> None:
+def test_the_state_is_the_same_until_the_cluster_changes() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     before = site.state("pdors")
@@ -245,7 +245,7 @@ def test_the_state_is_the_same_until_something_changes() -> None:
     [{"array_job_id": JobId(A), "array_tasks": "0-9"}, {"het_job_id": JobId(A)}, {"batch": False}],
     ids=["an array", "a heterogeneous job", "salloc"],
 )
-def test_who_cannot_be_planned_is_left_to_slurm(change: Extra) -> None:
+def test_a_job_that_cannot_be_planned_is_left_to_slurm(change: Extra) -> None:
     site = one_node_of_each_rack_is_taken()
     site.change(A, **change)
     assert site.cycle(0) == ()
@@ -254,7 +254,7 @@ def test_who_cannot_be_planned_is_left_to_slurm(change: Extra) -> None:
     assert site.cycle(1) == ()
 
 
-def test_an_answer_that_nobody_understands_keeps_nobody_waiting_for_ever() -> None:
+def test_an_answer_that_cannot_be_read_keeps_no_job_waiting_for_ever() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
     site.ends(7)

@@ -27,7 +27,7 @@ def noticed() -> Driver:
     return drive
 
 
-def test_the_te_job_starts_elsewhere_and_the_victim_is_spared() -> None:
+def test_the_te_job_starts_elsewhere_and_the_victim_is_released() -> None:
     drive = noticed()
     drive.ends(2)
     drive.starts(TE, share("n2", 16), at_s=9)
@@ -57,7 +57,7 @@ def test_a_victim_that_leaves_although_it_is_no_longer_needed_has_paid_all_the_s
     assert drive.memory.preemptions == {BE: 1}
 
 
-def test_the_te_job_starts_in_its_room_before_the_victim_has_left() -> None:
+def test_the_te_job_starts_on_its_nodes_before_the_victim_has_left() -> None:
     drive = noticed()
     drive.ends(2)
     drive.starts(TE, share("n1", 16), at_s=9)
@@ -69,7 +69,7 @@ def test_the_te_job_starts_in_its_room_before_the_victim_has_left() -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DEADLINE])
-def test_the_te_job_ends_before_it_starts_and_the_victim_is_spared(state: JobState) -> None:
+def test_the_te_job_ends_before_it_starts_and_the_victim_is_released(state: JobState) -> None:
     drive = noticed()
     drive.ends(TE, state)
     assert drive.cycle(31) == ()
@@ -82,7 +82,7 @@ def test_the_te_job_ends_before_it_starts_and_the_victim_is_spared(state: JobSta
     assert drive.order().ending is Ending.PREEMPTOR_GONE
 
 
-def test_the_te_job_vanishes_and_the_victim_is_spared() -> None:
+def test_the_te_job_vanishes_and_the_victim_is_released() -> None:
     drive = noticed()
     drive.forgets(TE)
     assert drive.cycle(31) == ()
@@ -105,7 +105,7 @@ def test_the_te_job_is_cancelled_while_its_victim_is_requeued() -> None:
     assert drive.memory.preemptions == {BE: 1}
 
 
-def test_a_requeue_that_showed_no_effect_is_not_sent_again_for_nobody() -> None:
+def test_a_requeue_that_showed_no_effect_is_not_sent_again_for_no_preemptor() -> None:
     drive = noticed()
     assert drive.cycle(30) == (requeue(),)
     drive.ends(TE, JobState.CANCELLED)
@@ -116,7 +116,7 @@ def test_a_requeue_that_showed_no_effect_is_not_sent_again_for_nobody() -> None:
     assert not drive.order().futile
 
 
-def test_the_te_job_is_held_and_its_victim_is_spared() -> None:
+def test_the_te_job_is_held_and_its_victim_is_released() -> None:
     drive = noticed()
     drive.change(TE, priority=0, reason="JobHeldUser")
     assert drive.cycle(31) == (nice_back(0, now=-1001),)
@@ -128,7 +128,7 @@ def test_the_te_job_is_held_and_its_victim_is_spared() -> None:
     "reason",
     ["Dependency", "BeginTime", "Licenses", "QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "PartitionDown"],
 )
-def test_the_te_job_has_run_into_something_else_and_its_victim_is_spared(reason: str) -> None:
+def test_the_te_job_has_run_into_another_reason_and_its_victim_is_released(reason: str) -> None:
     drive = noticed()
     drive.change(TE, reason=reason)
     assert drive.cycle(2) == (nice_back(0, now=-1001),)
@@ -147,7 +147,7 @@ def test_a_passing_word_of_slurms_does_not_end_an_order(reason: str) -> None:
 
 
 @pytest.mark.parametrize("flags", [frozenset({"DRAIN"}), frozenset({"DRAIN", "NOT_RESPONDING"})])
-def test_the_node_on_which_room_is_made_is_lost_and_its_victim_is_spared(flags: frozenset[str]) -> None:
+def test_the_node_of_the_order_is_lost_and_its_victim_is_released(flags: frozenset[str]) -> None:
     drive = noticed()
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=flags)
     assert drive.cycle(2) == (nice_back(0, now=-1001),)
@@ -157,7 +157,7 @@ def test_the_node_on_which_room_is_made_is_lost_and_its_victim_is_spared(flags: 
     assert drive.memory.preemptions == {}
 
 
-def test_a_te_job_that_started_and_finished_between_two_looks_has_been_served() -> None:
+def test_a_te_job_that_started_and_finished_between_two_polls_has_been_served() -> None:
     drive = noticed()
     drive.requeued(BE)
     drive.starts(TE, at_s=5)
@@ -177,7 +177,7 @@ def test_a_start_before_the_order_is_none() -> None:
     assert drive.order().ending is Ending.PREEMPTOR_GONE
 
 
-def test_a_te_job_that_was_requeued_at_once_makes_nobody_leave() -> None:
+def test_a_te_job_that_was_requeued_at_once_makes_no_victim_leave() -> None:
     drive = noticed()
     drive.change(TE, start_time=NOW + 1, restarts=1)  # it started, and is back in the queue
     assert drive.cycle(2) == (nice_back(0, now=-1001),)
@@ -234,7 +234,7 @@ class TestExpiry:
         assert drive.cycle(421) == (first_in_queue(-1001, order=2, free=True),)
         assert drive.memory.retry_at == {}
 
-    def test_a_victim_that_has_not_left_by_then_is_spared(self) -> None:
+    def test_a_victim_that_has_not_left_by_then_is_released(self) -> None:
         drive = noticed()
         drive.change(BE, state=JobState.SUSPENDED)  # by an admin: it is asked for nothing more
         drive.cycle(121)
@@ -324,12 +324,12 @@ def new_trial(*, victim: bool, await_first_look: bool = False) -> Driver:
     return Driver([node("n1")], jobs, limits=Limits(await_first_look=await_first_look))
 
 
-def test_where_slurms_first_look_is_not_awaited_a_new_trials_victim_is_asked_at_once() -> None:
+def test_a_new_trials_victim_is_notified_at_once_where_slurms_first_pass_is_not_awaited() -> None:
     assert notice() in new_trial(victim=True).cycle(0)
     assert new_trial(victim=True, await_first_look=True).cycle(0) == ()
 
 
-def test_a_new_trial_that_finds_room_is_left_to_slurm() -> None:
+def test_a_new_trial_that_finds_free_resources_is_left_to_slurm() -> None:
     drive = new_trial(victim=False)
     assert drive.cycle(0) == ()
     assert drive.open_orders() == []

@@ -71,7 +71,7 @@ class TestHowHigh:
         drive.starts(TE, HALF, at_s=5)
         assert drive.cycle(6) == ()  # nothing to put back
 
-    def test_whoever_overtakes_it_later_is_overtaken_again(self) -> None:
+    def test_a_job_that_overtakes_it_later_is_overtaken_again(self) -> None:
         drive = others(one_node(waiting(5, cpus=1)), 5)
         drive.obeys(*drive.cycle(0))
         drive.change(5, priority=1101)
@@ -117,7 +117,7 @@ class TestTheVictimsPlace:
         assert [action.job_id for action in drive.decision.actions] == [TE]  # put back
         assert drive.memory.changes_of(VICTIM_BOOST) == {}
 
-    def test_not_before_the_preemptor_has_its_room(self) -> None:
+    def test_not_before_the_preemptor_has_its_resources(self) -> None:
         drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
         drive.obeys(*drive.cycle(0))
         drive.requeued(BE)
@@ -131,7 +131,7 @@ class TestTheVictimsPlace:
         drive.obeys(*drive.cycle(6))
         assert drive.jobs[JobId(BE)].nice == 0
 
-    def test_a_held_one_is_left_to_whoever_held_it(self) -> None:
+    def test_a_held_one_is_left_to_the_user_that_held_it(self) -> None:
         drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
         drive.obeys(*drive.cycle(0))
         drive.requeued(BE)
@@ -181,7 +181,7 @@ class TestNiceIsIgnored:
         assert drive.cycle(12) == ()
         assert drive.memory.changes_of(PRIORITY) == {}
 
-    def test_whoever_overtakes_it_later_is_overtaken_again(self) -> None:
+    def test_a_job_that_overtakes_it_later_is_overtaken_again(self) -> None:
         drive = self.given_up_on_nice()
         drive.change(BE, priority=1101)
         # 1102 are needed, and the margin
@@ -222,7 +222,7 @@ class TestNiceIsIgnored:
         drive.starts(TE, HALF)
         assert drive.cycle(16) == (priority_back(100, now=1101),)
 
-    def test_no_priority_is_asked_for_that_slurm_does_not_take(self) -> None:
+    def test_no_priority_is_requested_that_slurm_does_not_take(self) -> None:
         drive = self.given_up_on_nice()
         drive.change(BE, priority=MAX_PRIORITY - 500)
         assert drive.cycle(8) == (explicitly_first(MAX_PRIORITY, previous=1101),)
@@ -262,7 +262,7 @@ class TestPutBack:
         assert drive.cycle(73) == ()
 
     @pytest.mark.parametrize("nice", [33, 1, -1002])
-    def test_what_somebody_else_has_set_is_left(self, nice: int) -> None:
+    def test_a_value_that_another_user_has_set_is_left(self, nice: int) -> None:
         drive = self.started()
         drive.change(TE, nice=nice)
         assert drive.cycle(8) == ()
@@ -275,7 +275,7 @@ class TestPutBack:
         assert drive.cycle(8) == ()
 
     @pytest.mark.parametrize("priority", [99, 100, 1102])
-    def test_an_explicit_priority_that_somebody_else_has_set_is_left(self, priority: int) -> None:
+    def test_an_explicit_priority_that_another_user_has_set_is_left(self, priority: int) -> None:
         drive = one_node()
         drive.says(Status.SENT, *drive.cycle(0))
         drive.obeys(*drive.cycle(6))
@@ -316,7 +316,7 @@ class TestRoomIsFree:
     def drive(self) -> Driver:
         return Driver([node("n1"), node("n2")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
 
-    def test_the_job_is_raised_and_nobody_pays(self) -> None:
+    def test_the_job_is_raised_and_no_victim_pays(self) -> None:
         drive = self.drive()
         drive.change(TE, priority=50)
         drive.jobs[JobId(5)] = waiting(5, cpus=33)  # never fits, and is ahead of it: 101 are needed, 51 missing
@@ -333,7 +333,9 @@ class TestRoomIsFree:
         drive = self.drive()
         drive.change(TE, priority=1)  # more than any other job has
         assert drive.cycle(0) == ()
-        assert [one.text for one in drive.decision.transitions] == ["room for job 9 on n2: nobody, the room is free"]
+        assert [one.text for one in drive.decision.transitions] == [
+            "resources for job 9 on n2: no victim, they are free"
+        ]
         assert drive.moves() == [(None, "", "open")]
         assert drive.order().expires_at == NOW + 30 + 60  # KillWait and the site's patience
         assert drive.cycle(2) == ()
@@ -342,7 +344,7 @@ class TestRoomIsFree:
         assert drive.order().state is OrderState.ENDED
 
 
-def test_jobs_for_which_room_is_made_need_not_be_ahead_of_each_other() -> None:
+def test_jobs_with_orders_need_not_be_ahead_of_each_other() -> None:
     # Each has its own room. Job 9 is 1 short of 101, which puts it ahead of the victims, and not ahead of job 8.
     drive = Driver(
         [node("n1"), node("n2")],
@@ -362,7 +364,7 @@ def test_jobs_for_which_room_is_made_need_not_be_ahead_of_each_other() -> None:
     assert drive.cycle(2) == ()
 
 
-def test_a_later_te_job_does_not_overtake_an_earlier_one_for_which_room_is_made() -> None:
+def test_a_later_te_job_does_not_overtake_an_earlier_one_with_an_order() -> None:
     """A later one, raised above a victim of its own, took the free half of the earlier one's node."""
     nodes, later = [node("n1"), node("n2")], 10
     jobs = [running(BE, share("n1", 32)), running(2, share("n2", 32), priority=5000)]

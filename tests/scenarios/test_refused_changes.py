@@ -131,7 +131,7 @@ class TestRaise:
         drive.requeue_delay_s = 61
         assert drive.cycle(6) == (notice(order=2),)
 
-    def test_an_order_that_is_overtaken_before_a_victim_is_asked_ends(self) -> None:
+    def test_an_order_that_is_overtaken_before_a_victim_is_notified_ends(self) -> None:
         drive = one_node()
         drive.change(TE, priority=101)
         (told,) = drive.cycle(0)
@@ -144,7 +144,7 @@ class TestRaise:
         assert drive.victim().state is VictimState.SPARED
         assert drive.memory.paid == (), "a victim that was never asked has paid nothing"
 
-    def test_an_order_whose_victim_was_asked_goes_on_and_what_is_in_force_stays(self) -> None:
+    def test_an_order_with_a_notified_victim_goes_on_and_what_is_in_force_stays(self) -> None:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         drive.change(BE, priority=1101)
@@ -216,7 +216,7 @@ class TestUsers:
 class TestBinding:
     """A TE job is served without one."""
 
-    def test_where_it_is_refused_victims_are_asked_without_it(self) -> None:
+    def test_victims_are_notified_without_it_where_it_is_refused(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
         raised, bound, told = refuses(drive, 0, SetNodes)
         assert (type(raised), type(bound), told) == (SetNice, SetNodes, notice())
@@ -321,7 +321,7 @@ class TestOthers:
         assert drive.cycle(64) == ()
         assert [type(action) for action in drive.cycle(65)] == [Release]
 
-    def test_an_array_whose_own_record_is_gone_is_its_user_s(self) -> None:
+    def test_an_array_without_its_own_record_belongs_to_its_user(self) -> None:
         array = JobId(10)
         task = replace(running(11, share("n1", 1)), array_job_id=array, array_task_id=1, array_throttle=2, user="ann")
         drive = Driver([node("n1")], [task])

@@ -47,7 +47,7 @@ def asked(drive: Driver) -> list[int]:
     return [action.job_id for action in drive.decision.actions if isinstance(action, Notify)]
 
 
-def test_who_took_the_room_is_asked_though_he_has_just_started() -> None:
+def test_a_job_that_took_the_resources_is_preempted_though_it_has_just_started() -> None:
     drive = robbed()
     drive.cycle(5)
     assert asked(drive) == [THIEF]
@@ -61,7 +61,7 @@ def test_who_took_the_room_is_asked_though_he_has_just_started() -> None:
     assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
 
 
-def test_nobody_is_asked_twice_and_the_trial_starts_in_the_room_of_both() -> None:
+def test_no_job_is_notified_twice_and_the_trial_starts_on_the_resources_of_both() -> None:
     drive = robbed()
     drive.cycle(5)
     drive.cycle(6)
@@ -103,7 +103,7 @@ def test_what_a_node_holds_beside_its_own_job_is_taken_by_others() -> None:
         assert bool(bound_to(drive)) is moves, cpus
 
 
-def test_it_happens_again_and_the_next_one_is_asked() -> None:
+def test_it_happens_again_and_the_next_one_is_notified() -> None:
     drive = robbed()
     drive.cycle(5)
     drive.requeued(BE)
@@ -115,7 +115,7 @@ def test_it_happens_again_and_the_next_one_is_asked() -> None:
     assert asked(drive) == [4]
 
 
-def test_a_thief_who_is_leaving_already_is_awaited_and_nobody_else_is_asked() -> None:
+def test_a_thief_that_is_leaving_already_is_awaited_and_no_other_job_is_notified() -> None:
     eighth = share("n1", 8)
     drive = Driver(
         [node("n1")],
@@ -157,7 +157,7 @@ def test_the_order_takes_no_place_of_another_one() -> None:
     assert asked(drive) == [THIEF]
 
 
-def test_who_ran_there_before_the_order_is_asked_only_after_his_least_run_time() -> None:
+def test_a_job_that_ran_there_before_the_order_is_notified_only_after_its_least_run_time() -> None:
     # It started before there was a victim, so it is no newcomer.
     drive = robbed(Limits(min_run_time_s=30), thief_at_s=-3)
     drive.cycle(5)
@@ -166,7 +166,7 @@ def test_who_ran_there_before_the_order_is_asked_only_after_his_least_run_time()
     assert asked(drive) == [THIEF]
 
 
-def test_the_room_is_not_fought_for_longer_than_the_trial_is_bound() -> None:
+def test_the_nodes_are_not_fought_for_longer_than_the_trial_is_bound() -> None:
     drive = robbed(Limits(bind_for_s=10), thief_at_s=10.5)
     drive.cycle(11)
     assert asked(drive) == []
@@ -204,7 +204,7 @@ def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
     assert asked(drive) == []
 
 
-def test_while_it_is_paused_nobody_is_asked() -> None:
+def test_no_job_is_notified_during_a_pause() -> None:
     drive = robbed()
     _, decision = step(drive.memory, drive.snapshot(5), drive.entries(), drive.limits, paused="by an admin")
     assert not any(isinstance(action, Notify) for action in decision.actions)
@@ -243,7 +243,7 @@ def bound_to(drive: Driver) -> list[tuple[str, ...]]:
     return [action.nodes for action in drive.decision.actions if isinstance(action, SetNodes)]
 
 
-def test_room_that_is_free_elsewhere_comes_before_another_victim() -> None:
+def test_resources_that_are_free_elsewhere_come_before_another_victim() -> None:
     drive = elsewhere(robbed())
     drive.obeys(*drive.cycle(5))
     assert (asked(drive), bound_to(drive)) == ([], [("n3",)])
@@ -255,7 +255,7 @@ def test_room_that_is_free_elsewhere_comes_before_another_victim() -> None:
     assert (drive.order().ending, drive.order().futile) == (Ending.STARTED_HERE, False)
 
 
-def test_where_a_te_job_took_the_room_another_victim_is_asked_once_the_first_has_left() -> None:
+def test_another_victim_is_notified_once_the_first_has_left_where_a_te_job_took_its_resources() -> None:
     """It waited beside free nodes for 25 s: a later TE job was backfilled into the free half of its node."""
     drive = elsewhere(robbed(), running(7, share("n3", 32)))
     te = drive.start.traits[JobId(TE)]
@@ -269,7 +269,7 @@ def test_where_a_te_job_took_the_room_another_victim_is_asked_once_the_first_has
     assert drive.cycle(10.5) == ()
 
 
-def test_an_order_that_asked_no_victim_looks_for_room_anew_when_its_room_is_taken() -> None:
+def test_an_order_that_notified_no_victim_selects_nodes_anew_when_its_resources_are_taken() -> None:
     jobs = [running(BE, HALF), waiting(THIEF, cpus=16), waiting(TE, cpus=16, priority=50)]
     drive = Driver([node("n1")], jobs, run_times={THIEF: 1000}, binds=True)
     drive.obeys(*drive.cycle(0))

@@ -58,14 +58,14 @@ def becomes(site: Driver, job_id: int, job_class: JobClass) -> None:
 
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("job_class", [JobClass.EXEMPT, JobClass.TE])
-def test_who_is_of_another_class_now_is_let_go(held: Callable[[], Driver], job_class: JobClass) -> None:
+def test_a_job_that_is_of_another_class_now_is_let_go(held: Callable[[], Driver], job_class: JobClass) -> None:
     site = held()
     becomes(site, C, job_class)
     assert C in of(site.cycle(5), Release)
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_who_asks_for_nodes_of_his_own_now_is_let_go(held: Callable[[], Driver]) -> None:
+def test_a_job_that_requests_own_nodes_now_is_let_go(held: Callable[[], Driver]) -> None:
     site = held()
     node = next(iter(site.nodes))
     site.change(C, request=replace(site.jobs[JobId(C)].request, required_nodes=(node,)))
@@ -73,7 +73,7 @@ def test_who_asks_for_nodes_of_his_own_now_is_let_go(held: Callable[[], Driver])
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_who_is_protected_is_neither_held_nor_kept_so(held: Callable[[], Driver]) -> None:
+def test_a_protected_job_is_neither_held_nor_kept_so(held: Callable[[], Driver]) -> None:
     site = held()
     site.change(C, user="chief")
     site.limits = replace(site.limits, protected_users=("chief",))
@@ -82,14 +82,14 @@ def test_who_is_protected_is_neither_held_nor_kept_so(held: Callable[[], Driver]
     assert of(site.cycle(20), Hold) == []
 
 
-def test_who_was_held_by_another_policy_for_what_this_one_has_no_turns_for_is_let_go() -> None:
+def test_a_job_held_by_another_policy_is_let_go_where_this_one_has_no_turns_for_it() -> None:
     site = held_by_pdors()
     site.best_effort = Gavel(allocator="las", types=("v100",))
     assert of(site.cycle(5), Release) == [C]
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_during_a_pause_nobody_is_held(held: Callable[[], Driver]) -> None:
+def test_no_job_is_held_during_a_pause(held: Callable[[], Driver]) -> None:
     site = held()
     site.memory, decision = step(site.memory, site.snapshot(20), site.entries(), site.limits, paused="by an admin")
     assert of(decision.actions, Release) == [C]
@@ -106,7 +106,7 @@ def test_tasks_of_an_array_are_left_alone() -> None:
         assert A not in of(site.decision.actions, Notify)
 
 
-def test_whom_slurm_does_not_start_in_his_room_is_left_to_slurm_for_a_while() -> None:
+def test_a_job_that_slurm_does_not_start_in_its_turn_is_left_to_slurm_for_a_while() -> None:
     site = gavel.Site(gavel.queued(C), speeds={C: {"v100": 4, "k80": 4}})
     free = 0
     for at_s in range(0, 1200, 30):
@@ -116,7 +116,7 @@ def test_whom_slurm_does_not_start_in_his_room_is_left_to_slurm_for_a_while() ->
     assert free * 30 >= site.limits.retry_after_s
 
 
-def test_a_node_that_slurmctld_does_not_list_ends_no_look() -> None:
+def test_a_node_that_slurmctld_does_not_list_ends_no_poll() -> None:
     site = gavel.Site(
         gavel.on(A, "v"), gavel.on(B, "k"), gavel.queued(C), speeds={A: {"v100": 1, "k80": 2}, B: {"v100": 2, "k80": 1}}
     )
@@ -125,7 +125,7 @@ def test_a_node_that_slurmctld_does_not_list_ends_no_look() -> None:
     site.cycle(361)
 
 
-def test_of_many_a_part_is_held_in_each_look_first_come_first() -> None:
+def test_of_many_a_part_is_held_in_each_poll_first_come_first() -> None:
     jobs = [gavel.queued(number) for number in range(100, 100 + MOST_HELD + 10)]
     site = gavel.Site(gavel.on(A, "v"), *jobs, speeds={A: {"v100": 2}})
     site.nodes.pop("k")
@@ -135,7 +135,7 @@ def test_of_many_a_part_is_held_in_each_look_first_come_first() -> None:
     assert len(of(site.cycle(2), Hold)) == 10
 
 
-def test_an_empty_slurmctld_is_not_believed_while_somebody_is_held() -> None:
+def test_an_empty_slurmctld_is_not_believed_while_a_job_is_held() -> None:
     site = held_by_pdors()
     assert doubt(replace(site.snapshot(5), jobs={}), None, site.memory, 0.0)
 

@@ -18,7 +18,7 @@ def asks(drive: Driver, job_id: int, cpus: int, submit_s: float = -5, user: str 
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(job_id): drive.start.traits[JobId(TE)]})
 
 
-def test_the_room_that_a_victim_leaves_over_serves_the_next_te_job() -> None:
+def test_the_resources_that_a_victim_leaves_over_serve_the_next_te_job() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     asks(drive, 10, 16)
@@ -30,7 +30,7 @@ def test_the_room_that_a_victim_leaves_over_serves_the_next_te_job() -> None:
     assert drive.why_not(11) is RefusalCode.NO_VICTIM
 
 
-def test_a_victim_that_leaves_for_one_job_is_not_asked_for_another() -> None:
+def test_a_victim_that_leaves_for_one_job_is_not_selected_for_another() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     asks(drive, 10, 32)
@@ -43,7 +43,7 @@ def test_a_victim_that_leaves_for_one_job_is_not_asked_for_another() -> None:
     ]
 
 
-def test_the_room_that_a_te_job_waits_for_is_not_given_to_another_when_the_victim_has_left() -> None:
+def test_the_resources_that_a_te_job_waits_for_are_not_given_to_another_when_the_victim_has_left() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)
@@ -55,7 +55,7 @@ def test_the_room_that_a_te_job_waits_for_is_not_given_to_another_when_the_victi
     assert drive.order(2).victims == ()
 
 
-def test_the_room_of_an_order_that_has_come_to_nothing_is_free_again() -> None:
+def test_the_resources_of_an_order_that_has_come_to_nothing_are_free_again() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)
@@ -65,7 +65,7 @@ def test_the_room_of_an_order_that_has_come_to_nothing_is_free_again() -> None:
     assert drive.cycle(4) == (first_in_queue(-1001, job=10, order=2, free=True),)
 
 
-def test_a_victim_that_is_requeued_for_nobody_still_makes_room_for_the_next() -> None:
+def test_a_victim_that_is_requeued_for_no_preemptor_still_frees_resources_for_the_next() -> None:
     drive = one_node()
     drive.obeys(*drive.cycle(0))
     assert drive.cycle(30) == (requeue(),)
@@ -75,7 +75,7 @@ def test_a_victim_that_is_requeued_for_nobody_still_makes_room_for_the_next() ->
     assert (drive.order(2).preemptor, drive.order(2).victims) == (10, ())
 
 
-def test_a_victim_that_somebody_suspends_frees_its_cpus_once() -> None:
+def test_a_victim_that_a_user_suspends_frees_its_cpus_once() -> None:
     # 16 of 32 CPUs sleep and will be freed; 16 are an exempt job's: there is no room for 17.
     drive = Driver(
         [node("n1")],
@@ -88,7 +88,7 @@ def test_a_victim_that_somebody_suspends_frees_its_cpus_once() -> None:
     assert drive.why_not(10) is RefusalCode.NO_VICTIM  # 16, and one of them is job 9's
 
 
-def test_the_room_of_a_job_that_was_spared_is_not_free() -> None:
+def test_the_resources_of_a_released_victim_are_not_free() -> None:
     # Job 9 started elsewhere, and its order goes on until its priority is seen to be back.
     drive = Driver(
         [node("n1"), node("n2")],
@@ -114,7 +114,7 @@ def test_a_waiting_best_effort_job_is_no_candidate() -> None:
     assert drive.decision.refusals == ()
 
 
-def test_all_memory_of_a_node_is_promised_with_it() -> None:
+def test_all_memory_of_a_node_is_reserved_with_it() -> None:
     drive = Driver([node("n1")], [running(1, share("n1", 32)), waiting(TE)])
     drive.jobs[JobId(TE)] = waiting(TE, drive.jobs[JobId(1)].request)  # asks for no memory: gets all of it
     drive.obeys(*drive.cycle(0))
@@ -131,7 +131,7 @@ def test_the_first_come_is_served_first() -> None:
     assert drive.why_not(8) is RefusalCode.NO_VICTIM
 
 
-def test_a_plan_that_the_guard_drops_makes_no_room_for_the_next() -> None:
+def test_a_plan_that_the_guard_drops_frees_nothing_for_the_next() -> None:
     # Job 8 would have two victims, one too many, and leave 8 CPUs over. Job 9 must not count on them.
     jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(8, cpus=24), waiting(9, cpus=8)]
     drive = Driver([node("n1")], jobs, limits=Limits(max_victims_per_cycle=1))
@@ -143,7 +143,7 @@ def test_a_plan_that_the_guard_drops_makes_no_room_for_the_next() -> None:
     assert told == [(8, 8, RefusalCode.CYCLE_LIMIT), (2, 9, RefusalCode.OUTSCORED)]
 
 
-def test_a_plan_that_the_guard_drops_keeps_its_victims_from_nobody() -> None:
+def test_a_plan_that_the_guard_drops_keeps_its_victims_from_no_other_job() -> None:
     # Job 8 would need both jobs, every time; job 9 needs one of them.
     jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(8, cpus=32), waiting(9, cpus=16)]
     drive = Driver([node("n1")], jobs, limits=Limits(max_victims_per_cycle=1))
@@ -151,7 +151,7 @@ def test_a_plan_that_the_guard_drops_keeps_its_victims_from_nobody() -> None:
     assert drive.why_not(8) is RefusalCode.CYCLE_LIMIT
 
 
-def test_most_orders_at_once_count_those_for_which_room_is_being_made() -> None:
+def test_most_orders_at_once_count_those_that_free_resources() -> None:
     jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)]
     drive = Driver([node("n1"), node("n2")], jobs, limits=Limits(max_open_orders=1))
     drive.obeys(*drive.cycle(0))
@@ -180,7 +180,7 @@ def test_no_job_is_preempted_more_often_than_the_site_allows() -> None:
     assert spared == [(1, RefusalCode.MAX_PREEMPTIONS), (10, RefusalCode.NO_VICTIM)]
 
 
-def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
+def test_a_released_victim_may_be_selected_by_another_order() -> None:
     drive = one_node(limits=Limits(cool_down_s=0))
     drive.obeys(*drive.cycle(0))
     drive.ends(TE, JobState.CANCELLED)
@@ -192,7 +192,7 @@ def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
     assert drive.victim(2).deadline == NOW + 60  # a whole grace period anew
 
 
-def test_a_job_that_had_its_notice_and_was_spared_is_left_alone_for_a_while_by_the_same_user() -> None:
+def test_a_job_that_had_its_notice_and_was_released_is_left_alone_for_a_while_by_the_same_user() -> None:
     drive = one_node(limits=Limits(cool_down_s=600))
     drive.change(TE, user="ada")
     drive.obeys(*drive.cycle(0))

@@ -93,7 +93,7 @@ def grown(site: Site) -> tuple[Action, ...]:
     return site.cycle(30)
 
 
-def test_who_still_gains_gets_the_workers_of_who_is_nearly_done() -> None:
+def test_a_training_that_still_gains_gets_the_workers_of_one_that_is_nearly_done() -> None:
     site = two_arrays()
     site.tells(0, early=8, late=40)
     first = site.cycle(0)
@@ -172,7 +172,7 @@ def test_a_task_that_was_put_back_in_the_queue_still_has_a_share() -> None:
     assert throttles(site.cycle(71))[EARLY] == (1, 7)
 
 
-def test_what_somebody_else_sets_is_the_limit_from_then_on() -> None:
+def test_a_throttle_that_another_user_sets_is_the_limit_from_then_on() -> None:
     site = two_arrays()
     site.obeys(*grown(site))
     site.throttled(EARLY, 1)
@@ -191,7 +191,7 @@ def test_a_throttle_that_did_not_arrive_is_set_at_the_next_chance() -> None:
     assert throttles(site.decision.actions) == {EARLY: (3, 0), LATE: (1, 0)}
 
 
-def test_who_says_no_is_not_asked_at_each_look() -> None:
+def test_an_array_that_refuses_is_not_throttled_at_each_poll() -> None:
     site = two_arrays()
     actions = site.cycle(0)
     site.says(Status.FAILED, *actions, kind=FailureKind.DENIED)
@@ -247,7 +247,7 @@ def test_while_it_is_paused_throttles_stay_as_they_are() -> None:
     assert decision.actions == ()
 
 
-def test_what_a_trial_was_promised_is_not_shared() -> None:
+def test_resources_that_are_reserved_for_a_trial_are_not_shared() -> None:
     site = two_arrays(waiting(TRIAL, Request(cpus=4, mem_per_node_mib=1)), slaq=Slaq())
     for task in (2, 1):
         site.ends(LATE + task)
@@ -264,7 +264,7 @@ def test_a_protected_users_array_and_one_that_is_not_elastic_are_left_alone() ->
     assert site.cycle(0) == ()
 
 
-def test_of_those_that_wait_who_gains_most_is_first_and_put_back_when_it_runs() -> None:
+def test_of_those_that_wait_the_one_that_gains_most_is_first_and_put_back_when_it_runs() -> None:
     jobs = [
         replace(running(job_id, share("n1", 2, 1), start_time=NOW - 100), request=TWO, nice=0)
         for job_id in (ALONE, OTHER)
@@ -292,7 +292,7 @@ def test_of_those_that_wait_who_gains_most_is_first_and_put_back_when_it_runs() 
     assert (back.job_id, back.nice) == (ALONE, 0)
 
 
-def test_with_a_weight_of_quality_who_gains_least_yields() -> None:
+def test_the_one_that_gains_least_yields_with_a_weight_of_quality() -> None:
     snapshot = cluster([node("n1", cpus=8)], [running(job_id, share("n1", 2, 1)) for job_id in (1, 2, 3)])
     known = {JobId(1): 2.0, JobId(2): 0.5}
     trial = replace(view_of(snapshot), gains=known, waiting=(waiting(TRIAL, Request(cpus=4, mem_per_node_mib=1)),))

@@ -92,12 +92,12 @@ def test_waiting_job_is_delayed_by_at_most_its_bound(slowdown: float, starts_at:
     assert start_beside_te_jobs(STREAM, OWNERS, slowdown) == starts_at
 
 
-def test_waiting_job_whose_run_time_is_not_known_is_delayed_by_at_most_one_te_job() -> None:
+def test_waiting_job_of_unknown_run_time_is_delayed_by_at_most_one_te_job() -> None:
     assert start_beside_te_jobs(STREAM, OWNERS, 3, known=False) == 215
 
 
 @pytest.mark.parametrize(("owner", "starts_at"), [("b", 2115), ("", 515)])
-def test_job_whose_user_is_not_known_has_no_other_job_of_its_user(owner: str, starts_at: float) -> None:
+def test_job_of_an_unknown_user_has_no_other_job_of_its_user(owner: str, starts_at: float) -> None:
     assert start_beside_te_jobs(STREAM, [owner] * len(STREAM), 2) == starts_at
 
 

@@ -101,6 +101,6 @@ def test_te_job_that_comes_while_te_jobs_are_admitted_starts_at_once() -> None:
     assert starts(hooked(Sketch(run=50), trial)) == [0, 13]
 
 
-def test_hook_holds_a_te_job_whose_limit_is_longer_than_those_that_are_admitted() -> None:
+def test_hook_holds_a_te_job_with_a_longer_limit_than_those_that_are_admitted() -> None:
     trial = replace(te(13, 20), limit=101)
     assert starts(hooked(Sketch(run=50), trial)) == [0, 20]

@@ -34,12 +34,12 @@ def test_without_a_grace_period_the_te_job_starts_at_once_and_nothing_is_lost() 
     assert result.lost_s.tolist() == [0, 0]
 
 
-def test_a_te_job_that_fits_starts_at_once_and_nobody_is_asked() -> None:
+def test_a_te_job_that_fits_starts_at_once_and_no_victim_is_notified() -> None:
     result = with_fitgpp(Sketch(run=100, gpus=4, grace=30), te(20, 10, gpus=4))
     assert (starts(result)[1], preemptions(result)) == (20, [])
 
 
-def test_a_victim_that_leaves_sooner_than_it_must_makes_room_sooner() -> None:
+def test_a_victim_that_leaves_sooner_than_it_must_frees_resources_sooner() -> None:
     assert starts(with_fitgpp(Sketch(run=100, grace=30, yields=5), te(20, 10)))[1] == 25
 
 
@@ -66,12 +66,12 @@ def test_reading_the_checkpoint_takes_time() -> None:
     assert ends(with_fitgpp(Sketch(run=100, grace=30, restart=5), te(20, 10)))[0] == 60 + 5 + 80
 
 
-def test_a_victim_that_is_back_is_ahead_of_who_waited() -> None:
+def test_a_victim_that_is_back_is_ahead_of_jobs_that_waited() -> None:
     result = with_fitgpp(Sketch(run=100), Sketch(at=1, run=100), te(20, 10))
     assert ends(result) == [110, 210, 30]
 
 
-def test_room_that_is_made_is_kept_from_best_effort_jobs() -> None:
+def test_resources_that_are_freed_are_kept_from_best_effort_jobs() -> None:
     # 4 of 8 GPUs are free when the victim of 4 gets its notice; the TE job wants 8. A job of 4 does not get them.
     jobs = (Sketch(run=100, gpus=4, grace=30), te(20, 10), Sketch(at=25, run=10, gpus=4))
     assert starts(with_fitgpp(*jobs)) == [0, 50, 60]
@@ -94,13 +94,13 @@ def test_two_small_ones_go_where_one_does_not_suffice_and_the_te_job_waits_for_t
     assert [one[:4] for one in preemptions(result)] == [(0, 2, 20, 30), (1, 2, 20, 50)]
 
 
-def test_nobody_is_asked_twice() -> None:
+def test_no_job_is_preempted_twice() -> None:
     result = with_fitgpp(Sketch(run=100), te(20, 10), te(60, 10))
     assert preemptions(result) == [(0, 1, 20, 20, 30)]
     assert starts(result)[2] == 110  # when the victim has ended: 20 s of work, then 80 from 30 on
 
 
-def test_who_may_be_asked_twice_goes_on_from_where_it_was_both_times() -> None:
+def test_a_job_that_may_be_preempted_twice_goes_on_from_where_it_was_both_times() -> None:
     # 20 s of work, then 30 from 30 to 60, then 50 from 70 on.
     jobs = workload([Sketch(run=100), te(20, 10), te(60, 10)])
     limits = replace(NO_LIMITS, max_preemptions_per_job=2)
@@ -126,7 +126,7 @@ def test_a_victim_that_ends_in_its_grace_period_is_not_run_again() -> None:
     assert result.preemptions.futile.tolist() == [False]
 
 
-def test_a_victim_whose_room_is_no_longer_needed_leaves_all_the_same_and_has_paid() -> None:
+def test_a_victim_leaves_all_the_same_and_has_paid_when_its_resources_are_no_longer_needed() -> None:
     # Job 1 ends at 30 and the TE job of 4 GPUs starts there; job 0 had its notice at 20 and leaves at 50.
     jobs = (Sketch(run=100, gpus=4, grace=30), te(0, 30, gpus=4), te(20, 10, gpus=4), te(60, 100, gpus=8))
     result = with_fitgpp(*jobs)
@@ -140,14 +140,14 @@ class TestPolling:
 
     POLLS = replace(PAPER, poll_s=10)
 
-    def test_it_is_seen_at_the_next_look(self) -> None:
+    def test_it_is_seen_at_the_next_poll(self) -> None:
         assert preemptions(with_fitgpp(Sketch(run=100, grace=12), te(21, 5), behaviour=self.POLLS))[0][2] == 30
 
-    def test_a_deadline_is_kept_at_the_next_look(self) -> None:
+    def test_a_deadline_is_kept_at_the_next_poll(self) -> None:
         stubborn = Sketch(run=100, grace=12, yields=float("inf"))
         assert preemptions(with_fitgpp(stubborn, te(21, 5), behaviour=self.POLLS))[0][3] == 50  # 30 + 12, seen at 50
 
-    def test_without_kept_room_the_queue_s_order_keeps_it(self) -> None:
+    def test_the_queue_s_order_keeps_it_without_kept_resources(self) -> None:
         slurm = replace(
             self.POLLS, te_first=False, keeps_room=False, backfill=Backfill.EASY, requeued_to=RequeuedTo.PLACE
         )
@@ -157,21 +157,21 @@ class TestPolling:
 
 
 class TestPatient:
-    """patient waits for room that comes free by itself."""
+    """patient waits for resources to be released."""
 
-    def test_it_takes_the_room_of_whoever_ends_in_time(self) -> None:
+    def test_it_takes_the_resources_of_a_job_that_ends_in_time(self) -> None:
         jobs = (Sketch(run=100, grace=30), Sketch(run=60, grace=30), te(20, 10))
         result = simulate(*jobs, nodes=2, policy=Patient(patience_s=60))
         assert (starts(result)[2], preemptions(result)) == (60, [])
 
-    def test_then_it_asks_whoever_leaves_soonest(self) -> None:
+    def test_then_it_preempts_the_job_that_leaves_soonest(self) -> None:
         jobs = (Sketch(run=1000, grace=30), Sketch(run=1000, grace=20), te(20, 10))
         result = simulate(*jobs, nodes=2, policy=Patient(patience_s=60))
         assert preemptions(result) == [(1, 2, 80, 100, 110)]
 
 
 @pytest.mark.parametrize("policy", [FitGpp(), Patient(patience_s=0)], ids=lambda policy: policy.name)
-def test_p_0_preempts_nobody(policy: FitGpp | Patient) -> None:
+def test_p_0_preempts_no_job(policy: FitGpp | Patient) -> None:
     jobs = workload([Sketch(run=100), te(20, 10)])
     limits = replace(NO_LIMITS, max_preemptions_per_job=0)
     result = Simulation(jobs, PAPER, policies=in_turn(policy), limits=limits).run()

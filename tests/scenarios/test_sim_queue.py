@@ -47,7 +47,7 @@ class TestFifo:
 class TestTeFirst:
     """Two lines; each stops at its first job that does not fit."""
 
-    def test_a_te_job_starts_before_who_waited_longer(self) -> None:
+    def test_a_te_job_starts_before_a_job_that_waited_longer(self) -> None:
         result = simulate(Sketch(run=100), Sketch(at=1, run=100), te(2, 10), behaviour=TE_FIRST)
         assert starts(result) == [0, 110, 100]
 
@@ -76,20 +76,20 @@ class TestPasses:
 
     SLOW = replace(FIFO, pass_s=4)
 
-    def test_room_that_comes_free_is_given_away_at_the_next_pass(self) -> None:
+    def test_resources_that_come_free_are_given_away_at_the_next_pass(self) -> None:
         result = simulate(Sketch(run=5), Sketch(at=1, run=10), behaviour=self.SLOW)
         assert starts(result) == [0, 8]
 
-    def test_who_comes_and_is_first_starts_at_once(self) -> None:
+    def test_a_job_that_comes_and_is_first_starts_at_once(self) -> None:
         result = simulate(Sketch(run=50, gpus=4), Sketch(at=1, run=10, gpus=4), behaviour=self.SLOW)
         assert starts(result) == [0, 1]
 
-    def test_who_comes_and_is_not_first_waits_for_the_pass_though_it_fits(self) -> None:
+    def test_a_job_that_comes_and_is_not_first_waits_for_the_pass_though_it_fits(self) -> None:
         easy = replace(self.SLOW, backfill=Backfill.EASY)
         jobs = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10), Sketch(at=2, run=10, gpus=4, limit=10))
         assert starts(simulate(*jobs, behaviour=easy)) == [0, 52, 4]
 
-    def test_slurm_looks_for_victims_in_its_passes_alone(self) -> None:
+    def test_slurm_searches_victims_in_its_passes_alone(self) -> None:
         native = replace(self.SLOW, te_first=True, native=NativePreemption())
         result = simulate(Sketch(run=50), te(1, 10), behaviour=native)
         assert starts(result)[1] == 4
@@ -128,7 +128,7 @@ class TestBackfill:
         # 4 of 8 are held; the first one wants 5, and gets them at 100. 3 are spare then: one of the two may start.
         assert starts(simulate(*jobs, behaviour=EASY)) == [0, 0, 100, 2, 110]
 
-    def test_who_has_no_limit_is_never_sure_to_be_gone(self) -> None:
+    def test_a_job_without_a_limit_is_never_sure_to_be_gone(self) -> None:
         running, first = Sketch(run=100, gpus=4), Sketch(at=1, run=10)
         assert starts(simulate(running, first, Sketch(at=2, run=1, gpus=4, limit=1), behaviour=EASY)) == [0, 100, 2]
 
@@ -166,22 +166,22 @@ class TestNative:
         jobs = (Sketch(run=100, gpus=4), Sketch(at=10, run=100, gpus=4), te(20, 5, gpus=4))
         assert preemptions(simulate(*jobs, behaviour=self.native(youngest_first=True)))[0][0] == 1
 
-    def test_nobody_goes_whose_room_is_not_needed(self) -> None:
+    def test_no_job_leaves_when_its_resources_are_not_needed(self) -> None:
         jobs = (*(Sketch(run=100, gpus=2) for _ in range(4)), te(20, 5, gpus=4))
         assert [one[0] for one in preemptions(simulate(*jobs, behaviour=self.native()))] == [0, 1]
 
-    def test_who_is_not_told_works_on_in_its_grace_period_and_kill_wait_comes_on_top(self) -> None:
+    def test_a_job_without_a_notice_works_on_in_its_grace_period_and_kill_wait_comes_on_top(self) -> None:
         behaviour = replace(self.native(grace_s=30), kill_wait_s=10)
         result = simulate(Sketch(run=100), te(20, 5), behaviour=behaviour)
         assert preemptions(result) == [(0, 1, 20, 60, 65)]
         assert ends(result) == [165, 65]
 
-    def test_who_would_have_ended_anyway_does(self) -> None:
+    def test_a_job_that_would_have_ended_anyway_does(self) -> None:
         result = simulate(Sketch(run=40), te(20, 5), behaviour=self.native(grace_s=30))
         assert ends(result) == [40, 45]
         assert result.preempted.tolist() == [0, 0]
 
-    def test_who_is_told_saves_and_leaves(self) -> None:
+    def test_a_notified_job_saves_and_leaves(self) -> None:
         result = simulate(Sketch(run=100, yields=3), te(20, 5), behaviour=self.native(grace_s=30, tells_job=True))
         assert preemptions(result) == [(0, 1, 20, 23, 28)]
         assert ends(result) == [108, 28]  # 80 s of work were left
@@ -195,7 +195,7 @@ class TestNodes:
         assert (starts(result), ends(result)) == ([0], [150])
         assert result.lost_s.tolist() == [30]
 
-    def test_nobody_starts_on_it_meanwhile(self) -> None:
+    def test_no_job_starts_on_it_meanwhile(self) -> None:
         result = simulate(Sketch(at=40, run=10), behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
         assert starts(result) == [50]
 
@@ -218,7 +218,7 @@ class TestRequeuedTo:
         assert np.argsort(result.end_s).tolist() == order
 
     @pytest.mark.parametrize(("to", "ended"), [(RequeuedTo.HEAD, [100, 120, 110]), (RequeuedTo.PLACE, [100, 110, 180])])
-    def test_the_head_is_ahead_of_who_was_submitted_earlier(self, to: RequeuedTo, ended: list[float]) -> None:
+    def test_the_head_is_ahead_of_jobs_that_were_submitted_earlier(self, to: RequeuedTo, ended: list[float]) -> None:
         # On n2, the third one was backfilled while the second one, of two nodes, waits. n2 is gone from 30 to 40; then
         # the third one would delay the second, which could start at 100.
         jobs = (Sketch(run=100, limit=100), Sketch(at=1, run=10, nodes=2, limit=10), Sketch(at=2, run=70, limit=70))
@@ -273,7 +273,7 @@ class TestWorkload:
         assert (made.submit_s.tolist(), made.run_s.tolist()) == ([2, 5], [3, 1])
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[int, int]] = []
     jobs = workload([Sketch(run=1, gpus=1) for _ in range(2500)])
     Simulation(jobs, FIFO, progress=lambda done, count: told.append((done, count))).run()

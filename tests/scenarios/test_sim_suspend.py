@@ -61,13 +61,13 @@ def test_with_a_gpu_it_has_its_grace_period_and_is_requeued() -> None:
     assert (starts(result)[1], ends(result)) == (50, [140, 60])
 
 
-def test_it_waits_for_whoever_came_later_and_had_room_beside_the_trial() -> None:
+def test_it_waits_for_a_job_that_came_later_and_fitted_beside_the_trial() -> None:
     result = simulated(ALL_CPUS, (25, 50, HALF))
     assert starts(result) == [0, 20, 25]
     assert ends(result) == [100 + 55, 30, 75]
 
 
-def test_nobody_is_suspended_where_somebody_waits_who_would_be_there_before() -> None:
+def test_no_job_is_suspended_where_a_waiting_job_would_be_there_before() -> None:
     result = simulated(ALL_CPUS, (10, 50, HALF))  # it comes before the trial, which is counted as job 2 then
     assert preemptions(result) == [(0, 2, 20, 50, 60)]
 

@@ -139,7 +139,7 @@ def test_one_that_was_not_seen_to_be_ending_teaches_nothing() -> None:
     assert ending_s(replace(left, left_at=None)) is None
 
 
-def test_what_hung_or_left_while_no_daemon_looked_teaches_no_patience() -> None:
+def test_a_job_that_hung_or_left_while_no_daemon_polled_teaches_no_patience() -> None:
     drive = asked()
     drive.requeued(BE)
     drive.cycle(31 + 172_800)
@@ -210,7 +210,7 @@ def test_what_is_leaving_for_a_te_job_that_waits_no_more_is_awaited_by_the_next_
     assert drive.why_not(10) is RefusalCode.RETRY_LATER
 
 
-def test_an_order_whose_te_job_fits_already_awaits_no_other_jobs_epilog() -> None:
+def test_an_order_awaits_no_other_jobs_epilog_when_its_te_job_fits_already() -> None:
     """It needs no victim, and what ends beside it does not hold it up."""
     drive = Driver([node("n1")], [running(BE, HALF), waiting(TE, cpus=16)])
     drive.obeys(*drive.cycle(0))

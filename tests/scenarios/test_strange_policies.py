@@ -102,7 +102,7 @@ def test_what_holds_no_nodes_is_no_victim(victim: int) -> None:
     assert drive.why_not(TRIAL) is RefusalCode.NOT_MANAGED
 
 
-def test_a_policy_for_trials_makes_room_for_waiting_trials_alone() -> None:
+def test_a_policy_for_trials_frees_resources_for_waiting_trials_alone() -> None:
     drive = site(Strange(intents=(room(OTHER, VICTIM), HoldJob(job_id=JobId(OTHER), why=""))))
     assert drive.cycle(0) == ()
 
@@ -137,7 +137,7 @@ def test_a_policy_keeps_to_the_partitions_of_its_entry() -> None:
     assert "its own partitions and QOS" in " ".join(one.text for one in decision.refusals)
 
 
-def test_a_policy_that_fails_is_told_and_the_others_go_on() -> None:
+def test_a_policy_that_fails_is_reported_and_the_others_go_on() -> None:
     drive = site(FailingToo())
     drive.policy = FitGpp()
     assert len(drive.cycle(0)) > 0, "room is made for the trial all the same"
@@ -145,7 +145,7 @@ def test_a_policy_that_fails_is_told_and_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize("returns", [None, "a text"])
-def test_trials_whose_policy_fails_are_told_why_they_wait(returns: object) -> None:
+def test_trials_of_a_failing_policy_get_the_reason_why_they_wait(returns: object) -> None:
     drive = site(Failing(returns=returns))
     assert drive.cycle(0) == ()
     assert drive.why_not(TRIAL) is RefusalCode.POLICY_FAILED

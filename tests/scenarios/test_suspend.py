@@ -119,7 +119,7 @@ def test_a_victim_is_suspended_at_once_and_goes_on_when_the_trial_has_ended() ->
     assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=0.0, suspended_s=61.0, delayed_s=61.0)}
 
 
-def test_the_trial_is_bound_to_the_room_before_anybody_is_suspended() -> None:
+def test_the_trial_is_bound_to_the_nodes_before_a_victim_is_suspended() -> None:
     drive = Driver([node("n1")], [running(BE, WHOLE), waiting(TE, cpus=16)], limits=AUTO, binds=True)
     assert [type(action) for action in drive.cycle(0)] == [SetNice, SetNodes, Suspend]
 
@@ -166,7 +166,7 @@ def test_where_it_is_not_enough_or_not_safe_the_victim_is_requeued(why: str, dri
         waiting(10, cpus=32, reason="Dependency"),
     ],
 )
-def test_who_would_not_fit_or_not_start_is_no_rival(rival: Job) -> None:
+def test_a_job_that_would_not_fit_or_not_start_is_no_rival(rival: Job) -> None:
     assert suspend() in case(rival).cycle(0)
 
 
@@ -191,7 +191,7 @@ def test_of_two_at_one_node_the_second_goes_on_when_the_first_is_seen_to_run() -
     assert resumes(drive.cycle(3)) == [2]
 
 
-def test_it_waits_for_whoever_else_has_its_cpus() -> None:
+def test_it_waits_for_any_job_that_has_its_cpus() -> None:
     drive = started()
     # Slurm has started a job that came later on what is left over.
     drive.jobs[JobId(5)] = running(5, share("n1", 8))
@@ -222,7 +222,7 @@ def test_a_job_that_is_ending_has_its_cpus_still() -> None:
     assert drive.cycle(10) == ()
 
 
-def test_it_leaves_the_room_to_a_trial_that_was_promised_it_but_not_for_ever() -> None:
+def test_it_leaves_reserved_resources_to_a_trial_but_not_for_ever() -> None:
     # Job 10's room on n1 is promised before job 1 is suspended there for job 9.
     drive = started(limits=replace(AUTO, suspend_for_s=100, order_timeout_s=10_000))
     drive.jobs[JobId(10)] = waiting(10, cpus=4)
@@ -253,7 +253,7 @@ def test_another_trial_does_not_count_on_its_cpus() -> None:
     ]
 
 
-def test_nobody_is_brought_forward_into_its_room() -> None:
+def test_no_job_is_brought_forward_onto_its_resources() -> None:
     drive = started()
     drive.best_effort = Fill()
     # The first in the queue does not fit, the second fits beside job 9, where job 1's CPUs are free for Slurm.
@@ -265,7 +265,7 @@ def test_nobody_is_brought_forward_into_its_room() -> None:
     assert [action.job_id for action in drive.cycle(11)] == [5], "it would, if nobody were to go on there"
 
 
-def test_a_later_trial_never_requeues_whoever_is_suspended() -> None:
+def test_a_later_trial_never_requeues_a_suspended_job() -> None:
     # It wants the memory that job 1 keeps.
     drive = started(victim=running(BE, share("n1", 32, 60_000)))
     drive.jobs[JobId(10)] = waiting(10, Request(cpus=1, mem_per_node_mib=30_000))
@@ -333,13 +333,13 @@ class TestTheVictimDoesSomethingElse:
         assert drive.cycle(310) == ()
         assert (drive.victim().departure, drive.order().state) == (Departure.VANISHED, OrderState.ENDED)
 
-    def test_somebody_resumes_it(self) -> None:
+    def test_a_user_resumes_it(self) -> None:
         drive = started()
         drive.change(BE, state=JobState.RUNNING)
         assert drive.cycle(10) == ()
         assert (drive.victim().state, drive.order().state) == (VictimState.BACK, OrderState.ENDED)
 
-    def test_somebody_requeues_it_and_slurm_leaves_it_held(self) -> None:
+    def test_a_user_requeues_it_and_slurm_leaves_it_held(self) -> None:
         drive = started()
         drive.requeued(BE)
         drive.change(BE, priority=0, reason="JobHeldAdmin")
@@ -369,7 +369,7 @@ class TestTheCommand:
     @pytest.mark.parametrize(
         ("status", "kind"), [(Status.SKIPPED, None), (Status.FAILED, FailureKind.BUSY)], ids=["skipped", "busy"]
     )
-    def test_certainly_not_sent_it_is_sent_in_the_next_look(self, status: Status, kind: FailureKind | None) -> None:
+    def test_certainly_not_sent_it_is_sent_in_the_next_poll(self, status: Status, kind: FailureKind | None) -> None:
         drive = case()
         raised, asked = drive.cycle(0)
         drive.obeys(raised)
@@ -377,7 +377,7 @@ class TestTheCommand:
         assert drive.victim().state is VictimState.PLANNED
         assert drive.cycle(1) == (suspend(),)
 
-    def test_whoever_was_suspended_by_somebody_else_meanwhile_is_not_ours_to_resume(self) -> None:
+    def test_a_job_that_a_user_suspended_meanwhile_is_not_ours_to_resume(self) -> None:
         drive = case()
         raised, asked = drive.cycle(0)
         drive.obeys(raised)
@@ -430,13 +430,13 @@ class TestTheCommand:
 class TestShadow:
     """Nothing is done, and no suspended job is forgotten."""
 
-    def test_nobody_is_suspended(self) -> None:
+    def test_no_job_is_suspended(self) -> None:
         drive = case()
         drive.says(Status.WOULD, *drive.cycle(0))
         assert (drive.order().ending, drive.order().state) == (Ending.SHADOW, OrderState.ENDED)
         assert drive.memory.paid == ()
 
-    def test_who_was_suspended_before_stays_on_the_books_until_somebody_may_resume_it(self) -> None:
+    def test_a_job_that_was_suspended_before_stays_on_the_books_until_it_may_be_resumed(self) -> None:
         drive = suspended()
         drive.jobs[JobId(6)] = waiting(6, cpus=32, priority=2000)  # so that it is to be raised once more
         drive.says(Status.WOULD, *drive.cycle(2))
@@ -453,7 +453,7 @@ class TestUndo:
         drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
         return drive.decision.actions
 
-    def test_whoever_is_suspended_is_resumed(self) -> None:
+    def test_a_suspended_job_is_resumed(self) -> None:
         drive = suspended()
         assert self.undone(drive, 2) == (resume(), nice_back(0, now=-1001))
         assert drive.order().state is OrderState.SETTLING
@@ -468,7 +468,7 @@ class TestUndo:
         drive.ends(TE)
         assert self.undone(drive, 5) == (resume(),)
 
-    def test_a_suspension_of_which_nobody_knows_whether_it_was_sent(self) -> None:
+    def test_a_suspension_that_may_or_may_not_have_been_sent(self) -> None:
         drive = case()
         drive.obeys(drive.cycle(0)[0])  # then it died
         drive.obeys(*self.undone(drive, 1))
@@ -476,7 +476,7 @@ class TestUndo:
         assert self.undone(drive, 3) == ()
         assert (drive.victim().state, drive.memory.open_orders()) == (VictimState.SPARED, ())
 
-    def test_whoever_was_requeued_while_suspended_is_released(self) -> None:
+    def test_a_job_that_was_requeued_while_suspended_is_released(self) -> None:
         drive = started()
         drive.requeued(BE)
         drive.change(BE, priority=0, reason="JobHeldAdmin")

@@ -120,7 +120,9 @@ def test_tasks_of_an_array_that_run_leave_less_of_its_throttle() -> None:
     ],
     ids=["an array", "a job"],
 )
-def test_one_that_is_above_the_limits_alone_is_told_that_it_never_starts(job: Job, limits: TeLimits, said: str) -> None:
+def test_a_job_that_is_above_the_limits_alone_never_starts_and_has_that_reason(
+    job: Job, limits: TeLimits, said: str
+) -> None:
     drive = site(job, limits=limits)
     assert held(drive, 0) == [12]
     (why,) = (one.text for one in drive.decision.refusals if one.job_id == 12)
@@ -145,7 +147,7 @@ def test_of_those_in_the_queue_the_first_so_many_are_served_whatever_they_wait_f
     assert released(drive) == [13]
 
 
-def test_one_that_is_above_it_leaves_room_for_a_smaller_one() -> None:
+def test_a_job_that_is_above_it_leaves_its_share_to_a_smaller_one() -> None:
     array = replace(te(12, at=1), array_job_id=JobId(12), array_tasks="0-2")
     drive = site(te(11), array, te(13, at=2), limits=TeLimits(max_submitted_per_user=2))
     assert held(drive, 0) == [12]

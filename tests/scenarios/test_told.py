@@ -41,7 +41,7 @@ def requeued_at_once() -> Driver:
     return drive
 
 
-def test_what_its_own_users_job_has_caused_is_told_as_such_and_counts_as_none_of_so_many() -> None:
+def test_a_preemption_by_its_own_users_job_is_reported_as_such_and_counts_as_none_of_so_many() -> None:
     drive = one_node(grace_s=0)
     drive.change(BE, user="ada")
     drive.change(TE, user="ada")
@@ -53,7 +53,7 @@ def test_what_its_own_users_job_has_caused_is_told_as_such_and_counts_as_none_of
     )
 
 
-def test_a_victim_that_is_back_in_the_queue_is_told_of_once_after_all_other_actions() -> None:
+def test_the_user_of_a_victim_that_is_back_in_the_queue_is_notified_once_after_all_other_actions() -> None:
     drive = requeued_at_once()
     actions = cycle(drive, 2)
     (told,) = tells(actions)
@@ -74,7 +74,7 @@ def test_a_victim_that_is_back_in_the_queue_is_told_of_once_after_all_other_acti
     assert not tells(cycle(drive, 10))
 
 
-def test_who_runs_again_before_the_next_look_is_told_of_all_the_same() -> None:
+def test_the_user_of_a_job_that_runs_again_before_the_next_poll_is_notified_all_the_same() -> None:
     drive = requeued_at_once()
     drive.starts(TE, HALF, at_s=1)
     drive.ends(TE)
@@ -93,7 +93,7 @@ def test_that_a_note_cannot_be_written_changes_nothing_else(kind: FailureKind) -
     assert not tells(cycle(drive, 4))
 
 
-def test_a_job_that_finishes_or_stays_is_told_nothing() -> None:
+def test_the_user_of_a_job_that_finishes_or_stays_is_not_notified() -> None:
     for end in (JobState.COMPLETED, JobState.CANCELLED):
         drive = one_node(grace_s=0)
         drive.obeys(*(one for one in cycle(drive, 0) if one.job_id == TE))
@@ -101,7 +101,7 @@ def test_a_job_that_finishes_or_stays_is_told_nothing() -> None:
         assert not tells(cycle(drive, 2))
 
 
-def test_a_victim_that_died_of_its_notice_is_told_of_and_once_more_if_it_is_lost() -> None:
+def test_the_user_of_a_victim_that_died_of_its_notice_is_notified_and_once_more_if_it_is_lost() -> None:
     drive = one_node()
     drive.obeys(*cycle(drive, 0))
     drive.ends(BE, JobState.FAILED)
@@ -114,7 +114,7 @@ def test_a_victim_that_died_of_its_notice_is_told_of_and_once_more_if_it_is_lost
     assert not tells(cycle(drive, 6))
 
 
-def test_a_victim_that_slurm_forgot_before_it_was_put_back_is_told_of_as_lost() -> None:
+def test_the_user_of_a_victim_that_slurm_forgot_before_it_was_put_back_is_notified_of_its_loss() -> None:
     drive = one_node()
     drive.obeys(*cycle(drive, 0))
     drive.ends(BE, JobState.FAILED)
@@ -125,7 +125,7 @@ def test_a_victim_that_slurm_forgot_before_it_was_put_back_is_told_of_as_lost() 
     assert [one.lost for one in tells(cycle(drive, 4 + 301))] == [True]
 
 
-def test_nothing_is_told_where_nothing_is_configured() -> None:
+def test_no_user_is_notified_where_nothing_is_configured() -> None:
     for how in (None, Telling()):
         drive = requeued_at_once()
         assert not tells(cycle(drive, 2, how))
@@ -139,7 +139,7 @@ def test_shadow_modes_outcome_changes_nothing() -> None:
     assert drive.memory == before
 
 
-def test_undo_tells_nobody_and_leaves_nothing_to_do_for_a_note() -> None:
+def test_undo_notifies_no_user_and_leaves_nothing_to_do_for_a_note() -> None:
     drive = requeued_at_once()
     drive.says(Status.SENT, *tells(cycle(drive, 2)))
     drive.obeys(*(one for one in drive.decision.actions if not isinstance(one, TellUser)))
@@ -150,7 +150,7 @@ def test_undo_tells_nobody_and_leaves_nothing_to_do_for_a_note() -> None:
     assert changed_still(drive.memory, drive.snapshot(12)) == 0
 
 
-def test_of_many_victims_in_one_look_the_first_get_a_note_and_all_go_to_the_command() -> None:
+def test_of_many_victims_in_one_poll_the_first_get_a_note_and_all_go_to_the_command() -> None:
     count = MOST_NOTES + 5
     nodes = [node(f"n{number}") for number in range(1, count + 1)]
     jobs = [running(number, share(f"n{number}", 32)) for number in range(1, count + 1)]

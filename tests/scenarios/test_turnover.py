@@ -70,14 +70,14 @@ def test_when_nothing_has_come_free_in_that_time_the_same_order_asks() -> None:
 
 
 @pytest.mark.parametrize("ends", [0, LEAST_ENDS - 1, 8])
-def test_where_little_comes_free_its_victim_is_asked_at_once(ends: int) -> None:
+def test_its_victim_is_notified_at_once_where_little_comes_free(ends: int) -> None:
     # of 8 ends in 30 s the next one comes within 11.25 s with 95 %: longer than 10 s
     drive = busy(*map(ended, range(ends)))
     drive.cycle(0)
     assert asked(drive) == [2]
 
 
-def test_what_somebody_cancelled_does_not_count() -> None:
+def test_a_cancelled_job_does_not_count() -> None:
     drive = busy(*(replace(ended(number), state=JobState.CANCELLED) for number in range(15)))
     drive.cycle(0)
     assert asked(drive) == [2]
@@ -98,7 +98,7 @@ def test_only_what_it_would_fit_into_counts(held: Request) -> None:
     assert asked(drive) == [2]
 
 
-def test_a_victim_that_leaves_sooner_is_asked_at_once() -> None:
+def test_a_victim_that_leaves_sooner_is_notified_at_once() -> None:
     drive = busy(*map(ended, range(15)), graces={BE: 60.0, 2: 5.0})
     drive.cycle(0)
     assert asked(drive) == [2]
@@ -112,7 +112,7 @@ def test_a_second_one_awaits_what_comes_free_after_that_for_the_first() -> None:
     assert len(asked(drive)) == 1
 
 
-def test_a_site_can_have_victims_asked_at_once() -> None:
+def test_a_site_can_have_victims_notified_at_once() -> None:
     drive = busy(*map(ended, range(15)), limits=replace(LIMITS, wait_for_free_s=0))
     drive.cycle(0)
     assert asked(drive) == [2]

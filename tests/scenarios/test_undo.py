@@ -30,7 +30,7 @@ def noticed() -> Driver:
     return drive
 
 
-def test_the_raise_is_put_back_and_the_victim_keeps_its_room() -> None:
+def test_the_raise_is_put_back_and_the_victim_keeps_its_resources() -> None:
     drive = noticed()
     assert undone(drive, 5) == (nice_back(0, now=-1001),)
     assert (drive.order().ending, drive.order().state) == (Ending.WITHDRAWN, OrderState.SETTLING)
@@ -41,7 +41,7 @@ def test_the_raise_is_put_back_and_the_victim_keeps_its_room() -> None:
     assert drive.memory.open_orders() == ()
 
 
-def test_the_cool_down_of_one_that_was_let_go_holds_for_everybody() -> None:
+def test_the_cool_down_of_one_that_was_let_go_holds_for_all_users() -> None:
     # An admin did that: whichever job preempts it next, it has just saved its work.
     drive = noticed()
     undone(drive, 5)
@@ -65,7 +65,7 @@ def test_a_victim_that_waits_to_run_again_waits_with_its_own_priority() -> None:
     assert drive.memory.open_orders() == ()
 
 
-def test_who_was_brought_forward_and_still_waits_gets_its_place_back() -> None:
+def test_a_job_that_was_brought_forward_and_still_waits_gets_its_place_back() -> None:
     holder = running(1, share("n1", 16), start_time=9_900.0, time_limit_s=700)
     drive = Driver(
         [node("n1")],
@@ -81,7 +81,7 @@ def test_who_was_brought_forward_and_still_waits_gets_its_place_back() -> None:
     assert drive.memory.changes_of(QUEUE_BOOST) == {}
 
 
-def test_what_somebody_else_has_set_is_left() -> None:
+def test_a_value_that_another_user_has_set_is_left() -> None:
     drive = noticed()
     drive.change(TE, nice=7)
     assert undone(drive, 5) == ()

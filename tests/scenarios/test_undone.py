@@ -195,7 +195,7 @@ class TestItsOwnPriority:
 class TestAdmin:
     """Tesched does not fight an admin for ever."""
 
-    def test_a_raise_that_is_undone_again_and_again_is_left_and_no_victim_is_asked_for_it(self) -> None:
+    def test_a_raise_that_is_undone_again_and_again_is_left_and_no_victim_is_notified_for_it(self) -> None:
         drive = drive_on(BASIC, grace_s=60)
         done(drive, drive.cycle(0))
         for turn in range(MOST_AGAIN):
@@ -275,7 +275,7 @@ class TestAdmin:
         drive.cycle(12)
         assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
 
-    def test_undo_lifts_no_hold_either_and_says_that_something_is_left(self) -> None:
+    def test_undo_lifts_no_hold_either_and_says_that_a_change_is_left(self) -> None:
         drive = drive_on(BASIC)
         done(drive, drive.cycle(0))
         drive.change(TE, priority=0, reason="JobHeldUser")

@@ -102,7 +102,7 @@ def test_neither_a_drained_node_nor_another_word_of_slurms_gives_it_one_more_try
     assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.FUTILE)
 
 
-def test_a_start_in_between_for_which_nobody_left_does_not_make_it_forget() -> None:
+def test_a_start_without_a_victim_in_between_does_not_make_it_forget() -> None:
     drive = started(small())
     comes_back(drive, 10)
     for at_s in (20, 30, 40):

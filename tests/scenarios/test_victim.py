@@ -40,7 +40,7 @@ def noticed() -> Driver:
     return drive
 
 
-def test_a_victim_requeues_itself_and_the_te_job_starts_in_its_room() -> None:
+def test_a_victim_requeues_itself_and_the_te_job_starts_on_its_resources() -> None:
     drive = noticed()
     assert drive.cycle(2) == ()
     drive.requeued(BE)
@@ -131,7 +131,7 @@ def test_a_victim_that_vanishes_is_not_requeued() -> None:
     assert drive.order().state is OrderState.ENDED
 
 
-def test_a_victim_that_requeued_itself_and_runs_again_is_not_asked_again() -> None:
+def test_a_victim_that_requeued_itself_and_runs_again_is_not_notified_again() -> None:
     drive = noticed()
     drive.requeued(BE)
     drive.starts(BE, share("n1", 32), at_s=20)  # in its old room, between two looks
@@ -171,7 +171,7 @@ def test_a_victim_that_is_cancelled_before_it_runs_again_is_not_waited_for() -> 
     assert drive.victim().departure is Departure.DIED
 
 
-def test_a_victim_that_ran_again_and_finished_between_two_looks_was_back() -> None:
+def test_a_victim_that_ran_again_and_finished_between_two_polls_was_back() -> None:
     drive = noticed()
     drive.requeued(BE)
     drive.starts(TE, HALF, at_s=5)
@@ -202,7 +202,7 @@ def test_a_victim_that_slurm_forgets_before_it_runs_again_is_not_waited_for() ->
     assert drive.memory.preemptions == {}  # nor is its count kept for ever
 
 
-def test_a_victim_that_somebody_suspends_is_not_requeued() -> None:
+def test_a_victim_that_a_user_suspends_is_not_requeued() -> None:
     # A requeue of a suspended job leaves it held.
     drive = noticed()
     drive.change(BE, state=JobState.SUSPENDED)
@@ -258,11 +258,11 @@ class TestLeftHeld:
 
     def release(self) -> Release:
         """Return what lets it run again."""
-        text = "its requeue left it held, and no user or admin asked for that"
+        text = "its requeue left it held, and no user or admin had held it"
         reason = replace(notice().reason, code=ReasonCode.LEFT_HELD, text=text)
         return Release(
             job_id=JobId(BE),
-            reason=replace(reason, text="its requeue left it held, and no user or admin asked for that"),
+            reason=replace(reason, text="its requeue left it held, and no user or admin had held it"),
         )
 
     def test_it_is_released(self) -> None:
@@ -279,20 +279,20 @@ class TestLeftHeld:
         drive.change(BE, priority=0, reason="JobHeldUser")
         assert drive.cycle(49) == (), "this hold is somebody else's"
 
-    def test_a_hold_that_comes_later_is_somebody_elses(self) -> None:
+    def test_a_hold_that_comes_later_is_another_users(self) -> None:
         drive = noticed()
         drive.obeys(*drive.cycle(30))
         assert drive.cycle(31) == ()
         drive.change(BE, priority=0, reason="JobHeldUser")
         assert drive.cycle(37) == ()
 
-    def test_a_hold_that_its_exit_code_asked_for_stays(self) -> None:
+    def test_a_hold_that_its_exit_code_requested_stays(self) -> None:
         drive = self.left_held()
         drive.change(BE, flags=frozenset({"SPECIAL_EXIT"}))
         assert drive.cycle(31) == ()
 
 
-def test_a_victim_whose_deadline_passes_in_the_queue_is_lost() -> None:
+def test_a_victim_that_passes_its_deadline_in_the_queue_is_lost() -> None:
     drive = noticed()
     drive.requeued(BE)
     drive.cycle(8)

@@ -105,7 +105,7 @@ class TestWhatSlurmDid:
         return action.barred
 
     @pytest.mark.parametrize("limit", ["max_victims_for_te_user_hour", "max_victims_for_te_account_hour"])
-    def test_a_user_with_too_many_victims_is_barred_until_they_are_an_hour_old(self, limit: str) -> None:
+    def test_a_user_with_too_many_victims_is_excluded_until_they_are_an_hour_old(self, limit: str) -> None:
         # A limit of an account is one of each user of it that waits.
         user = "eve" if "user" in limit else "mallory"
         drive = self.site(waiting(TE + 1, cpus=8, user=user, account="lab"), **{limit: 1})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _LEGEND = (
     '<ul class="legend"><li><svg class="sample" viewBox="0 0 36 12" aria-hidden="true">'
-    '<path d="M0 6H36" style="stroke: var(--c0)" stroke-width="2"/></svg>told</li>'
+    '<path d="M0 6H36" style="stroke: var(--c0)" stroke-width="2"/></svg>reported</li>'
     '<li><svg class="sample" viewBox="0 0 36 12" aria-hidden="true">'
     '<path d="M0 6H36" style="stroke: var(--c1)" stroke-width="4" opacity="0.45"/></svg>fitted</li>'
     '<li><svg class="sample" viewBox="0 0 36 12" aria-hidden="true">'
@@ -136,7 +136,7 @@ def _orders(view: StatusView) -> Iterator[str]:
             each.preemptor_label,
             each.order.state.value,
             hostlist(each.order.nodes) or "anywhere",
-            ", ".join(each.victim_labels) or "nobody",
+            ", ".join(each.victim_labels) or "no victim",
         )
         for each in view.open_orders
     ]
@@ -146,7 +146,7 @@ def _orders(view: StatusView) -> Iterator[str]:
 def _trainings(trained: TrainingsView, expected: Mapping[str, Outlook]) -> Iterator[str]:
     yield "<h2>Trainings</h2>"
     if not trained.shown:
-        yield '<p class="soft">No job that is not over has told a loss.</p>'
+        yield '<p class="soft">No job that is not over has reported a loss.</p>'
         return
     caption = (
         "Normalised loss: what is left above the asymptote of the first loss, 1 at first. Share: of the cores that all "

@@ -26,7 +26,7 @@ def barred_lines(users: Iterable[Barred]) -> Iterator[Text]:
     found = list(users)
     if found:
         named = _named(f"{one.user}, {one.count} of {one.most}, until {clock(one.until)}" for one in found)
-        yield Text(f"barred: no TE job starts of {len(found)} user(s), whose TE jobs outlived their limits: {named}")
+        yield Text(f"excluded: no TE job starts of {len(found)} user(s), whose TE jobs outlived their limits: {named}")
 
 
 def barred_line(one: Barred) -> str:

@@ -84,7 +84,7 @@ def lines(view: ReportView | TrainingView, ahead: Outlook | None, out: Console) 
 def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
     """Return what the tasks of an array told together, for `tesched explain`."""
     tasks = f"{view.tasks} task{'s' * (view.tasks != 1)}"
-    yield f"  array   {view.label}: what its tasks told, gathered; of those that tell, {tasks} are there"
+    yield f"  array   {view.label}: what its tasks reported, gathered; of those that report, {tasks} are there"
     yield from lines(view, ahead, out)
     if view.share.cpus:
         yield share_line(view.share)
@@ -112,12 +112,12 @@ def _losses(view: ReportView | TrainingView, ahead: Outlook, out: Console) -> It
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointJson:
-    """One loss that was told."""
+    """One loss that was reported."""
 
     iteration: int
     loss: float
     at: float
-    #: work done by then; null: not told
+    #: work done by then; null: not reported
     work: float | None
 
 
@@ -145,14 +145,14 @@ class OutlookJson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportJson:
-    """What a job told of itself."""
+    """What a job reported of itself."""
 
     at: UnixSeconds | None
     workload: str
     target_loss: float | None
     #: why its report is not used; empty: it is
     refused: str
-    #: null: no loss was told
+    #: null: no loss was reported
     outlook: OutlookJson | None
     share: Share | None
     points: tuple[PointJson, ...]
@@ -167,7 +167,7 @@ class TrainingJson:
     array_job_id: JobId | None
     name: str
     user: str
-    #: tasks of an array that tell
+    #: tasks of an array that report
     tasks: int
     share: Share
     at: UnixSeconds | None
@@ -175,7 +175,7 @@ class TrainingJson:
     target_loss: float | None
     #: why its report is not used; empty: it is
     refused: str
-    #: null: no loss was told
+    #: null: no loss was reported
     outlook: OutlookJson | None
 
 

@@ -164,7 +164,7 @@ def grace_ends(victim: Victim, until: Until) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UntilJson:
-    """A time at which something ends."""
+    """A time at which a limit or a wait ends."""
 
     #: as squeue writes it
     job: str

@@ -141,7 +141,7 @@ class SimulateGavelJson:
 @click.option(
     "--fill",
     is_flag=True,
-    help="Room in mid-round goes to who waits, as the daemon has it; else it waits for the round, as in the paper.",
+    help="Start waiting jobs in mid-round on free resources, as the daemon does; else they wait for the next round.",
 )
 @click.option("--ideal", is_flag=True, help="No rounds: each job has its fractions of the time at any moment.")
 @click.option(

@@ -46,7 +46,7 @@ class SimulatePdorsJson:
     type=click.IntRange(1),
     default=60,
     show_default=True,
-    help="How long the optimum of one seed may be looked for.",
+    help="How long the optimum of one seed may be searched for.",
 )
 @json_option
 def simulate_pdors(

@@ -53,9 +53,7 @@ def admitted(
         if under_way + len(kept) >= limits.max_open_orders:
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
         elif chosen and victims + len(chosen) > limits.max_victims_per_cycle:
-            text = (
-                f"this cycle has asked {victims} job(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
-            )
+            text = f"this cycle has {victims} victim(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
         elif over := _over(tally, payments, limits, now) if turns is None else _turns_over(tally, payments, turns, now):
             code, text = over
         else:

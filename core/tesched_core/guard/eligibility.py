@@ -71,7 +71,7 @@ def eligible_victims(
     excuse(over, (RefusalCode.SLOWDOWN, text))
     if turns is None:
         seconds = limits.cool_down_s
-        text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
+        text = f"it was last preempted less than guard.cool_down_s, {seconds:.0f} s, ago"
         recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
         excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
     setting = "guard.min_run_time_s" if turns is None else f"{turns.table}.min_run_time_s"

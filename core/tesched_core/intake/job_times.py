@@ -29,7 +29,7 @@ def most_run_s(job: Job) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One look at a job at which its state, run or nodes were other than at the look before."""
+    """One poll at which a job's state, run or nodes were other than at the poll before."""
 
     at: UnixSeconds
     state: JobState

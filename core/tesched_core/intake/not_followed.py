@@ -257,7 +257,7 @@ def _of_grace(every: _OfNotice) -> Iterator[NotFollowed]:
     if not notice.signal:
         is_final = every.declared is not None or not every.job.batch or every.comments_signal is not None
         if grace is not None and is_final:
-            why = "no signal is declared, so nothing would tell the job of a grace period"
+            why = "no signal is declared, so nothing would notify the job of a grace period"
             yield _no(About.NOTICE, grace.text, why, _signal_in_words(notice))
     instead = f"{notice.grace_period_s:g} s, from {notice.grace_source}" if notice.signal else _signal_in_words(notice)
     if (one := every.misread("grace")) is not None:

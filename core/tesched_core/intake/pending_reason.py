@@ -42,7 +42,7 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
             "nodes that it needs are down, drained or reserved",
         ),
         (r"Limit|^(Assoc|QOS)|Max\w+Per", RefusalCode.LIMIT, "it has reached a limit"),
-        (r"^(None)?$", RefusalCode.NOT_CONSIDERED_YET, "Slurm has not looked at it yet"),
+        (r"^(None)?$", RefusalCode.NOT_CONSIDERED_YET, "Slurm has not considered it yet"),
     )
 )
 
@@ -88,19 +88,19 @@ def starts_no_more(reason: str) -> bool:
 
 
 def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
-    """Return why room would not help this pending job; None if it would."""
+    """Return why free resources would not help this pending job; None if it would."""
     if job.doubt or job.partly_read:
         return RefusalCode.UNREAD, job.doubt or job.partly_read
     if job.held:
         return RefusalCode.HELD, f"it is held (Slurm says: {job.reason or 'priority 0'})"
     if job.reason in WANTS_ROOM:
         if job.het_job_id is not None:
-            return RefusalCode.UNSUPPORTED, "it is a heterogeneous job, for which tesched makes no room"
+            return RefusalCode.UNSUPPORTED, "it is a heterogeneous job, which tesched does not serve"
         return None
     for pattern, code, text in _REASONS:
         if pattern.search(job.reason):
-            return code, f"{text}, and room would not help (Slurm says: {job.reason or 'nothing yet'})"
-    return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
+            return code, f"{text}, and free resources would not help (Slurm says: {job.reason or 'nothing yet'})"
+    return RefusalCode.OTHER_REASON, f"free resources would not help (Slurm says: {job.reason})"
 
 
 def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:

@@ -74,7 +74,7 @@ class MarkLever(Lever):
                 f"; TE jobs of {', '.join(sorted(rules.barred))} preempt none, by the limits on what a user may cause"
             )
         if rules.wait_s:
-            text += f"; a TE job awaits room that comes free by itself for {rules.wait_s} s"
+            text += f"; a TE job waits {rules.wait_s} s for resources to be released"
         if rules.came_back:
             text += f"; {len(rules.came_back)} TE job(s) that came back from their starts wait for further victims"
         reason = Reason(code=ReasonCode.MARKS, text=text)

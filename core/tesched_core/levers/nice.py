@@ -178,7 +178,7 @@ def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice |
         return None
     reason = replace(reason, text=f"put its {one.field} back to {one.previous}")
     if one.field is Field.HOLD:
-        text = "its requeue left it held, and no user or admin asked for that"
+        text = "its requeue left it held, and no user or admin had held it"
         return Release(job_id=job.job_id, reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text))
     if one.field is Field.NICE:
         return SetNice(job_id=job.job_id, reason=reason, nice=one.previous, previous=job.nice)

@@ -88,7 +88,7 @@ class NodeBindingLever(Lever):
             text=(
                 f"its turn in this round is on {','.join(nodes)}"
                 if in_round
-                else f"a victim is asked to leave {','.join(nodes)} for it, so it waits for that room"
+                else f"a victim is to leave {','.join(nodes)} for it, so it waits for those nodes"
             ),
             preemptor=job.job_id,
             order_id=order.order_id,

@@ -30,7 +30,7 @@ class NoticeLever(Lever):
             text=(
                 f"it is to go on on {','.join(order.nodes)}; it has {to_save}"
                 if victim.job_id == order.preemptor
-                else f"job {order.preemptor} needs its room; it has {to_save}"
+                else f"job {order.preemptor} needs its resources; it has {to_save}"
             ),
             preemptor=order.preemptor,
             order_id=order.order_id,

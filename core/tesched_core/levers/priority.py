@@ -62,7 +62,7 @@ class PriorityLever(Lever):
             context.moved(order.order_id, job.job_id, "raised", "raised", text)
         reason = Reason(
             code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
-            text="it must be first in the queue, or another job takes the room",
+            text="it must be first in the queue, or another job takes the resources",
             preemptor=job.job_id,
             order_id=order.order_id,
         )

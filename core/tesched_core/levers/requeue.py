@@ -58,9 +58,9 @@ class RequeueLever(Lever):
         """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
         again = victim.state is VictimState.REQUEUING
         text = (
-            f"it has no grace period, and job {order.preemptor} needs its room"
+            f"it has no grace period, and job {order.preemptor} needs its resources"
             if code is ReasonCode.NO_GRACE
-            else f"it has declared no signal, so Slurm's SIGTERM is its notice; job {order.preemptor} needs its room"
+            else f"it has declared no signal, so Slurm's SIGTERM is its notice; job {order.preemptor} needs the nodes"
             if code is ReasonCode.NO_SIGNAL
             else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
         )
@@ -79,7 +79,7 @@ class RequeueLever(Lever):
         how = "has saved its work and ended" if victim.departure is Departure.SAVED else "died of its notice"
         reason = Reason(
             code=ReasonCode.RUNS_AGAIN,
-            text=f"it made room for job {order.preemptor}, {how}, and is to run again",
+            text=f"it freed resources for job {order.preemptor}, {how}, and is to run again",
             preemptor=order.preemptor,
             order_id=order.order_id,
         )

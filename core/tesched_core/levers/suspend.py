@@ -116,7 +116,7 @@ class SuspendLever(Lever):
             if order.state is OrderState.OPEN and sent_s > RESEND_AFTER_S:
                 return self.suspend(victim, order, context)
             if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
-                text = "it was not suspended, and its room is not needed any more"
+                text = "it was not suspended, and its resources are not needed any more"
                 context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
                 return replace(victim, state=VictimState.SPARED)
         return victim

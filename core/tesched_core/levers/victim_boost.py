@@ -68,7 +68,7 @@ class VictimBoostLever(Lever):
         boosted[job.job_id] = nice_set(job, value, one, lever=self.name, order_id=order.order_id, context=context)
         reason = Reason(
             code=ReasonCode.BACK_TO_THE_HEAD,
-            text=f"it made room for job {order.preemptor} and is next among the best-effort jobs",
+            text=f"it freed resources for job {order.preemptor} and is next among the best-effort jobs",
             preemptor=order.preemptor,
             order_id=order.order_id,
         )

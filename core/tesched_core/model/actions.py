@@ -360,7 +360,7 @@ class Status(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why Slurm could not be asked, or said no."""
+    """Why Slurm could not be reached, or refused."""
 
     #: no such job (any more)
     NOT_FOUND = "not_found"

@@ -96,7 +96,7 @@ class VictimState(StrEnum):
 
 
 class Departure(StrEnum):
-    """Way in which a victim left its room."""
+    """Way in which a victim left its nodes."""
 
     #: tesched requeued it when its grace period was over
     REQUEUED = "requeued"
@@ -158,13 +158,13 @@ class Victim:
     purpose: Purpose = Purpose.TE
     #: what exit status 0 in its grace period means
     exit0: ExitZero = ExitZero.SLURM
-    #: when it had its notice; without one, when it was first asked to go, or to be suspended
+    #: when it had its notice; without one, when its requeue or suspension was first requested
     noticed_at: UnixSeconds | None = None
-    #: when its requeue, or its rerun, was last asked for
+    #: when its requeue, or its rerun, was last requested
     requeue_sent_at: UnixSeconds | None = None
     #: it gives its CPUs alone: it is suspended, without a notice, and not requeued
     by_suspending: bool = False
-    #: when Slurm was last asked to suspend it, and when it was first seen suspended
+    #: when its suspension was last requested, and when it was first seen suspended
     suspend_sent_at: UnixSeconds | None = None
     suspended_at: UnixSeconds | None = None
     #: when its run that pays was first seen to be ending on its nodes (COMPLETING)
@@ -228,16 +228,16 @@ class Order:
     created_at: UnixSeconds
     #: when it is given up if the preemptor has not started
     expires_at: UnixSeconds
-    #: where room is made; empty while it is to come free by itself, wherever that is
+    #: nodes of the preemptor; empty while it waits for resources to be released, on whichever nodes
     nodes: tuple[str, ...]
-    #: empty if the room was free and only the queue's order stood in the way
+    #: empty if the resources were free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
-    #: until when room is awaited that comes free by itself, before a victim is asked
+    #: until when it waits for resources to be released, before a victim is notified
     waits_until: UnixSeconds | None = None
     #: of a preemptor that is a job array: the newest task that it had started when the order was made, and from its
     #: start on the task that has started; None: no array, or no task
     newest_task: JobId | None = None
-    #: what its preemptor asked for when it was made; None: not known
+    #: what its preemptor requested when it was made; None: not known
     size: Size | None = None
     #: how often its preemptor had been requeued then, or at its start; None: not known, or tasks of an array
     restarts: int | None = None

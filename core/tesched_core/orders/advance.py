@@ -128,8 +128,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         # Between two looks it may have ended, too.
         here = set(run.last_nodes) <= set(order.nodes) or not order.nodes
         ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
-        where = ",".join(run.last_nodes) or "the room made for it"
-        text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
+        where = ",".join(run.last_nodes) or "the nodes freed for it"
+        text = f"job {run.label} started on {where}" + ("" if here else ", not on the nodes freed for it")
         order = replace(order, started_at=run.start_time)
         order = on_trial(order, run, context)
     elif job is None or job.finished:
@@ -147,7 +147,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
-        ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
+        ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
     elif why := PRIORITY_LEVER.why_left(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and context.is_awaited(order):
@@ -161,7 +161,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
             text += f"; {hanging}"
     elif look_is_overdue(order, job, context):
         ending = Ending.NOT_LOOKED_AT
-        text = f"Slurm has not looked at job {job.label} as the first in its queue (it says: {job.reason or 'nothing'})"
+        text = f"Slurm has not considered job {job.label} first in its queue (it says: {job.reason or 'nothing'})"
     else:
         return order
     return end_wait(order, ending, text, context)
@@ -238,7 +238,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
         departure = departure_of(victim, job, context.now, context.release)
         if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
-            text = "was put back in the queue by others before it was asked"
+            text = "was put back in the queue by others before it was notified"
             context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
             return replace(victim, state=VictimState.SPARED)
         if departure is not None:

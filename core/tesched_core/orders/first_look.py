@@ -28,7 +28,7 @@ from tesched_core.policy import AwaitRoom, Plan
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
 #: priority brings forward anyway.
 LOOK_WITHIN_S = 90.0
-_TEXT = "it was put at the head of the queue; until Slurm has looked at it there no victim is asked"
+_TEXT = "it was put at the head of the queue; no victim is notified until Slurm has considered it there"
 
 
 def at_the_head_first(

@@ -255,7 +255,7 @@ def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
                 f"{times} for it came to nothing (the last: {one.ending.value}{_said(one)}); tried again after "
                 "guard.retry_after_s, doubled after each"
             )
-        text = "no room could be made for it, or Slurm refused; tried again after guard.retry_after_s"
+        text = "no resources could be freed for it, or Slurm refused; tried again after guard.retry_after_s"
         return RefusalCode.RETRY_LATER, text
     if family in memory.shadowed:
         text = "shadow mode has recorded an order for it; the next comes after guard.retry_after_s"

@@ -365,7 +365,7 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
         ending=ending,
     )
     where = ",".join(mark.nodes)
-    text = f"Slurm made room for job {trial.label} on {where}"
+    text = f"Slurm freed resources for job {trial.label} on {where}"
     if not here:
         text = f"Slurm put job {job.label} back while job {trial.label} waited, which has not started on {where}"
     context.moved(order_id, None, "", OrderState.SETTLING, text)

@@ -54,7 +54,8 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         restarts=None if job.array_tasks else job.restarts,
     )
     opened = OrderState.OPEN if before else ""
-    context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")
+    text = f"resources for job {job.label}{_where_from(plan, context.now)}"
+    context.moved(order_id, None, opened, OrderState.OPEN, text)
     context.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in context.actions):
         PRIORITY_LEVER.keep_first(order, context)
@@ -93,8 +94,8 @@ def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
 
 def _where_from(plan: Plan, now: UnixSeconds) -> str:
     if isinstance(plan, AwaitRoom) and plan.awaits_look:
-        return " is to be made once Slurm has looked at it at the head of the queue"
+        return " are to be freed once Slurm has considered it at the head of the queue"
     if isinstance(plan, AwaitRoom):
-        return f" may come free by itself; nobody is asked for the next {plan.until - now:.0f} s"
-    yields = ", ".join(str(job_id) for job_id in plan.victim_ids) or "nobody, the room is free"
-    return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"
+        return f" may be released by themselves; no victim is notified for the next {plan.until - now:.0f} s"
+    yields = ", ".join(str(job_id) for job_id in plan.victim_ids) or "no victim, they are free"
+    return f" on {','.join(plan.nodes)}: {yields}{', which is suspended' if plan.by_suspending else ''}"

@@ -111,7 +111,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
         if not mine or not rows or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
             continue
         if _is_short(order, rows, memory, context):
-            text = f"others have taken the room that was free on {','.join(order.nodes)}; it is looked for anew"
+            text = f"other jobs have taken the resources that were free on {','.join(order.nodes)}; others are searched"
             context.moved(order.order_id, None, order.state, order.state, text)
             orders[order.order_id] = replace(order, nodes=(), waits_until=context.now)
     return replace(memory, orders=orders)
@@ -188,7 +188,7 @@ def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
 def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
     there = ",".join(plan.nodes)
-    text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
+    text = f"other jobs have taken resources that were free on {','.join(order.nodes)}; it is bound to {there} instead"
     context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(order, nodes=plan.nodes)
     NODE_BINDING_LEVER.keep_bound(order, context)
@@ -203,7 +203,7 @@ def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, 
     more = tuple(victim_of(one, snapshot) for one in victims)
     longest = max(victim.grace_period_s for victim in more)
     asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
-    text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
+    text = f"other jobs have taken resources that were free for it; further victims on {','.join(order.nodes)}: {asked}"
     context.moved(order.order_id, None, order.state, order.state, text)
     lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
     before = order.victims

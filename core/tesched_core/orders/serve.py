@@ -107,7 +107,7 @@ def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContex
     known = view.snapshot.jobs.get(job_id)
     jobs = context.tasks_of(job_id) if isinstance(intent, ThrottleArray) else [known] if known is not None else []
     if not jobs:
-        return "a policy proposed something for it, and Slurm does not show it"
+        return "a policy proposed an action for it, and Slurm does not show it"
     if not all(view.scope.covers(job) for job in jobs):
         return "the policy may manage jobs of its own partitions and QOS alone"
     if not isinstance(intent, ThrottleArray) and view.snapshot.job_class(job_id) is not JobClass.BE:
@@ -198,7 +198,7 @@ def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan
         for plan in plans
         if isinstance(plan, MakeRoom) and not plan.victims and not has_reason(snapshot.jobs[plan.preemptor].reason)
     ]
-    text = "there is room, and Slurm has not looked at it yet"
+    text = "resources are free, and Slurm has not considered it yet"
     refusals = [
         Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.NOT_CONSIDERED_YET, text=text)
         for plan in soon

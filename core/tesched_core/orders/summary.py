@@ -24,7 +24,7 @@ def summary(
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
     filling = [action.job_id for action in context.actions if action.reason.code is ReasonCode.FILLS_ROOM]
     if filling:
-        return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for room that is left over"
+        return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for resources that are left over"
     shared = [
         action
         for action in context.actions
@@ -42,22 +42,23 @@ def summary(
         steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in context.transitions]
         return "; ".join(steps)
     if waiting and context.limits.lever is YieldBy.PLUGIN:
-        return f"did nothing, because Slurm makes room by itself for {len(waiting)} waiting trial-and-error job(s)"
+        return f"did nothing, because Slurm frees resources by itself for {len(waiting)} waiting trial-and-error job(s)"
     if waiting:
-        return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
+        return f"did nothing, because no resources can be freed for {len(waiting)} waiting trial-and-error job(s)"
     if under_way:
         return f"did nothing, because {under_way} order(s) are under way"
     if tried_later:
         first, more = tried_later[0], len(tried_later) - 1
         others = f" (and {more} more)" if more else ""
         return f"did nothing, because trial-and-error job {first.job_id}{others} is to wait: {first.text}"
-    return "did nothing, because no trial-and-error job waits for room"
+    return "did nothing, because no trial-and-error job waits for resources"
 
 
 def _in_short(plan: Plan) -> str:
     if isinstance(plan, AwaitRoom) and plan.awaits_look:
-        return f"job {plan.preemptor} is put at the head of the queue, where Slurm looks at it before a victim is asked"
+        return f"job {plan.preemptor} is put at the head of the queue; Slurm considers it before a victim leaves"
     if isinstance(plan, AwaitRoom):
-        return f"job {plan.preemptor} waits for room that comes free by itself"
+        return f"job {plan.preemptor} waits for resources to be released"
     victims = ", ".join(str(job_id) for job_id in plan.victim_ids)
-    return f"room for job {plan.preemptor} on {','.join(plan.nodes)}" + (f" from {victims}" if victims else " (free)")
+    source = f" from {victims}" if victims else " (free)"
+    return f"resources for job {plan.preemptor} on {','.join(plan.nodes)}{source}"

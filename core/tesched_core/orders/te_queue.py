@@ -57,7 +57,7 @@ def te_queue(
         if why is not None and why[0] is RefusalCode.HELD and is_held_by_hook(job):
             why = RefusalCode.HELD, "it is admitted, and is being released"
         if job_id in served:
-            why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
+            why = RefusalCode.ORDER_OPEN, f"resources are being freed for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:
             why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
         elif why is None and memory.is_bound(job_id) and job_id not in patient:

@@ -106,7 +106,7 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
     cause = cause_of(victim)
     reason = Reason(
         code=ReasonCode.TELLS_USER,
-        text=f"its user is told that it was preempted for {cause}" + (", and is lost" if lost else ""),
+        text=f"its user is notified that it was preempted for {cause}" + (", and is lost" if lost else ""),
     )
     return TellUser(
         job_id=victim.job_id,

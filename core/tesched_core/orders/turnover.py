@@ -71,7 +71,7 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
         kept.append(AwaitRoom(preemptor=plan.preemptor, until=until))
         text = (
             f"{ends} jobs that held as much have ended in the last {WINDOW_S:.0f} s: it is put at the head of the "
-            f"queue, and no victim is asked for {until - context.now:.1f} s"
+            f"queue, and no victim is notified for {until - context.now:.1f} s"
         )
         refusals.append(
             Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.AWAITS_FREE, text=text)

@@ -135,7 +135,7 @@ def _store(config: Config) -> Iterator[Finding]:
         yield from _refused(engine)
         yield from _unread_limits(engine)
     except JournalError as error:
-        yield fail("store", str(error), "look at the database that store.url names")
+        yield fail("store", str(error), "check the database that store.url names")
     finally:
         engine.dispose()
 
@@ -153,7 +153,7 @@ def _room(path: Path) -> Finding:
     text = f"{free / 1e9:.1f} GB free beside {path}"
     if free >= LITTLE:
         return ok("disk", text)
-    advice = "make room: without it the daemon can write nothing, and then does nothing"
+    advice = "free some space: without it the daemon can write nothing, and then does nothing"
     return (warn if free >= TOO_LITTLE else fail)("disk", f"{free / 1e6:.0f} MB free beside {path}", advice)
 
 
@@ -161,17 +161,17 @@ def _daemon(config: Config, engine: Engine) -> Finding:
     daemon = read.daemon(engine)
     if daemon is None:
         return warn(
-            "daemon", "has never looked, by this store", "start it: systemctl enable --now tesched, or `tesched daemon`"
+            "daemon", "has never polled, by this store", "start it: systemctl enable --now tesched, or `tesched daemon`"
         )
     now = time.time()
     who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
     if now - daemon.next_at > LATE_S:
-        text = f"has not looked for {now - daemon.reported_at:.0f} s ({who})"
+        text = f"has not polled for {now - daemon.reported_at:.0f} s ({who})"
         return fail("daemon", text, "systemctl status tesched, journalctl -u tesched; then start it")
     if daemon.failure_kind is not None:
         text = f"runs, and cannot see Slurm: {daemon.failure_kind}: {daemon.failure} ({who})"
-        return fail("daemon", text, "look at what is said of slurmctld above, and at journalctl -u tesched")
-    return _up_to_date(config, daemon, f"looked {now - daemon.reported_at:.1f} s ago ({who})")
+        return fail("daemon", text, "see what is said of slurmctld above, and journalctl -u tesched")
+    return _up_to_date(config, daemon, f"polled {now - daemon.reported_at:.1f} s ago ({who})")
 
 
 def _refused(engine: Engine) -> Iterator[Finding]:

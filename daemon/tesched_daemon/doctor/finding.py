@@ -21,7 +21,7 @@ class Finding:
     """One line of the report."""
 
     level: Level
-    #: what was looked at, in a word or two
+    #: what was checked, in a word or two
     check: str
     #: how it is
     text: str

@@ -63,7 +63,7 @@ def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], 
             yield ok(CHECK, f"TE jobs to slurmctld are those of {', '.join(te)}")
     yield from (warn(CHECK, text, advice) for text, advice in remarks(settings))
     if "gpu" in values.get("GresTypes", "").split(",") and "gres/gpu" not in values.get("AccountingStorageTRES", ""):
-        text = "AccountingStorageTRES has no gres/gpu: which job alone is enough, Slurm tells by CPUs and memory only"
+        text = "AccountingStorageTRES has no gres/gpu: Slurm judges by CPUs and memory only whether one job is enough"
         yield warn(
             CHECK, text, "set AccountingStorageTRES=gres/gpu in slurm.conf (it needs slurmdbd), then restart slurmctld"
         )

@@ -62,7 +62,7 @@ def in_time(config: Config, values: Mapping[str, str]) -> Finding:
     found = re.search(r"batch_sched_delay=(\d+)", values.get("SchedulerParameters", ""))
     delay_s, look_s = float(found[1]) if found else USUAL_DELAY_S, config.loop.poll_interval_s
     if look_s < delay_s:
-        return ok("in time", f"a new job is looked at every {look_s:g} s, and Slurm starts it after {delay_s:g} s")
-    text = f"Slurm may start a new job {delay_s:g} s after it came, and tesched looks every {look_s:g} s"
+        return ok("in time", f"a new job is seen within {look_s:g} s, and Slurm starts it after {delay_s:g} s")
+    text = f"Slurm may start a new job {delay_s:g} s after it came, and tesched polls every {look_s:g} s"
     advice = "make loop.poll_interval_s less than batch_sched_delay, or poke at submission; docs/howto/at-once.md"
     return warn("in time", text, advice)

@@ -34,7 +34,7 @@ def _spool(folder: Path) -> Finding:
     look.start()
     look.join(_WAIT_S)
     if not answers:
-        return warn("spool", f"{folder} has not answered for {_WAIT_S:.0f} s", "look at its file system")
+        return warn("spool", f"{folder} has not answered for {_WAIT_S:.0f} s", "check its file system")
     return answers[0]
 
 
@@ -74,7 +74,7 @@ def _socket(reports: ReportsConfig) -> Finding:
         text = f"{reports.socket} (reports.socket) does not answer: {error.strerror or error}"
         return warn(check, text, "start the daemon, or restart it; journalctl -u tesched says why it does not listen")
     if said != "ok":
-        return warn(check, f"{reports.socket} answers {said!r}", "look whether the daemon listens there, or what does")
+        return warn(check, f"{reports.socket} answers {said!r}", "check whether the daemon listens there, or what does")
     return ok(check, f"{reports.socket} answers, and munge says who sends")
 
 

@@ -168,17 +168,17 @@ def _rights(config: Config, commands: Commands, controller: Controller) -> Itera
     user = user_name()
     slurm_user = re.search(r"\((\d+)\)", controller.values.get("SlurmUser", ""))
     if os.geteuid() == 0:
-        yield ok("rights", f"{user} may requeue and change everybody's jobs; the daemon's user is another matter")
+        yield ok("rights", f"{user} may requeue and change all users' jobs; the daemon's user is another matter")
         return
     if slurm_user and os.geteuid() == int(slurm_user[1]):
-        yield ok("rights", f"{user} may requeue and change everybody's jobs: SlurmUser")
+        yield ok("rights", f"{user} may requeue and change all users' jobs: SlurmUser")
         return
     # slurmctld's own copy of the accounting database: what it goes by, and there without sacctmgr.
     said = commands.run(("scontrol", "show", "assoc_mgr", "flags=users", f"users={user}"))
     users = "" if isinstance(said, Failure) else said
     found = re.search(rf"^UserName={re.escape(user)}\(.*AdminLevel=(\w+)", users, re.MULTILINE)
     if found and found[1] in {"Operator", "Administrator"}:
-        yield ok("rights", f"{user} may requeue and change everybody's jobs: {found[1]}")
+        yield ok("rights", f"{user} may requeue and change all users' jobs: {found[1]}")
         return
     text = f"{user} may not requeue or change other users' jobs: neither root, nor SlurmUser, nor a Slurm Operator"
     advice = (
@@ -197,7 +197,7 @@ def _rights(config: Config, commands: Commands, controller: Controller) -> Itera
 def _job_requeue(settings: SlurmSettings) -> Finding:
     if settings.job_requeue:
         return ok("JobRequeue", "1: batch jobs may be requeued unless they say --no-requeue")
-    text = "0: only jobs that were submitted with --requeue can be asked to yield"
+    text = "0: only jobs that were submitted with --requeue can be preempted"
     advice = "set JobRequeue=1 in slurm.conf, then scontrol reconfigure; it counts for jobs submitted from then on"
     return fail("JobRequeue", text, advice)
 
@@ -213,15 +213,13 @@ def _job_submit(controller: Controller) -> Iterator[Finding]:
 def _preemption(config: Config, controller: Controller) -> Finding:
     kind, mode = controller.settings.preempt_type, controller.values.get("PreemptMode", "OFF")
     if kind == "preempt/none":
-        return ok("PreemptType", "preempt/none: nobody but tesched makes jobs yield")
+        return ok("PreemptType", "preempt/none: only tesched preempts jobs")
     advice = "set PreemptType=preempt/none in slurm.conf, or PreemptMode=OFF for each partition with best-effort jobs"
     pair = _preempts(controller.partitions) if kind == "preempt/partition_prio" else None
     text = f"{kind} with PreemptMode={mode}: Slurm may make jobs yield by itself, outside of tesched's limits"
     if pair is None:
         return warn("PreemptType", text, advice)
-    text = (
-        f"{text}; jobs in {pair[0].name} take the room of jobs in {pair[1].name} (PreemptMode={pair[1].preempt_mode})"
-    )
+    text = f"{text}; jobs in {pair[0].name} preempt jobs in {pair[1].name} (PreemptMode={pair[1].preempt_mode})"
     return (fail if config.mode is Mode.ENFORCE else warn)("PreemptType", text, advice)
 
 
@@ -266,17 +264,17 @@ def _requeue_exit(settings: SlurmSettings) -> Finding:
     if codes:
         return ok("RequeueExit", f"{codes}: with such an exit code a job that has saved its work puts itself back")
     text = "not set: a job that has saved its work can put itself back only by scontrol requeue"
-    return warn("RequeueExit", text, "set RequeueExit=99, or another code that no job uses, and tell the users")
+    return warn("RequeueExit", text, "set RequeueExit=99, or another code that no job uses, and announce it to users")
 
 
 def _min_job_age(config: Config, settings: SlurmSettings) -> Finding:
     age_s, pace = settings.min_job_age_s, config.loop
-    text = f"slurmctld remembers a finished job for {age_s} s; tesched looks every {pace.poll_interval_s:g} s"
+    text = f"slurmctld remembers a finished job for {age_s} s; tesched polls every {pace.poll_interval_s:g} s"
     # 0: for good.
     if age_s == 0 or age_s > 2 * max(pace.poll_interval_s, pace.backoff_max_s):
         return ok("MinJobAge", text)
     if age_s > 2 * pace.poll_interval_s:
-        text = f"{text}, after failed looks every {pace.backoff_max_s:g} s: how a job ended may be missed then"
+        text = f"{text}, after failed polls every {pace.backoff_max_s:g} s: how a job ended may be missed then"
         return warn("MinJobAge", text, "raise MinJobAge in slurm.conf, or lower loop.backoff_max_s")
     text = f"{text}: how jobs ended is missed"
     return fail("MinJobAge", text, "raise MinJobAge in slurm.conf, or lower loop.poll_interval_s")

@@ -271,7 +271,7 @@ class Spool:
             return None
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-                raise RefusedError(f"{path} is a link, or lies in something that is no folder") from None
+                raise RefusedError(f"{path} is a link, or is below a path that is no folder") from None
             raise RefusedError(f"{path} cannot be read: {error.strerror}") from None
 
     def _checked(self, file: int, job: Job, known: _Known, user: int) -> bytes | None:
@@ -281,7 +281,7 @@ class Spool:
         _check_owner(found, user, "the file")
         # One that was replaced while we opened it has no name any more.
         if found.st_nlink > 1:
-            raise RefusedError(f"the file has {found.st_nlink} names; a hard link may be somebody else's file")
+            raise RefusedError(f"the file has {found.st_nlink} names; a hard link may be another user's file")
         if job.restarts == 0 and found.st_mtime < job.submit_time - CLOCK_S:
             return None  # of an earlier job that had the same id
         if found.st_size > MOST_BYTES:
@@ -371,7 +371,7 @@ class SpoolReports:
                 threading.Thread(target=self._round, args=(tuple(snapshot.jobs.values()),), daemon=True).start()
             except RuntimeError as error:
                 self._under_way = False
-                log.warning("no reports are read at this look: %s", error)
+                log.warning("no reports are read at this poll: %s", error)
                 return self._heard
         with suppress(Empty):
             outcome = self._done.get(timeout=self._wait_s)

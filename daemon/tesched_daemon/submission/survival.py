@@ -213,7 +213,7 @@ def _to_steps(job: Submission, because: list[str]) -> Judgement:
         because.append(f"{named}: its tasks have to save and to end{'' if is_srun else ', if it starts them as steps'}")
         return _ended_by_program(job, because)
     if job.script.is_other or any(one.is_unclear for one in job.script.programs):
-        because.append("no srun is seen here; whether something else starts a step is not known")
+        because.append("no srun is seen here; whether another command starts a step is not known")
         return Judgement(verdict=Verdict.UNCLEAR, because=because)
     because.append("no srun is seen: unless a program starts a step, nothing gets the signal, and it stays until then")
     advice = ["let the signal go to the shell (--signal=B:...), and trap it there; or start the program by srun"]

@@ -24,14 +24,14 @@ def told(plan: JobPlan) -> str:
     """Return a plan in one line, which stays the same as long as the plan does."""
     parts = [plan.note] if plan.note else []
     if plan.option is not None and plan.promised:
-        parts.append(f"promised: {in_words(plan.option)}")
+        parts.append(f"reserved: {in_words(plan.option)}")
         if plan.next_best is not None:
             parts.append(f"next best: {in_words(plan.next_best)}")
     elif plan.started and not plan.note:
-        parts.append("it started on room that was left over")
+        parts.append("it started on resources that were left over")
     elif plan.option is not None and not plan.dropped and not plan.started:
         parts.append(f"left over, since even the best costs more than its end is worth: {in_words(plan.option)}")
-        parts.append("it starts when room is free that nobody is promised")
+        parts.append("it starts when resources are free that are reserved for no job")
     return "; ".join(parts)
 
 

@@ -103,7 +103,7 @@ class TrainingJob:
         for name in ("worker", "server"):
             amounts = getattr(self, name)
             if not (np.isfinite(amounts).all() and (amounts >= 0).all() and amounts.any()):
-                raise ModelError(f"job {self.job_id}: {name} must take something, and nothing less than 0")
+                raise ModelError(f"job {self.job_id}: {name} must take at least one resource, and no amount below 0")
         if self.worker.shape != self.server.shape:
             raise ModelError(f"job {self.job_id}: worker and server must name the same resources")
         if self.external_mb_per_slot > self.internal_mb_per_slot:
@@ -164,7 +164,7 @@ class Machines:
         if self.capacity.shape != (machines, len(self.resources)) or not machines:
             raise ModelError(f"machines: capacity must have a column for each of {', '.join(self.resources)}")
         if not (np.isfinite(self.capacity).all() and (self.capacity >= 0).all() and self.capacity.any()):
-            raise ModelError("machines: capacity must be something, and nowhere below 0")
+            raise ModelError("machines: at least one capacity must be above 0, and none below 0")
         if self.takes_workers.shape != (machines,) or self.takes_servers.shape != (machines,):
             raise ModelError("machines: takes_workers and takes_servers must have a row for each machine")
 

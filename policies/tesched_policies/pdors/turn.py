@@ -215,7 +215,7 @@ class Turn:
             ran_before_s=past.ran_s if past else 0.0,
         )
         if not runs:
-            self.plans[job_id] = replace(plan, note=note or "no run on what nobody is promised was found for it")
+            self.plans[job_id] = replace(plan, note=note or "no run was found for it on resources that no job reserves")
             return
         best = runs[0]
         plan = replace(plan, option=best.option, next_best=runs[1].option if len(runs) > 1 else None)

@@ -166,7 +166,7 @@ class Allocation:
             limit = f", of {own} that it may have" if own else ""
             parts.append(f"{member.running} run now{limit}")
         if known is None:
-            return "; ".join([*parts, "it has told no loss yet, so it has an equal share"])
+            return "; ".join([*parts, "it has reported no loss yet, so it has an equal share"])
         loss = float(member.curve.loss[-1])
         told = f"loss {loss:.4g} after {known.iteration} iterations"
         if not expected.known[row]:

@@ -202,7 +202,7 @@ class _Page:
             "From preemption to restart",
             lambda case: case.restart_interval_s,
             plots.Scale.SECONDS,
-            "from leaving the room to running again (logarithmic above 1 s)",
+            "from leaving its nodes to running again (logarithmic above 1 s)",
             "restart_interval_s",
             who="victims",
         )

@@ -39,7 +39,7 @@ class Case:
     be_slowdown: Distribution
     te_wait_s: Distribution
     be_wait_s: Distribution
-    #: from leaving the room to running again; the victims that did not come back are counted
+    #: from leaving its nodes to running again; the victims that did not come back are counted
     restart_interval_s: Distribution
     series: Series
     payers: Payers

@@ -106,7 +106,7 @@ class Summary:
     preemptions: int
     #: left, and did not run again before the simulation's end
     not_back: int
-    #: from leaving the room to running again
+    #: from leaving its nodes to running again
     restart_interval_s: Percentiles
     #: preemptions after which the preemptor did not start in the room that was made
     futile: int

@@ -42,7 +42,7 @@ def read_openb(path: Path) -> Recorded:
         created = line.number("creation_time")
         begun = line.number("scheduled_time") if line.text("scheduled_time") else created
         if not line.text("deletion_time"):
-            rows.left_out["its end is not told"] += 1
+            rows.left_out["its end is not recorded"] += 1
             continue
         rows.add(
             submit_s=created,

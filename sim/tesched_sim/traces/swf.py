@@ -36,7 +36,7 @@ def read_swf(path: Path) -> Recorded:
             raise WorkloadError(f"{path}:{number}: a field is not a number") from None
         cpus = int(values[_WANTED_CPUS] if values[_WANTED_CPUS] > 0 else values[_USED_CPUS])
         if cpus <= 0:
-            rows.left_out["no processors are told"] += 1
+            rows.left_out["no processors are recorded"] += 1
             continue
         kib = values[_WANTED_KIB]
         rows.add(

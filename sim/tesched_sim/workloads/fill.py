@@ -122,7 +122,7 @@ def _chosen(recorded: Recorded, p: Fill, rng: np.random.Generator) -> NDArray[np
     if recorded.has_times:
         return np.argsort(recorded.submit_s, kind="stable")[: p.jobs or there]
     if not p.nodes:
-        text = "it tells no times of submission, so workload.nodes must be set; they come at random, at workload.load"
+        text = "it has no submission times, so workload.nodes must be set; they come at random, at workload.load"
         raise WorkloadError(f"{recorded.name}: {text}")
     return rng.integers(0, there, p.jobs or there)
 
@@ -182,7 +182,7 @@ def typed_limits(
 
 def _notes(recorded: Recorded, p: Fill, te: NDArray[np.bool_], machines: Machines) -> tuple[str, ...]:
     left = ", ".join(f"{count} ({why})" for why, count in recorded.left_out.items())
-    sized = "as asked" if p.nodes else f"for an offered load of {p.load}"
+    sized = "as requested" if p.nodes else f"for an offered load of {p.load}"
     told = (recorded.te >= 0).any() and not p.te_by_size
     who = "as the trace says" if told else f"those of at most {p.te_run_max:g} min and few GPUs"
     return (

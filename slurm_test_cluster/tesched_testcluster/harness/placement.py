@@ -62,7 +62,7 @@ class Verdict(StrEnum):
     STARTED = "started"
     #: both say no
     REFUSED = "refused"
-    #: Slurm says that room would not help, whatever tesched would say
+    #: Slurm says that free resources would not help, whatever tesched would say
     SLURM_SAYS_NO = "Slurm says why"
     #: sbatch refused it
     INVALID = "not submitted"

@@ -63,7 +63,7 @@ def decision(
     actions: Sequence[Action] = (),
     refusals: Sequence[Refusal] = (),
     transitions: Sequence[Transition] = (),
-    summary: str = "did nothing, because no trial-and-error job waits for room",
+    summary: str = "did nothing, because no trial-and-error job waits for resources",
     bound: BoundNow | None = None,
 ) -> Decision:
     """Return a decision; without more, an idle one."""

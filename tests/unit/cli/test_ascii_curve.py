@@ -49,7 +49,7 @@ LOSSES = st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=40)
 
 
 @given(LOSSES, st.integers(1, 10**9), st.integers(20, 200), st.integers(2, 10))
-def test_whatever_was_told_a_chart_keeps_its_width_and_an_svg_its_frame(
+def test_a_chart_keeps_its_width_and_an_svg_its_frame_for_all_losses(
     losses: list[float], step: int, width: int, height: int
 ) -> None:
     curve = told(*losses, step=step)

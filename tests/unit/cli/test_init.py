@@ -70,18 +70,18 @@ def test_an_odd_folder_is_named_as_it_is(name: str) -> None:
     assert config.store.url == f"sqlite:////home/alice/tesched/{name}/tesched.sqlite"
 
 
-def test_a_folder_whose_name_is_too_long_for_a_socket_has_none() -> None:
+def test_a_folder_with_a_name_too_long_for_a_socket_has_none() -> None:
     longest = Path("/" + "x" * (107 - len("//poke.sock")))
     assert parse(starter(longest, ""), "x").loop.socket == f"{longest}/poke.sock"
     assert parse(starter(Path(f"{longest}x"), ""), "x").loop.socket == ""
 
 
-def test_a_folder_whose_name_is_no_text_is_refused() -> None:
+def test_a_folder_with_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(InitError, match="no UTF-8"):
         starter(Path("/home/\udcff"), "")
 
 
-def test_a_slurm_conf_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_slurm_conf_with_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     odd = Path(f"{tmp_path}/\udcff")
     odd.write_text("")
     with pytest.raises(InitError, match=r"SLURM_CONF names .*udcff.*no UTF-8"):

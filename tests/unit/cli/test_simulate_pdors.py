@@ -74,7 +74,7 @@ def test_with_the_optimum_each_scheduler_says_which_part_of_it_it_has() -> None:
         (("--set", "workload.speed=batch", "--optimum"), "workload.speed: the optimum is known for linear only"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line_with_status_2(argv: tuple[str, ...], says: str) -> None:
+def test_impossible_settings_are_reported_in_one_line_with_status_2(argv: tuple[str, ...], says: str) -> None:
     done = run(*argv)
     assert done.exit_code == 2
     assert says in done.stderr

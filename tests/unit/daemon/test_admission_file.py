@@ -130,7 +130,7 @@ def test_what_another_process_does_to_it_is_put_right(file: AdmissionFile, does:
     assert file.path.read_text().endswith("end\n")
 
 
-def test_without_a_bound_there_is_no_file_whoever_wrote_it(file: AdmissionFile) -> None:
+def test_no_file_stays_without_a_bound_whichever_program_wrote_it(file: AdmissionFile) -> None:
     other = AdmissionFile(path=file.path)
     other.leave()
     assert file.path.exists(), "it is another daemon's"
@@ -145,7 +145,7 @@ def test_it_is_removed_when_its_daemon_ends(file: AdmissionFile) -> None:
     file.leave()
 
 
-def test_a_failure_is_told_until_it_can_be_written(tmp_path: Path) -> None:
+def test_a_failure_is_reported_until_it_can_be_written(tmp_path: Path) -> None:
     file = AdmissionFile(path=tmp_path / "none" / "admission")
     file.follow(Admission(until=NOW, most_s=60.0), RULES, now=NOW, longest_wait_s=1.0)
     assert file.failure == f"the admission file cannot be written: {file.path}: No such file or directory"
@@ -154,7 +154,7 @@ def test_a_failure_is_told_until_it_can_be_written(tmp_path: Path) -> None:
     assert not file.failure
 
 
-def test_rules_that_are_too_long_count_as_met_and_that_is_told(file: AdmissionFile) -> None:
+def test_rules_that_are_too_long_count_as_met_and_that_is_reported(file: AdmissionFile) -> None:
     few, many = Match(users=("a",)), Match(users=tuple(f"user{at:05}" for at in range(25_000)))
     rules = (
         Rule(name="be", job_class=JobClass.BE, match=few),
@@ -169,19 +169,19 @@ def test_rules_that_are_too_long_count_as_met_and_that_is_told(file: AdmissionFi
     assert not file.failure
 
 
-def test_rules_without_end_are_told_and_not_written(file: AdmissionFile) -> None:
+def test_rules_without_end_are_reported_and_not_written(file: AdmissionFile) -> None:
     rules = tuple(Rule(name=f"{at}", job_class=JobClass.TE, match=Match(users=("a",))) for at in range(10_000))
     assert not is_written(file, until=NOW + 100, now=NOW + 1, classes=Classification(rules=rules))
     assert file.failure.endswith("the rules are longer than the 65536 bytes that the file may have")
 
 
-def test_a_path_that_names_no_file_is_told() -> None:
+def test_a_path_that_names_no_file_is_reported() -> None:
     file = AdmissionFile(path=Path("/"))
     file.follow(Admission(until=NOW, most_s=60.0), RULES, now=NOW, longest_wait_s=1.0)
     assert file.failure.startswith("the admission file cannot be written: /: ")
 
 
-def test_one_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_removed_is_reported(tmp_path: Path) -> None:
     file = AdmissionFile(path=tmp_path / "admission")
     file.path.mkdir()
     file.withdraw()
@@ -254,7 +254,7 @@ def test_a_glob_means_to_the_hook_what_it_means_here(glob: str) -> None:
 
 
 @pytest.mark.parametrize("glob", ["[%]", "[ä]", "[!-~]", "[]]", "[z-a]", "a\0b"])
-def test_a_glob_that_lua_can_not_tell_is_unknown(glob: str) -> None:
+def test_a_glob_that_lua_can_not_match_is_unknown(glob: str) -> None:
     assert pattern_of(glob) == UNKNOWN
 
 

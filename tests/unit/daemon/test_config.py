@@ -101,7 +101,7 @@ def test_a_path_with_two_slashes_at_its_beginning_is_known_too() -> None:
         parse('[slurm]\nmarks = "/run/x"\n[loop]\nsocket = "//run/x"\n', "x.toml")
 
 
-def test_a_missing_or_unreadable_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
         load(tmp_path / "none.toml")
     binary = tmp_path / "binary.toml"

@@ -396,7 +396,7 @@ def test_a_bad_value_is_an_error_that_names_file_and_key_and_what_would_be_right
     )
 
 
-def test_a_file_that_is_no_toml_is_told_with_the_line_and_the_key(tmp_path: Path) -> None:
+def test_a_file_that_is_no_toml_is_reported_with_the_line_and_the_key(tmp_path: Path) -> None:
     path = tmp_path / "tesched.toml"
 
     def check(case: tuple[str, str, str]) -> None:
@@ -423,13 +423,13 @@ def test_a_password_in_a_bad_url_is_not_repeated(tmp_path: Path, text: str) -> N
         (b"mode = '\x00'", "not valid TOML: line 1 (mode)"),
     ],
 )
-def test_a_file_of_bytes_is_told(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_of_bytes_is_reported(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "tesched.toml"
     path.write_bytes(content)
     refused(path, said)
 
 
-def test_a_file_that_is_not_there_or_none_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_path_that_is_none_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "tesched.toml"
     refused(path, "no such file", "`tesched config example` prints one")
     refused(tmp_path, "must be a file, not a folder")
@@ -445,7 +445,7 @@ def test_a_file_that_is_not_there_or_none_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("locked", ["tesched.toml", "conf.d", "conf.d/a.toml"])
-def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, locked: str) -> None:
+def test_a_file_that_may_not_be_read_is_reported(tmp_path: Path, locked: str) -> None:
     path = tmp_path / "tesched.toml"
     path.touch()
     (tmp_path / "conf.d").mkdir()
@@ -475,7 +475,7 @@ def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, locked: str) -> Non
         ("[[classes.rules]]\nname = 'b'", "classes.rules[0]: lacks the key job_class"),
     ],
 )
-def test_a_bad_file_of_conf_d_is_told_by_its_own_name(tmp_path: Path, content: str, said: str) -> None:
+def test_a_bad_file_of_conf_d_is_reported_by_its_own_name(tmp_path: Path, content: str, said: str) -> None:
     path, bad = tmp_path / "tesched.toml", tmp_path / "conf.d" / "50-bad.toml"
     path.write_text(f"mode = 'shadow'\n[guard]\ncool_down_s = 1\n{RULE_HEAD}")
     bad.parent.mkdir()
@@ -483,7 +483,7 @@ def test_a_bad_file_of_conf_d_is_told_by_its_own_name(tmp_path: Path, content: s
     refused(path, said, file=bad)
 
 
-def test_a_conf_d_of_bad_kinds_is_told(tmp_path: Path) -> None:
+def test_a_conf_d_of_bad_kinds_is_reported(tmp_path: Path) -> None:
     path, folder = tmp_path / "tesched.toml", tmp_path / "conf.d"
     path.touch()
     folder.touch()

@@ -88,7 +88,7 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("path", "why"), [("loop/x", "Too many levels of symbolic links"), ("x" * 256, "File name too long")]
 )
-def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path, path: str, why: str, key: str) -> None:
+def test_a_path_that_cannot_be_checked_is_refused(tmp_path: Path, path: str, why: str, key: str) -> None:
     site = Site(path=tmp_path / "tesched.toml")
     (tmp_path / "loop").symlink_to("loop")
     text = f'[slurm]\n{key} = "{tmp_path}/{path}"\n'

@@ -175,9 +175,7 @@ def test_a_link_of_ours_to_what_every_user_may_write_to_is_refused(here: Path) -
         load(search(home(here)))
 
 
-def test_what_is_put_in_the_place_of_a_file_after_the_look_at_it_is_looked_at_too(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_replaced_after_its_check_is_checked_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = here / "tesched.toml"
     file.write_text("")
 

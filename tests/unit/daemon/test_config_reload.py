@@ -157,7 +157,7 @@ def test_a_job_that_has_not_changed_is_classified_by_the_new_rules(site: Site) -
         ("mode = ", "not valid TOML: line 1 (mode)"),
     ],
 )
-def test_a_bad_file_changes_nothing_and_is_told(
+def test_a_bad_file_changes_nothing_and_is_reported(
     site: Site, bad: str, named: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = (site.loop.limits, site.loop.mode, site.loop.classes)
@@ -172,7 +172,7 @@ def test_a_bad_file_changes_nothing_and_is_told(
     assert site.reload(BASE) == ""
 
 
-def test_what_needs_a_restart_is_told_until_it_is_so_again_and_the_rest_is_applied(
+def test_a_key_that_needs_a_restart_is_reported_until_it_is_so_again_and_the_rest_is_applied(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     moved = BASE.replace("sqlite:////x/old.sqlite", "postgresql://me:geheim@db/x").replace(
@@ -243,7 +243,7 @@ def test_a_reload_that_fails_by_a_bug_ends_the_service(site: Site) -> None:
         service.run()
 
 
-def test_reloads_asked_for_during_a_turn_are_made_after_it(site: Site) -> None:
+def test_reloads_requested_during_a_turn_are_made_after_it(site: Site) -> None:
     order: list[str] = []
     inside, go_on = threading.Event(), threading.Event()
     observe = site.cluster.observe
@@ -276,7 +276,7 @@ def test_reloads_asked_for_during_a_turn_are_made_after_it(site: Site) -> None:
     assert order == ["look", "looked", "reload", "look", "looked"]
 
 
-def test_who_leaves_mode_enforce_puts_back_first_what_is_changed(
+def test_a_daemon_that_leaves_mode_enforce_puts_back_first_what_is_changed(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.loop.turn()

@@ -94,7 +94,7 @@ def test_a_link_that_a_crash_or_another_user_has_left_beside_it_is_not_written_t
     assert file.path.read_text().startswith("tesched-marks 1\n17")
 
 
-def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
+def test_excluded_users_stand_first_by_their_ids(file: MarksFile) -> None:
     file.write([LINE], barred=["nobody", "root", "4711"])
     assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
     file.write([LINE], barred=["root"], wait_s=2)
@@ -143,7 +143,7 @@ WITHOUT_ID = ("no-such-user", "4294967296", "9" * 5000, "no\0name", "\udcff")
 
 
 @pytest.mark.parametrize("name", WITHOUT_ID)
-def test_a_barred_user_without_an_id_here_costs_nobody_else_a_line(
+def test_an_excluded_user_without_an_id_here_costs_no_other_user_a_line(
     file: MarksFile, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.write([LINE], barred=["root", name])
@@ -166,7 +166,7 @@ def test_a_plugin_of_another_release_is_red(file: MarksFile) -> None:
     assert "was built for Slurm 1.02.3" in marks_trouble(snapshot(plugin=settings), file, PLUGIN)
 
 
-def test_many_barred_users_without_an_id_are_counted_and_not_all_named(file: MarksFile) -> None:
+def test_many_excluded_users_without_an_id_are_counted_and_not_all_named(file: MarksFile) -> None:
     file.write([LINE], barred=[f"no-such-user-{number}" for number in range(200)])
     seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))
     said = marks_trouble(seen, file, PLUGIN)

@@ -37,7 +37,7 @@ class TestJobsThatAreMissing:
         assert doubt(seen(1), seen(1, 2, 3, 4), Memory(), FORGETS_S - 1.0)
         assert not doubt(seen(1), seen(1, 2, 3, 4), Memory(), float(FORGETS_S))
 
-    def test_who_had_ended_may_be_gone(self) -> None:
+    def test_a_job_that_had_ended_may_be_gone(self) -> None:
         assert not doubt(seen(1), seen(1, 2, 3, 4, ended=(2, 3, 4)), Memory(), 2.0)
 
     @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_victim_is_probed_less_and_less_often() -> None:
     assert len(times) <= 10 + log(20 / 0.5, 1.1)
 
 
-def test_one_whose_notice_was_long_ago_is_left_to_the_poll() -> None:
+def test_a_victim_with_an_old_notice_is_left_to_the_poll() -> None:
     probes, watcher = Probes(), Watcher()
     assert probes.plan(None, {JobId(1): 60.0}, clock=100.0, now=0.0, to=2.0) == 2.0
     assert probes.probe(watcher, 2.0) is None

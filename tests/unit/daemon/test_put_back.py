@@ -31,7 +31,7 @@ class Emptying(Loop):
         ([9, 8, *[7] * 100], 3 + LOOKS),
     ],
 )
-def test_it_goes_on_while_something_is_put_back(left: list[int], looks: int) -> None:
+def test_it_goes_on_while_a_change_is_put_back(left: list[int], looks: int) -> None:
     turns = list(put_all_back(Emptying(iter(left)), sleep=lambda _: None))
     assert len(turns) == looks
     assert turns[-1].settled == (0 in left)

@@ -22,7 +22,7 @@ def test_later_only_those_of_the_last_minute_do() -> None:
     assert shown[80] == {"squeue": 30.0, "scancel": 1.0}
 
 
-def test_a_daemon_that_looks_less_often_than_once_a_minute_does_not_count_for_more() -> None:
+def test_a_daemon_that_polls_less_often_than_once_a_minute_does_not_count_for_more() -> None:
     rate = PerMinute()
     for at in (0, 300, 600):
         shown = rate.of({"squeue": at // 50}, float(at))
@@ -41,7 +41,7 @@ def test_a_daemon_that_looks_less_often_than_once_a_minute_does_not_count_for_mo
         (("scancel", "--signal=USR1", "--batch", "17"), "scancel", 3),
     ],
 )
-def test_rpcs_are_counted_by_what_is_asked_and_not_of_whom(
+def test_rpcs_are_counted_by_their_kind_and_not_by_their_server(
     argv: tuple[str, ...], kind: str, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/bin")

@@ -136,7 +136,7 @@ def test_a_command_that_is_not_there_is_counted_too(tmp_path: Path) -> None:
     teller.close()
 
 
-def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_is_told(
+def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_user_is_notified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs = tmp_path / "hangs"
@@ -170,7 +170,7 @@ def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_is_told(
     teller.close()
 
 
-def test_one_user_is_told_so_often_and_others_are_not_held_off_by_that() -> None:
+def test_one_user_is_notified_so_often_and_others_are_not_held_off_by_that() -> None:
     now = [0.0]
     config = telling("/bin/true", max_per_user_hour=3)
     teller = Teller(config, stopwatch=lambda: now[0])
@@ -221,7 +221,7 @@ class Refusing:
         return Outcome(action=action, status=Status.FAILED, at=0.0, failure=failure)
 
 
-def test_the_command_tells_also_where_the_note_is_refused() -> None:
+def test_the_command_notifies_also_where_the_note_is_refused() -> None:
     slurm, teller = Refusing(), Teller(telling("/bin/true"))
     outcome = TellingActuator(actuator=slurm, teller=teller).act(preempted(record=Record.ADMIN_COMMENT))
     assert outcome.status is Status.FAILED
@@ -231,7 +231,7 @@ def test_the_command_tells_also_where_the_note_is_refused() -> None:
     teller.close()
 
 
-def test_mode_shadows_actuator_tells_nobody() -> None:
+def test_mode_shadows_actuator_notifies_no_user() -> None:
     assert DryRunActuator().act(preempted()).status is Status.WOULD
 
 
@@ -251,6 +251,6 @@ def test_a_bad_configuration_is_refused_with_the_key(text: str, why: str) -> Non
         parse(f"[tell]\n{text}\n", "a file")
 
 
-def test_by_default_a_note_is_written_where_nobody_else_has_written() -> None:
+def test_by_default_a_note_is_written_where_no_other_program_has_written() -> None:
     config = parse("", "a file").tell
     assert (config.record, config.command) == (Record.AUTO, ())

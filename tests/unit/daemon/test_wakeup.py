@@ -41,7 +41,7 @@ def test_the_first_turn_is_due_at_once_and_a_poll_in_its_time() -> None:
     assert polled().wait_s(110.0) == pytest.approx(20)
 
 
-def test_a_poke_is_a_look_as_soon_as_the_job_is_there_and_a_second_one_a_moment_later() -> None:
+def test_a_poke_is_a_poll_as_soon_as_the_job_is_there_and_a_second_one_a_moment_later() -> None:
     agenda = polled()
     agenda.poke(110.0)
     assert agenda.wait_s(110.0) == pytest.approx(AFTER_S)
@@ -56,7 +56,7 @@ def test_a_poke_is_a_look_as_soon_as_the_job_is_there_and_a_second_one_a_moment_
     assert not agenda.begins(140.3)
 
 
-def test_many_pokes_during_a_turn_are_one_more_turn_and_its_second_look() -> None:
+def test_many_pokes_during_a_turn_are_one_more_turn_and_its_second_poll() -> None:
     agenda = polled()
     agenda.begins(110.0)
     for number in range(100):
@@ -73,7 +73,7 @@ def test_many_pokes_during_a_turn_are_one_more_turn_and_its_second_look() -> Non
     assert looks == pytest.approx([110.2, 110.099 + AGAIN_S], abs=0.003)
 
 
-def test_a_look_that_comes_late_is_the_second_one_as_well() -> None:
+def test_a_poll_that_comes_late_is_the_second_one_as_well() -> None:
     agenda = polled(took_s=5.0)
     agenda.poke(100.0)
     assert agenda.wait_s(100.0) == pytest.approx(5)
@@ -114,7 +114,7 @@ def looks(agenda: Agenda, begin: float, end: float, *, every_s: float) -> list[f
 
 
 @pytest.mark.parametrize("every_s", [0.005, 0.1, 0.5])
-def test_however_many_pokes_come_looks_are_bounded_by_the_minute(every_s: float) -> None:
+def test_however_many_pokes_come_polls_are_bounded_by_the_minute(every_s: float) -> None:
     # The first turn is the poll.
     found = looks(polled(next_in_s=3600), 100.0, 700.0, every_s=every_s)
     assert len(found) <= LOOKS.burst + 600 / LOOKS.every_s + 1
@@ -218,7 +218,7 @@ def test_a_living_daemons_socket_is_left_to_it(path: str, caplog: pytest.LogCapt
     assert "another daemon listens there" in caplog.text
 
 
-def test_who_took_the_sockets_place_keeps_it(path: str) -> None:
+def test_a_program_that_took_the_sockets_place_keeps_it(path: str) -> None:
     with listening(path, lambda: None):
         Path(path).unlink()
         Path(path).write_text("mine")
@@ -310,7 +310,7 @@ def test_a_clock_that_is_set_back_puts_off_no_turn(turning: tuple[Turning, Servi
     assert loop.asked == [False, False]
 
 
-def test_a_poke_makes_the_service_look_twice_and_then_wait_again(turning: tuple[Turning, Service]) -> None:
+def test_a_poke_makes_the_service_poll_twice_and_then_wait_again(turning: tuple[Turning, Service]) -> None:
     loop, service = turning
     poked = time.monotonic()
     service.poke()

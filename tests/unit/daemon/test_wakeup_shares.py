@@ -73,7 +73,7 @@ def test_a_flood_of_one_user_takes_nothing_from_another_nor_from_the_hook(shares
     assert shares.counts() == {SERVED: POKES.burst + 13, LEFT: 10_000 - POKES.burst}
 
 
-def test_who_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares) -> None:
+def test_a_user_that_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares) -> None:
     assert served(shares, 500, SLURM, b"submitted 1000") == SUBMISSIONS.burst
     assert served(shares, 5, SLURM, b"submitted 1001") == 5
     # The hook's own share is another, too: an admin's `tesched poke`, or a hook that names no user.
@@ -83,7 +83,7 @@ def test_who_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares
     assert SUBMISSIONS.every_s < POKES.every_s
 
 
-def test_nobody_but_the_hook_pokes_for_others(shares: Shares) -> None:
+def test_only_the_hook_pokes_for_others(shares: Shares) -> None:
     assert served(shares, 100, ADA, b"submitted 1001") == POKES.burst
     assert served(shares, 3, SLURM, b"submitted 1001") == 3
     # What is no user's id is the hook's own.
@@ -99,7 +99,7 @@ def test_a_share_comes_back_with_time(shares: Shares, clock: Clock) -> None:
     assert served(shares, 100, ADA) == POKES.burst
 
 
-def test_slurms_user_is_asked_for_until_it_is_known_and_not_at_each_poke(clock: Clock) -> None:
+def test_slurms_user_is_read_until_it_is_known_and_not_at_each_poke(clock: Clock) -> None:
     answers = [None, SLURM]
     asked: list[float] = []
 
@@ -123,7 +123,7 @@ def test_a_full_queue_is_a_poke_now_and_then(shares: Shares, clock: Clock) -> No
     assert shares.turned_away()
 
 
-def test_what_is_left_to_the_poll_is_told_once_a_minute(
+def test_pokes_that_are_left_to_the_poll_are_logged_once_a_minute(
     shares: Shares, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     served(shares, 105, ADA)
@@ -182,7 +182,7 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_the_kernel_says_who_pokes_and_a_descriptor_sent_along_is_not_taken(path: str) -> None:
+def test_the_kernel_names_the_poking_user_and_a_descriptor_sent_along_is_not_taken(path: str) -> None:
     taken: list[tuple[int, bytes]] = []
 
     class Noted(Shares):
@@ -227,7 +227,7 @@ def test_a_poke_above_its_share_causes_nothing(path: str) -> None:
     assert heard.count == 1
 
 
-def test_a_flood_from_another_process_delays_nobody_for_longer_than_its_bound(
+def test_a_flood_from_another_process_delays_no_user_for_longer_than_its_bound(
     path: str, shares: Shares, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard, at_once = Heard(), 50

@@ -101,7 +101,7 @@ class TestScore:
         snapshot = cluster([node("n1")], [running(1, share("n1"))], graces={1: 0})
         assert self.scores(snapshot) == {1: 0.0}
 
-    def test_nobody_runs(self) -> None:
+    def test_no_job_runs(self) -> None:
         assert self.scores(cluster([node("n1")])) == {}
 
 
@@ -119,7 +119,7 @@ class TestOneVictim:
                 job_id=JobId(C),
                 preemptor=JobId(TE),
                 code=RefusalCode.FREES_TOO_LITTLE,
-                text="its room, and what is free beside it, is too small by itself",
+                text="its resources, and those that are free beside them, are not enough",
                 score=0.9167,  # 0.25 + 4 * 30/180
             ),
             Refusal(
@@ -218,7 +218,7 @@ class TestSeveralVictims:
             exempt=[FILLER],
         )
 
-    def test_who_turns_out_not_to_be_needed_is_given_back(self) -> None:
+    def test_a_victim_that_turns_out_not_to_be_needed_is_given_back(self) -> None:
         # In order of score 1 + 2 + 3 GPUs are taken until 4 are there. Then, dearest first: without job 3 there are 3,
         # it stays; without job 2 there are still 4, it goes on; without job 1 there would be 3.
         assert victims(self.gpus((1, "n1", 1), (2, "n1", 2), (3, "n1", 3), want=4)) == [1, 3]
@@ -230,7 +230,7 @@ class TestSeveralVictims:
         # 3 + 4 GPUs on n1, 2 + 4 on n2, for 6
         assert victims(self.gpus((1, "n1", 3), (2, "n1", 4), (3, "n2", 2), (4, "n2", 4), want=6)) == [3, 4]
 
-    def test_who_is_not_needed_does_not_count_against_a_node(self) -> None:
+    def test_a_job_that_is_not_needed_does_not_count_against_a_node(self) -> None:
         # n1 needs jobs 1 and 3, as above, 4 of 3 GPUs; n2 needs 4 and 5, 6 of 3.
         held = ((1, "n1", 1), (2, "n1", 2), (3, "n1", 3), (4, "n2", 3), (5, "n2", 3))
         assert victims(self.gpus(*held, want=4)) == [1, 3]
@@ -266,7 +266,7 @@ class TestSeveralVictims:
         (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
         assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
 
-    def test_nobody_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
+    def test_no_job_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
         # Job 2 is cheaper, and comes first; with job 1, which is needed in any case, it is not needed any more.
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 4), want=4, nodes=2)
         (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
@@ -286,7 +286,7 @@ class TestSeveralVictims:
         assert plan.nodes == ("n1", "n2")
         assert plan.victim_ids == (1,)
 
-    def test_a_required_node_that_is_full_of_others_helps_nobody(self) -> None:
+    def test_a_required_node_that_is_full_of_others_helps_no_job(self) -> None:
         jobs = [
             running(1, share("n1", 32)),
             running(2, share("n2", 32)),

@@ -57,7 +57,7 @@ class TestFold:
         assert codes(proposal) == [(1, 10, C.ALREADY_LEAVING), (10, 10, C.NO_VICTIM)]
 
     @every_policy
-    def test_free_room_is_given_once(self, policy: Policy[None]) -> None:
+    def test_free_resources_are_given_once(self, policy: Policy[None]) -> None:
         jobs = [waiting(8, cpus=32), waiting(9, cpus=1)]
         proposal = policy.propose(view_of(cluster([node("n1")], jobs)), None)
         assert plans(proposal) == [plan(8, "n1")]
@@ -76,7 +76,7 @@ class TestFold:
         assert plans(proposal) == [plan(8, "n1")]
 
     @every_policy
-    def test_the_view_s_room_is_what_counts(self, policy: Policy[None]) -> None:
+    def test_the_view_s_resources_are_what_counts(self, policy: Policy[None]) -> None:
         # The node is empty, and an open order waits for its CPUs.
         snapshot = cluster([node("n1")], [waiting(8)])
         view = view_of(snapshot)
@@ -108,7 +108,7 @@ class TestRefusals:
     """Every job that was considered and not taken has its reason, for each preemptor."""
 
     @every_policy
-    def test_who_is_excused_is_not_asked_and_the_guards_reason_is_passed_on(self, policy: Policy[None]) -> None:
+    def test_an_excused_job_is_not_selected_and_the_guards_reason_is_passed_on(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), whole(2, "n2"), waiting(9)]
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs), excused=[1]), None)
         assert plans(proposal) == [plan(9, "n2", 2)]
@@ -117,12 +117,12 @@ class TestRefusals:
         )
 
     @every_policy
-    def test_nobody_may_be_asked(self, policy: Policy[None]) -> None:
+    def test_no_job_may_be_preempted(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
         proposal = policy.propose(view_of(cluster([node("n1")], jobs), excused=[1]), None)
         assert plans(proposal) == []
         assert codes(proposal) == [(1, 9, C.COOL_DOWN), (9, 9, C.NO_VICTIM)]
-        assert proposal.refusals[-1].text == "none of the 1 running best-effort jobs may be asked to yield"
+        assert proposal.refusals[-1].text == "none of the 1 running best-effort jobs may be preempted"
 
     @every_policy
     def test_no_best_effort_job_runs(self, policy: Policy[None]) -> None:
@@ -164,14 +164,14 @@ class TestRefusals:
         assert codes(proposal) == [(8, 8, C.UNSUPPORTED)]
         assert "--constraint=[a|b]" in proposal.refusals[0].text
 
-    def test_one_that_would_do_on_one_of_two_nodes_is_told_so(self) -> None:
+    def test_a_job_that_would_do_on_one_of_two_nodes_has_that_reason(self) -> None:
         wanted = Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)
         jobs = [whole(1, "n1"), whole(2, "n2"), waiting(9, wanted)]
         proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, exempt=[2])), None)
         assert codes(proposal) == [(1, 9, C.GIVEN_BACK), (9, 9, C.NO_VICTIM)]
 
     @every_policy
-    def test_when_room_is_free_nobody_is_looked_at(self, policy: Policy[None]) -> None:
+    def test_when_resources_are_free_no_candidate_is_considered(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert proposal == Proposal(intents=(MakeRoom(preemptor=JobId(9), nodes=("n2",)),))
@@ -188,7 +188,7 @@ class TestBaselines:
 
     # A has 55 minutes left; B 10 minutes, or 23 h 10 min, or as long as it likes
     @pytest.mark.parametrize(("limit_b_s", "victim"), [(3600, 1), (24 * 3600, 2), (None, 2)])
-    def test_lrtp_asks_who_would_stay_longest(self, limit_b_s: int | None, victim: int) -> None:
+    def test_lrtp_selects_the_job_that_would_stay_longest(self, limit_b_s: int | None, victim: int) -> None:
         (one,) = rooms(LongestRemaining().propose(view_of(self.example(limit_b_s)), None))
         assert list(one.victim_ids) == [victim]
 
@@ -196,11 +196,11 @@ class TestBaselines:
         (one,) = rooms(LongestRemaining().propose(view_of(self.example(3600)), None))
         assert scored(one) == ((1, -55 * 60.0),)
 
-    def test_youngest_asks_who_started_last(self) -> None:
+    def test_youngest_selects_the_job_that_started_last(self) -> None:
         (one,) = rooms(YoungestFirst().propose(view_of(self.example(None)), None))
         assert scored(one) == ((1, -(NOW - 5 * 60)),)
 
-    def test_none_asks_nobody(self) -> None:
+    def test_none_selects_no_job(self) -> None:
         proposal = NoPreemption().propose(view_of(self.example(None)), None)
         assert proposal.plans == ()
         assert codes(proposal) == [(9, 9, C.POLICY_NONE)]
@@ -210,7 +210,7 @@ class TestBaselines:
         jobs = [whole(2, "n1"), whole(1, "n2"), waiting(9)]
         assert plans(policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)) == [plan(9, "n2", 1)]
 
-    def test_they_ask_wherever_a_job_runs_and_give_back_who_is_not_needed(self) -> None:
+    def test_they_select_wherever_a_job_runs_and_give_back_jobs_that_are_not_needed(self) -> None:
         # Started last: 1, then 2, then 3. Job 1 frees too little, 2 frees too little elsewhere, 3 makes n2 fit with 2.
         jobs = [
             running(1, share("n1", 8), start_time=300.0),

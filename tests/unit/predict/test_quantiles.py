@@ -15,7 +15,7 @@ def test_nothing_learned_predicts_nothing() -> None:
     assert RunTimes().predict(job()) is None
 
 
-def test_a_run_that_nothing_is_told_of_teaches_all_jobs_alone() -> None:
+def test_a_run_of_which_nothing_is_known_teaches_all_jobs_alone() -> None:
     bare: dict[str, Any] = {"user": "", "account": "", "partition": "", "job_name": "", "gpus": 0, "cpus": 0}
     found = taught([run(60.0, **bare)]).predict(job())
     assert found is not None
@@ -61,7 +61,7 @@ def test_jobs_share_a_key_where_the_same_is_predicted() -> None:
     assert len({run_times.shared_key(one) for one in others}) == len(others)
 
 
-def test_a_running_job_is_told_by_the_runs_that_were_longer() -> None:
+def test_a_running_job_is_predicted_by_the_runs_that_were_longer() -> None:
     found = taught([run(float(100 * number)) for number in range(1, 11)]).predict(job(), ran_s=500.0)
     assert found is not None
     assert found.quantiles_s == pytest.approx((600.0, 800.0, 900.0, 1000.0))

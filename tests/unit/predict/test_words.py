@@ -18,5 +18,5 @@ from tesched_predict.words import in_words
         (172_800, "2 d"),
     ],
 )
-def test_the_two_greatest_units_are_told(seconds: float, words: str) -> None:
+def test_the_two_greatest_units_are_shown(seconds: float, words: str) -> None:
     assert in_words(seconds) == words

@@ -112,7 +112,7 @@ def test_the_page_on_installation_lists_what_needs_scipy_and_what_does_not() -> 
     assert listed["`simulate-pdors --method`"] == (methods, set(PDORS_NAMES) - methods)
 
 
-def test_pip_is_told_of_a_checkout_since_no_index_has_tesched() -> None:
+def test_pip_gets_a_checkout_since_no_index_has_tesched() -> None:
     texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "systemd" / "tesched.toml"]
     assert [path.name for path in texts if re.search(r"pip install '?tesched\b(?!-)", path.read_text())] == []
 

@@ -77,7 +77,7 @@ def test_figures_are_those_of_the_first_pass() -> None:
     assert figures_of("make: *** [Makefile:1: test] Error 1\n") == {}
 
 
-def test_a_part_is_one_target_whose_output_is_kept(clone: Path) -> None:
+def test_a_part_is_one_target_with_kept_output(clone: Path) -> None:
     (clone / "build" / "full-run").mkdir(parents=True)
     (clone / "Makefile").write_text("good:\n\t@echo '3 passed in 1.00s'\nbad:\n\t@echo '1 failed in 1.00s'; exit 1\n")
     good, bad = run_part(Part("good", "a good one")), run_part(Part("bad", "a bad one"))

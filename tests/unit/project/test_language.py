@@ -80,7 +80,7 @@ def test_documents_have_at_most_one_pronoun_for_jobs_in_a_thousand_lines() -> No
         ("# it is held", 0),
     ],
 )
-def test_pronouns_are_told_apart(text: str, bad: int) -> None:
+def test_pronouns_are_distinguished(text: str, bad: int) -> None:
     assert len(of_jobs(prose(text + "\n"))) == bad
 
 

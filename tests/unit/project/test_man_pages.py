@@ -131,7 +131,7 @@ def test_a_commands_comment_example_and_a_key_without_a_comment_of_its_own() -> 
     ]
 
 
-def test_the_wheel_has_the_pages_where_man_looks() -> None:
+def test_the_wheel_has_the_pages_where_man_searches() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     pages_in_wheel = {key: value for key, value in wheel["shared-data"].items() if value.startswith("share/man")}
     assert pages_in_wheel == {f"docs/man/{name}": f"share/man/man{name[-1]}/{name}" for name in NAMES}

@@ -18,7 +18,7 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_the_wheel_holds_every_room_but_the_test_cluster(project: dict[str, Any]) -> None:
+def test_the_wheel_holds_every_package_but_the_test_cluster(project: dict[str, Any]) -> None:
     packages = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     there = {str(room.relative_to(ROOT)) for room in ROOMS}
     assert packages == there - {"slurm_test_cluster/tesched_testcluster"}
@@ -31,7 +31,7 @@ def test_what_builds_tesched_is_of_one_version_and_locked(project: dict[str, Any
     assert f"\n{hatchling} \\\n" in (ROOT / "requirements.lock").read_text()
 
 
-def test_every_tool_sees_the_same_rooms(project: dict[str, Any]) -> None:
+def test_every_tool_sees_the_same_packages(project: dict[str, Any]) -> None:
     outer = {room.parent.name for room in ROOMS}
     tools = project["tool"]
     assert set(tools["hatch"]["build"]["dev-mode-dirs"]) == outer
@@ -45,7 +45,7 @@ def test_no_outer_folder_is_a_package() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_no_room_is_a_stub(room: Path) -> None:
+def test_no_package_is_a_stub(room: Path) -> None:
     defined = [
         node
         for path in room.rglob("*.py")
@@ -56,7 +56,7 @@ def test_no_room_is_a_stub(room: Path) -> None:
     assert (room / "py.typed").exists()
 
 
-def test_core_has_few_rooms() -> None:
+def test_core_has_few_packages() -> None:
     core = ROOT / "core" / "tesched_core"
     entries = {path.name for path in core.iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
     assert len(entries) <= 10, sorted(entries)

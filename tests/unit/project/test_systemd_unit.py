@@ -98,18 +98,18 @@ def test_slurmctlds_user_reaches_the_default_socket(unit: configparser.ConfigPar
     assert int(service["RuntimeDirectoryMode"], 8) & 0o001
 
 
-def test_the_watchdog_outlasts_the_longest_wait_and_a_slow_look(unit: configparser.ConfigParser) -> None:
+def test_the_watchdog_outlasts_the_longest_wait_and_a_slow_poll(unit: configparser.ConfigParser) -> None:
     watchdog_s = float(unit["Service"]["WatchdogSec"])
     look_s = CALLS_OF_A_LOOK * SlurmConfig().timeout_s
     assert watchdog_s > 2 * Pace().backoff_max_s + look_s
 
 
-def test_a_start_has_time_for_a_slow_first_look(unit: configparser.ConfigParser) -> None:
+def test_a_start_has_time_for_a_slow_first_poll(unit: configparser.ConfigParser) -> None:
     # READY is sent after the first turn; before that the watchdog does not count.
     assert float(unit["Service"]["TimeoutStartSec"]) > 2 * CALLS_OF_A_LOOK * SlurmConfig().timeout_s
 
 
-def test_a_stop_leaves_a_slow_look_and_its_command_time_to_end(unit: configparser.ConfigParser) -> None:
+def test_a_stop_leaves_a_slow_poll_and_its_command_time_to_end(unit: configparser.ConfigParser) -> None:
     service = unit["Service"]
     assert float(service["TimeoutStopSec"]) > CALLS_OF_A_LOOK * SlurmConfig().timeout_s
     # The default, control-group, would send SIGTERM to the scontrol under way as well.
@@ -143,7 +143,7 @@ def test_memory_and_tasks_are_bounded_well_above_what_was_measured(unit: configp
     assert service["LimitCORE"] == "0"
 
 
-def test_the_kernels_word_on_who_pokes_is_not_taken_away(unit: configparser.ConfigParser) -> None:
+def test_the_kernels_word_on_the_poking_user_is_not_taken_away(unit: configparser.ConfigParser) -> None:
     assert "PrivateUsers" not in unit["Service"]
 
 

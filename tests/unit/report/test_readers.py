@@ -53,13 +53,13 @@ class TestTensorBoard:
     def test_scalars_are_read_however_they_are_written_and_in_whatever_pieces(self, piece: int) -> None:
         assert fed(TensorBoard(), EVENTS, piece) == LOSSES
 
-    def test_another_tag_can_be_named_and_what_there_is_is_told(self) -> None:
+    def test_another_tag_can_be_named_and_the_tags_of_the_file_are_listed(self) -> None:
         assert fed(TensorBoard(loss_key="val/loss"), EVENTS) == [(50, 9.0)]
         reader = TensorBoard(loss_key="accuracy")
         assert fed(reader, EVENTS) == []
         assert reader.seen == {"loss", "lr", "val/loss"}
 
-    def test_a_damaged_byte_is_told_wherever_it_is(self) -> None:
+    def test_a_damaged_byte_is_reported_wherever_it_is(self) -> None:
         for place in range(len(EVENTS)):
             broken = bytearray(EVENTS)
             broken[place] ^= 0x10
@@ -166,15 +166,15 @@ class TestFollow:
         follower.look()
         assert heard.heard == LOSSES
 
-    def test_a_file_of_another_format_is_told_once_and_goes_on_being_looked_at(self, tmp_path: Path) -> None:
+    def test_a_file_of_another_format_is_reported_once_and_goes_on_being_read(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()
         path.write_text("step,loss\n1,2\n")
         follower = Follower(path, lambda: reader_of(Format.TENSORBOARD), Heard())
         with pytest.raises(StopIteration):
             follow(follower, say=said.append, pause=_three_times())
-        assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is looked at again"]
+        assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is read again"]
 
-    def test_a_file_without_a_loss_is_told_with_what_it_has(self, tmp_path: Path) -> None:
+    def test_a_file_without_a_loss_is_reported_with_what_it_has(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()
         path.write_text("step,nll\n1,2\n")
         follower = Follower(path, lambda: reader_of(Format.CSV), Heard())

@@ -76,7 +76,7 @@ def test_a_long_series_keeps_its_area() -> None:
     assert float(series.te_waiting[:-1].sum()) * series.stretch_s == pytest.approx(area)
 
 
-def test_who_paid_among_the_four_jobs() -> None:
+def test_the_victims_among_the_four_jobs() -> None:
     payers = Payers.of(four_jobs())
     assert payers.count == 1
     # Two nodes, a quarter of each; 10 s lost on both.

@@ -213,7 +213,7 @@ def test_each_colour_stands_out_from_the_page(behind: str, colours: tuple[str, .
         assert (bright + 0.05) / (dim + 0.05) >= 3, colour
 
 
-def test_no_two_of_many_policies_look_the_same() -> None:
+def test_no_two_of_many_policies_are_drawn_alike() -> None:
     looks = [Look.of(index) for index in range(49)]
     assert len({(look.colour, look.dashes) for look in looks}) == 49
     assert len({(look.colour, look.mark) for look in looks}) == 49

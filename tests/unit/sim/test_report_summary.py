@@ -95,7 +95,7 @@ def test_the_numbers_own_error_is_no_time() -> None:
 
 
 @pytest.mark.parametrize("jobs", [(), (Ran(),), (Ran(te=True, end=100),)], ids=["none", "none ended", "no BE job"])
-def test_what_is_empty_is_none_and_warns_nobody(jobs: tuple[Ran, ...]) -> None:
+def test_an_empty_report_has_none_and_raises_no_warning(jobs: tuple[Ran, ...]) -> None:
     summary = summarise(result(*jobs, samples=[Sample(at=0), Sample(at=10)]))
     assert summary.be.slowdown == Percentiles(count=0, mean=None, p50=None, p95=None, p99=None)
     assert (summary.restart_interval_s.p50, summary.lost_node_s_per_preemption) == (None, None)

@@ -59,7 +59,7 @@ def written(folder: Path, text: str, name: str = "trace") -> Path:
 class TestSwf:
     """The Standard Workload Format."""
 
-    def test_what_is_told_and_what_is_not(self, tmp_path: Path) -> None:
+    def test_recorded_columns_are_read_and_others_are_missing(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, SWF))
         assert found.submit_s.tolist() == [0, 10]
         assert found.run_s.tolist() == [100, 50]
@@ -70,7 +70,7 @@ class TestSwf:
         assert found.users == ("user7", "user8")
         assert found.job_names == ("", "program-b")
         assert (found.accounts, found.partitions) == (("group1", "group1"), ("partition1", ""))
-        assert found.left_out == {"never ran": 1, "no processors are told": 1}
+        assert found.left_out == {"never ran": 1, "no processors are recorded": 1}
 
     def test_a_packed_file_is_unpacked(self, tmp_path: Path) -> None:
         path = tmp_path / "trace.swf.gz"
@@ -104,7 +104,7 @@ class TestGpuClusters:
         assert found.partitions == ("LS", "BE")
         assert found.cpus.tolist() == [12, 2]
         assert (found.gpus.tolist(), found.te.tolist()) == ([1, 0], [1, 0])
-        assert found.left_out == {"its end is not told": 1}
+        assert found.left_out == {"its end is not recorded": 1}
 
     @pytest.mark.parametrize(
         ("line", "says"),
@@ -128,7 +128,7 @@ class TestGpuClusters:
         with pytest.raises(WorkloadError, match="trace:3: best_effort is 'yes'; it must be 0 or 1"):
             traces.read(written(tmp_path, CHRONUS.replace(",1,best", ",yes,best")))
 
-    def test_gavel_tells_no_times(self, tmp_path: Path) -> None:
+    def test_gavel_has_no_times(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, GAVEL))
         assert (found.run_s.tolist(), found.gpus.tolist(), found.has_times) == ([600, 7944.5], [1, 16], False)
 
@@ -151,15 +151,15 @@ class TestDrawn:
         # The last submission is close to the end of the span.
         assert gpu_s / (float(made.submit_s[-1]) * 80) == pytest.approx(0.5, rel=0.01)
 
-    def test_the_cluster_must_be_told(self, tmp_path: Path) -> None:
-        with pytest.raises(WorkloadError, match=r"it tells no times of submission, so workload\.nodes must be set"):
+    def test_the_cluster_must_be_given(self, tmp_path: Path) -> None:
+        with pytest.raises(WorkloadError, match=r"it has no submission times, so workload\.nodes must be set"):
             self.made(tmp_path, nodes="0")
 
 
 class TestSacct:
     """A site's own history."""
 
-    def test_what_is_told(self, tmp_path: Path) -> None:
+    def test_recorded_columns_are_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, SACCT))
         assert (found.submit_s - found.submit_s[0]).tolist() == [0, 10, 30]
         assert found.run_s.tolist() == [120, 60, 10]
@@ -189,7 +189,7 @@ class TestSacct:
             traces.read(path)
 
     @pytest.mark.parametrize("memory", ["1.2.3G", "9" * 40 + "T", "...M"])
-    def test_memory_that_is_no_amount_is_not_told(self, tmp_path: Path, memory: str) -> None:
+    def test_memory_that_is_no_amount_is_left_out(self, tmp_path: Path, memory: str) -> None:
         path = written(tmp_path, SACCT.replace("mem=64G", f"mem={memory}"))
         assert traces.read(path).mem_mib.tolist()[0] == -1
 
@@ -198,7 +198,7 @@ class TestWhichFormat:
     """A format is told by the first line, or by the caller."""
 
     @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT, CHRONUS, GAVEL])
-    def test_it_is_told_by_the_first_line(self, tmp_path: Path, text: str) -> None:
+    def test_the_first_line_shows_the_format(self, tmp_path: Path, text: str) -> None:
         assert len(traces.read(written(tmp_path, text)).run_s) >= 2
 
     def test_an_unknown_one_is_refused(self, tmp_path: Path) -> None:
@@ -225,11 +225,11 @@ class TestFilled:
         assert workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4").te.tolist() == [True, False]
         assert workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4", te_share="0").te.tolist() == [False, False]
 
-    def test_where_the_trace_says_who_is_te_that_counts(self, tmp_path: Path) -> None:
+    def test_the_traces_own_te_jobs_count(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, OPENB), seed=1, nodes="4", te_share="0")
         assert made.te.tolist() == [True, False]
 
-    def test_a_limit_that_is_told_stands_and_another_is_one_that_people_type(self, tmp_path: Path) -> None:
+    def test_a_recorded_limit_stands_and_another_is_one_that_people_type(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, SWF), seed=1, nodes="2", gpus="0")
         assert made.limit_s[0] == 600
         assert made.limit_s[1] in {300, 600, 900}
@@ -242,10 +242,10 @@ class TestFilled:
         made = workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
         assert len(made.machines.names) in {20, 21}  # the span is 99 s
 
-    def test_the_notes_tell_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
+    def test_the_notes_say_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, SACCT), seed=1, nodes="4")
         assert "3 jobs; left out: 1 (steps), 1 (never ran)" in made.notes[0]
-        assert "4 nodes of 32 CPUs, 256 GiB, 8 GPUs (as asked)" in made.notes[1]
+        assert "4 nodes of 32 CPUs, 256 GiB, 8 GPUs (as requested)" in made.notes[1]
 
     def test_a_seed_gives_one_workload(self, tmp_path: Path) -> None:
         path = written(tmp_path, PHILLY)

@@ -25,7 +25,7 @@ def test_what_it_says_is_whole() -> None:
     assert (ended.status, len(ended.out), len(ended.err), ended.stopped) == (3, 300_000, 300_000, "")
 
 
-def test_all_that_it_is_told_arrives_however_slowly_it_reads() -> None:
+def test_all_input_arrives_however_slowly_it_reads() -> None:
     code = "import sys; print(len(sys.stdin.buffer.read()), end='')"
     ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 20, said=b"x" * 3_000_000)
     assert (ended.out, ended.status) == (b"3000000", 0)
@@ -61,7 +61,7 @@ def test_one_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
         assert not patience.is_over(), "the child goes on"
 
 
-def test_output_that_nobody_reads_is_no_flood() -> None:
+def test_output_without_a_reader_is_no_flood() -> None:
     code = "print('x' * 3000000)"
     ended = bounded(python(code), timeout_s=HANG_S, most_out=None)
     assert (ended.status, ended.out, ended.stopped) == (0, b"", "")

@@ -166,7 +166,7 @@ def test_an_answer_of_which_nothing_can_be_read_has_another_form_than_known() ->
     assert read_nodes("") == ()
 
 
-def test_what_cannot_be_read_is_told_by_name_before_users_jobs() -> None:
+def test_unreadable_objects_are_listed_by_name_before_users_jobs() -> None:
     nodes = read_nodes(node(name="odd", cpus="x") + node())
     partitions = read_partitions(partition(name="wide", tier="x") + partition())
     named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))

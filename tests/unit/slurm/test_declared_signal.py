@@ -83,7 +83,7 @@ def test_an_option_that_is_not_taken_is_kept_for_explain(options: str, not_taken
     assert declared_in("#!/bin/bash\n") == Declared(source="no --signal in its script")
 
 
-def test_a_script_is_looked_at_up_to_a_bound() -> None:
+def test_a_script_is_read_up_to_a_bound() -> None:
     line = "#SBATCH --signal=USR1@60\n"
     assert declared_in("#\n" * (MOST_CHARACTERS // 2 - len(line)) + line).signal == USR1
     assert declared_in("#\n" * MOST_CHARACTERS + line).signal is None
@@ -139,14 +139,14 @@ def test_a_script_is_read_once_for_each_job() -> None:
     assert commands.asked == ["1", "2", "1"]
 
 
-def test_only_running_best_effort_batch_jobs_are_asked_about() -> None:
+def test_only_running_best_effort_batch_jobs_are_queried() -> None:
     commands = Scripted(answers={})
     interactive = replace(ONE, batch=False)
     waits = replace(TWO, allocation=())
     assert ScriptDeclarations(commands=commands).read(snapshot(interactive, waits)) == {}
 
 
-def test_so_many_scripts_at_a_look() -> None:
+def test_so_many_scripts_at_a_poll() -> None:
     jobs = [running(number, share("n1", 1)) for number in range(1, 2 * MOST_SCRIPTS)]
     commands = Scripted(answers={str(job.job_id): "" for job in jobs})
     reader = ScriptDeclarations(commands=commands, stopwatch=lambda: 0.0)
@@ -172,7 +172,7 @@ def test_users_are_served_in_turn_whatever_one_of_them_has() -> None:
     assert commands.asked[3:] == ["601", "2", "3"]
 
 
-def test_the_next_look_begins_behind_the_user_who_was_served_last() -> None:
+def test_the_next_poll_begins_behind_the_user_that_was_served_last() -> None:
     jobs = [job for number, user in enumerate("abcdef", 1) for job in of_user(user, number, number + 10)]
     commands = Scripted(answers={str(job.job_id): "" for job in jobs})
     ticks = iter(range(10_000))
@@ -202,7 +202,7 @@ def test_the_tasks_of_an_array_share_one_script() -> None:
     assert commands.asked == ["500", "101", "401"]
 
 
-def test_the_command_line_of_an_array_is_asked_for_by_a_task_with_an_id_of_its_own() -> None:
+def test_the_command_line_of_an_array_is_queried_by_a_task_with_an_id_of_its_own() -> None:
     """The last task bears the array's id, and Slurm answers to that with all of its records."""
     last, ended, runs = (
         replace(job, array_job_id=JobId(100), array_task_id=number)
@@ -243,7 +243,7 @@ def test_a_script_that_one_task_could_not_have_read_is_read_for_the_next() -> No
     assert commands.asked == ["101", "102"]
 
 
-def test_so_long_at_a_look() -> None:
+def test_so_long_at_a_poll() -> None:
     jobs = [running(number, share("n1", 1)) for number in range(1, 10)]
     commands = Scripted(answers={str(job.job_id): "" for job in jobs})
     ticks = iter(range(100))

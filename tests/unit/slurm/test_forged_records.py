@@ -21,7 +21,7 @@ FORGED_MARKS = ("", "|ab3DEfgh1J", "%s|")
 
 @pytest.mark.parametrize("forged_mark", FORGED_MARKS)
 @pytest.mark.parametrize("field", ["name", "comment", "network", "account", "mcs_label", "wc_key"])
-def test_a_record_inside_of_anothers_text_is_not_believed_and_costs_nobody_a_call(field: str, forged_mark: str) -> None:
+def test_a_record_inside_of_anothers_text_is_not_believed_and_costs_no_call(field: str, forged_mark: str) -> None:
     victim = PLAIN._replace(job_id="55", array_job_id="55", node_list="n[1-2]", num_nodes="2")
     true = scontrol(victim, shares="Nodes=n1 CPU_IDs=0 Mem=500 GRES= Nodes=n2 CPU_IDs=0-2 Mem=1500 GRES=")
     forged = "x\n" + scontrol(

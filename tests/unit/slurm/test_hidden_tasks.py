@@ -55,7 +55,7 @@ def asked(slurm: Slurm) -> list[list[str]]:
     return [argv[-1].split(",") for argv in slurm.asked]
 
 
-def test_the_tasks_alone_are_asked_for_in_one_call_and_again_when_their_record_has_changed() -> None:
+def test_the_tasks_alone_are_queried_in_one_call_and_again_when_their_record_has_changed() -> None:
     tasks = [task(ARRAY, 10 + number, 2 * number) for number in range(4)]
     reader, slurm = hiding(tasks)
     assert dict(shown(reader, tasks, {"3": ARRAY}).rows) == {row.job_id: row for row in tasks}
@@ -164,7 +164,7 @@ def test_each_user_has_a_turn_before_any_has_a_second_one() -> None:
     assert list(in_turn({}, "ada")) == []
 
 
-def test_of_a_few_jobs_squeue_is_asked_for_those_without_a_row_and_scontrol_for_those_that_are_readable() -> None:
+def test_of_a_few_jobs_squeue_is_queried_for_those_without_a_row_and_scontrol_for_those_that_are_readable() -> None:
     waits = PLAIN._replace(job_id="2", array_job_id="2", state="PENDING", node_list="")
     odd = waits._replace(job_id="4", array_job_id="4", num_cpus=str(2**60))
     slurm = Slurm(rows_by_task=[PLAIN], alone={"1": scontrol(PLAIN), "2": scontrol(waits)})
@@ -175,7 +175,7 @@ def test_of_a_few_jobs_squeue_is_asked_for_those_without_a_row_and_scontrol_for_
     assert said == [("squeue", "1"), ("scontrol", "2"), ("scontrol", "1")]
 
 
-def test_a_task_is_read_that_is_asked_for_beside_its_array() -> None:
+def test_a_task_is_read_that_is_queried_beside_its_array() -> None:
     own = task(ARRAY, 10, 0)
     alone = {
         "3": scontrol(ARRAY, array="ArrayJobId=3 ArrayTaskId=1-999 "),
@@ -201,7 +201,7 @@ def test_no_other_users_name_is_the_record_of_a_task() -> None:
     assert len(slurm.asked) == 1, "the record of the task is as it was"
 
 
-def test_of_many_jobs_the_tasks_that_are_wanted_are_asked_for_alone() -> None:
+def test_of_many_jobs_the_wanted_tasks_are_queried_alone() -> None:
     tasks = [task(ARRAY, 10 + number, number) for number in range(3)]
     slurm = Slurm(rows_by_task=tasks, folds=True)
     query = DetailsQuery()

@@ -57,7 +57,7 @@ def test_nodes_with_a_kind_that_pyslurm_leaves_out_are_read_by_scontrol_each_tim
     assert said.asked == 3
 
 
-def test_where_no_node_has_it_scontrol_is_asked_once_for_the_same_settings() -> None:
+def test_scontrol_is_queried_once_for_the_same_settings_where_no_node_has_it() -> None:
     observer, said = observing(node())
     assert [disks(observer, WITH_DISKS) for _ in range(3)] == [[0]] * 3
     assert said.asked == 1

@@ -138,7 +138,7 @@ def test_how_a_job_ended_is_read_on_every_release(said: str, status: int, by_sig
     assert (job.exit_status, job.exit_signal) == (status, by_signal)
 
 
-def test_a_task_that_squeue_hides_behind_its_array_is_asked_for() -> None:
+def test_a_task_that_squeue_hides_behind_its_array_is_queried() -> None:
     array = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0,2-4", state="PENDING", node_list="")
     alone = array._replace(job_id="6", array_task_id="0", restart_cnt="1")
     rest = [array._replace(array_task_id=str(index)) for index in (2, 3, 4)]
@@ -263,7 +263,7 @@ def test_what_follows_from_two_numbers_is_bounded_as_they_are() -> None:
     ("column", "value", "what"),
     [("tres_per_job", f"gres:gpu:{2**53 - 1}", "the GPUs"), ("num_cpus", str(2**53 - 1), "the CPUs")],
 )
-def test_what_a_site_gives_with_each_finds_room_too(column: str, value: str, what: str) -> None:
+def test_defaults_out_of_all_bounds_are_doubted(column: str, value: str, what: str) -> None:
     # DefMemPerGPU times so many GPUs does not fit into 64 bits.
     odd = PLAIN._replace(state="PENDING", node_list="", **{column: value})
     assert f"{what} that it asks for is out of all bounds" in only(odd, scontrol(odd)).doubt

@@ -68,7 +68,7 @@ def test_a_partition_of_2605(exclusive: str, oversubscribe: str, *, alone: bool)
     assert limits == (None, 4, 30)
 
 
-def test_a_reservation_of_cores_is_told_from_one_of_nodes() -> None:
+def test_a_reservation_of_cores_is_distinguished_from_one_of_nodes() -> None:
     answer = (
         "ReservationName=r1 StartTime=1795348382 EndTime=1795351982 Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2"
         " Features=(null) PartitionName=main Flags=   NodeName=n1 CoreIDs=0-1 TRES=cpu=2 Users=root Accounts=(null)\n"

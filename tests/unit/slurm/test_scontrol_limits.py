@@ -102,7 +102,7 @@ ENFORCED = SlurmSettings(enforced=frozenset({"associations", "limits", "qos"}))
 HIGH = f"{HEAD}{QOS.format(user='1001', other='1002')}"
 
 
-def test_users_with_jobs_running_are_asked_for_in_one_call() -> None:
+def test_users_with_jobs_running_are_queried_in_one_call() -> None:
     commands = Answering(answers=[HIGH])
     waits = replace(JOB, allocation=(), user="eve")
     found = LimitsInForce(commands=commands).now(ENFORCED, (), [JOB, waits, replace(JOB, user="bob")])
@@ -111,7 +111,7 @@ def test_users_with_jobs_running_are_asked_for_in_one_call() -> None:
 
 
 @pytest.mark.parametrize("name", ["a,b", "a b", "-x", "a=b", "a\nb"])
-def test_with_a_user_of_a_strange_name_all_are_asked_for(name: str) -> None:
+def test_all_are_queried_with_a_user_of_a_strange_name(name: str) -> None:
     commands = Answering(answers=[HIGH])
     LimitsInForce(commands=commands).now(ENFORCED, (), [replace(JOB, user=name)])
     assert commands.ran == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
@@ -237,7 +237,7 @@ def for_groups(*names: str) -> Partition:
     return Partition(name="p", access=PartitionAccess(allow_groups=frozenset(names)))
 
 
-def test_members_of_a_group_are_its_own_and_those_whose_primary_group_it_is() -> None:
+def test_members_of_a_group_are_its_own_and_those_that_have_it_as_primary_group() -> None:
     user = pwd.getpwnam("daemon")
     group = grp.getgrgid(user.pw_gid).gr_name
     job = replace(JOB, user="daemon")
@@ -250,7 +250,7 @@ def test_members_of_a_group_are_its_own_and_those_whose_primary_group_it_is() ->
     assert unknown.users == frozenset()
 
 
-def test_no_group_is_asked_for_where_no_job_runs_in_a_partition_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_group_is_queried_where_no_job_runs_in_a_partition_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_program(*_: object, **__: object) -> None:
         raise AssertionError("a program was run")
 

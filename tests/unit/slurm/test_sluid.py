@@ -101,7 +101,7 @@ def test_a_command_of_one_run_names_its_sluid(action: Action, command: tuple[str
 
 
 @pytest.mark.parametrize(("action", "command"), OF_A_RUN)
-def test_a_release_whose_commands_take_none_gets_the_job_id(action: Action, command: tuple[str, ...]) -> None:
+def test_a_release_with_commands_that_take_none_gets_the_job_id(action: Action, command: tuple[str, ...]) -> None:
     slurm = Answers(seen=[run_of(FIRST)])
     assert CommandsActuator(commands=slurm).act(action).status is Status.SENT
     assert slurm.sent == [(*command, "1")]
@@ -142,7 +142,7 @@ def test_another_refusal_stays_what_it_is(then: Row | Failure, kind: FailureKind
 
 
 @pytest.mark.parametrize(("by_sluid", "status"), [(True, Status.SENT), (False, Status.SKIPPED)])
-def test_by_sluid_a_slow_look_is_enough(by_sluid: bool, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_sluid_a_slow_poll_is_enough(by_sluid: bool, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit on RPCs (rl_enable) makes each look take a second and more."""
     requeue = Requeue(job_id=JOB, reason=WHY, restarts=0)
     slurm = Answers(seen=[run_of(FIRST)])

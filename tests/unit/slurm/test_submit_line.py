@@ -237,7 +237,7 @@ def test_a_line_that_slurmdbd_does_not_have_yet_is_expected_and_its_job_is_not_r
 
 
 @pytest.mark.parametrize("said", NOT_YET)
-def test_a_line_that_does_not_come_is_asked_for_ever_more_rarely_and_then_no_more(said: str) -> None:
+def test_a_line_that_does_not_come_is_queried_ever_more_rarely_and_then_no_more(said: str) -> None:
     at = Polls(commands=Answers(answers={"sacct": said}))
     at_s = 0.0
     while at_s < EXPECTED_S:
@@ -288,7 +288,7 @@ def test_a_line_that_is_awaited_holds_up_no_other_job_of_its_user() -> None:
     assert len(set(commands.sacct_of)) == len(jobs)
 
 
-def test_an_arrays_line_is_asked_for_once_a_poll_and_given_up_for_all_its_tasks() -> None:
+def test_an_arrays_line_is_queried_once_a_poll_and_given_up_for_all_its_tasks() -> None:
     tasks = [replace(JOB, job_id=JobId(100 + number), array_job_id=JobId(100)) for number in range(1, 300)]
     at = Polls(commands=Answers(answers={"sacct": ""}), jobs=tasks)
     for at_s in range(int(EXPECTED_S)):
@@ -305,14 +305,14 @@ def test_an_arrays_line_is_asked_for_once_a_poll_and_given_up_for_all_its_tasks(
     assert len(at.found) == 300
 
 
-def test_without_slurmdbd_nobody_is_asked_for_it() -> None:
+def test_no_line_is_queried_without_slurmdbd() -> None:
     commands = Answers(script="#!/bin/bash\n")
     found = ScriptDeclarations(commands=commands).read(snapshot(JOB, release="22.05.8"))[JobId(1)]
     assert (found.signal, commands.asked) == (None, ["write"])
     assert "its command line can't be seen" in found.source
 
 
-def test_a_slurmdbd_that_is_away_is_left_alone_for_a_while_and_then_asked_again() -> None:
+def test_a_slurmdbd_that_is_away_is_left_alone_for_a_while_and_then_queried_again() -> None:
     at = Polls(commands=Answers())
     asked_at_s = []
     for number in range(600):

@@ -33,7 +33,7 @@ def test_leaves_of_a_tree_and_blocks_are_racks_and_what_is_above_them_is_not() -
         )
 
 
-def test_slurm_is_asked_for_a_topology_only_where_it_has_one() -> None:
+def test_slurm_is_queried_for_a_topology_only_where_it_has_one() -> None:
     line = "TopologyParam           = (null)\nTopologyPlugin          = topology/{}\n"
     asked = {name: has_topology(line.format(name)) for name in ("tree", "block", "none", "flat", "default")}
     assert asked == {"tree": True, "block": True, "none": False, "flat": False, "default": False}
@@ -50,7 +50,7 @@ def racks(seen: Snapshot, prefix: str = "") -> dict[str, str]:
     return {node: names[each] for node, each in zip(nodes, row.tolist(), strict=True)}
 
 
-def test_a_node_of_which_the_topology_says_nothing_is_near_nobody() -> None:
+def test_a_node_that_the_topology_lacks_is_near_no_other() -> None:
     seen = snapshot(Switch(name="r1", nodes=("n1", "n2")))
     assert racks(seen) == {"n1": "r1", "n2": "r1", "n3": "n3"}
 

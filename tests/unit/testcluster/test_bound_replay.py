@@ -64,7 +64,7 @@ def test_a_victim_has_lost_its_run_and_is_away_until_it_runs_again() -> None:
     assert not replay.doubts
 
 
-def test_a_victim_whose_place_a_be_job_has_is_not_away_for_te_jobs() -> None:
+def test_a_victim_is_not_away_for_te_jobs_when_a_be_job_has_its_place() -> None:
     replay = replayed(
         [job(BE), job(TE, te=True), job(OTHER_BE)],
         [

@@ -24,7 +24,7 @@ from tesched_testcluster.kinds import KINDS, Ending, judge
         ("begun", "PENDING", 1, Ending.STUCK),
     ],
 )
-def test_an_ending_is_told_by_events_and_state(events: str, state: str, restarts: int, ending: Ending) -> None:
+def test_an_ending_is_recognised_by_events_and_state(events: str, state: str, restarts: int, ending: Ending) -> None:
     assert judge(events.split(), state, restarts) is ending
 
 

@@ -31,13 +31,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
 
 @pytest.mark.parametrize(("load", "times"), [(0.0, 1.0), (1.0, 1.0), (4.0, 4.0), (20.0, 20.0)])
-def test_things_take_longer_by_the_load(machine: Machine, load: float, times: float) -> None:
+def test_waits_take_longer_by_the_load(machine: Machine, load: float, times: float) -> None:
     machine.load = load
     assert slowness() == times
 
 
 @pytest.mark.parametrize(("percent", "times"), [(0.0, 1.0), (50.0, 2.0), (90.0, 10.0), (100.0, 20.0)])
-def test_things_take_longer_where_processes_wait_though_the_load_is_low(
+def test_waits_take_longer_where_processes_wait_though_the_load_is_low(
     machine: Machine, percent: float, times: float
 ) -> None:
     machine.stalled(percent)

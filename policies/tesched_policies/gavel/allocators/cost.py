@@ -80,7 +80,7 @@ class Cost:
             try:
                 return self._under(problem, space, _Limits.of(space, job, need))
             except UnsolvedError as why:
-                note = f"the deadlines cannot all be kept, so none is asked for ({why})"
+                note = f"the deadlines cannot all be kept, so none is required ({why})"
                 return replace(self._under(problem, space, _Limits.of(space)), fallback=note)
         return self._under(problem, space, _Limits.of(space))
 

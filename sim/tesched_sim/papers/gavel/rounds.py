@@ -71,7 +71,7 @@ class Cluster:
     recompute_s: float = RECOMPUTE_S
     #: seconds without progress at the head of a slice of a job that was not on the same type in the round before
     restart_cost_s: float = 0.0
-    #: room in mid-round goes to waiting jobs (filling.py), instead of staying empty until the next round
+    #: resources free in mid-round go to waiting jobs (filling.py), instead of staying empty until the next round
     fill: bool = False
     #: no rounds at all (ideal.py)
     ideal: bool = False
@@ -83,7 +83,7 @@ class Cluster:
         if not 0 < self.round_s < float("inf"):
             raise WorkloadError(f"a round of {self.round_s:g} s cannot be")
         if self.ideal and (self.fill or self.restart_cost_s):
-            raise WorkloadError("without rounds no room is to be filled, and nobody starts for what a start could cost")
+            raise WorkloadError("without rounds there is no mid-round time to fill, and no start costs time")
         if not 0 <= self.restart_cost_s < self.round_s:
             raise WorkloadError(
                 f"a restart that costs {self.restart_cost_s:g} s leaves nothing of a round of {self.round_s:g} s"

@@ -73,7 +73,7 @@ class GavelWorkload:
     def __post_init__(self) -> None:
         """Raise WorkloadError for a gap that is none, or for endlessly many jobs at once."""
         if self.mean_gap_s == 0 and self.count is None:
-            raise WorkloadError("without a gap between arrivals it must be told how many jobs there are")
+            raise WorkloadError("without a gap between arrivals the number of jobs must be given")
         if not 0 <= self.mean_gap_s < float("inf"):
             raise WorkloadError(f"a mean gap of {self.mean_gap_s} seconds between arrivals cannot be")
 

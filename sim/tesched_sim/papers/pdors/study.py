@@ -57,7 +57,7 @@ class Line:
     utility: float
     utility_error: float
     utility_to_first: float
-    #: of the offline optimum, where it was asked for: the part that was reached
+    #: of the offline optimum, where it was requested: the part that was reached
     utility_to_optimum: float | None
     #: parts of all jobs that were given anything, and that finished
     started: float

@@ -69,7 +69,7 @@ def orders(*some: Order) -> Memory:
     return Memory(orders={one.order_id: one for one in some})
 
 
-def test_an_ordinary_job_may_be_asked() -> None:
+def test_an_ordinary_job_may_be_preempted() -> None:
     assert excuse(running(1, ONE)) is None
 
 
@@ -96,18 +96,18 @@ def test_a_job_that_yields_already_is_excused(state: VictimState) -> None:
 
 
 @pytest.mark.parametrize("state", [VictimState.LEFT, VictimState.BACK, VictimState.SPARED])
-def test_a_job_that_an_order_has_done_with_may_be_asked_again(state: VictimState) -> None:
+def test_a_job_that_an_order_has_done_with_may_be_preempted_again(state: VictimState) -> None:
     assert code(running(1, ONE), memory=orders(order(1, state))) is None
 
 
 @pytest.mark.parametrize("state", [JobState.RUNNING, JobState.SUSPENDED])
-def test_who_is_or_is_about_to_be_suspended_is_excused_whatever_is_seen_of_it(state: JobState) -> None:
+def test_a_job_that_is_or_is_about_to_be_suspended_is_excused_whatever_is_seen_of_it(state: JobState) -> None:
     refusal = excuse(running(1, ONE, state=state), memory=orders(order(1, VictimState.SUSPENDED)))
     text = "it is suspended for another trial-and-error job, and will go on"
     assert refusal == (C.SUSPENDED, text), "a requeue would leave it held"
 
 
-def test_an_order_that_has_ended_excuses_nobody() -> None:
+def test_an_order_that_has_ended_excuses_no_job() -> None:
     assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, ended=True))) is None
 
 
@@ -227,12 +227,12 @@ class TestLimits:
         assert code(running(1, ONE), limits, Memory(paid=(paid(NOW - 86_399),))) is C.BUDGET
         assert code(running(1, ONE), limits, Memory(paid=(paid(NOW - 86_400),))) is None
 
-    def test_who_is_asked_now_counts_as_if_he_had_paid(self) -> None:
+    def test_a_job_that_is_selected_now_counts_as_if_it_had_paid(self) -> None:
         limits = replace(FREE, max_preemptions_per_hour=1)
         assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.NOTICED))) is C.HOUR_LIMIT
         assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.SPARED))) is None
 
-    def test_who_is_suspended_counts_once_in_the_hour_and_costs_nothing_of_the_budget(self) -> None:
+    def test_a_suspended_job_counts_once_in_the_hour_and_costs_nothing_of_the_budget(self) -> None:
         other = running(2, share("n1", 1))
         asked = order(1, VictimState.SUSPENDED)  # it has run for 10,000 s
         assert code(other, replace(FREE, max_preemptions_per_hour=1), orders(asked)) is C.HOUR_LIMIT
@@ -327,9 +327,9 @@ class TestAdmitted:
         kept, (first, second) = self.outcome(plans, Limits(max_victims_per_cycle=2))
         assert kept == [11, 13, 15]
         assert (first.job_id, first.preemptor, first.code) == (12, 12, C.CYCLE_LIMIT)
-        assert first.text == "this cycle has asked 1 job(s); guard.max_victims_per_cycle is 2"
+        assert first.text == "this cycle has 1 victim(s); guard.max_victims_per_cycle is 2"
         assert second.job_id == 14
-        assert second.text == "this cycle has asked 2 job(s); guard.max_victims_per_cycle is 2"
+        assert second.text == "this cycle has 2 victim(s); guard.max_victims_per_cycle is 2"
 
     @pytest.mark.parametrize(
         ("limits", "kept", "why"),
@@ -347,13 +347,13 @@ class TestAdmitted:
         assert found == kept
         assert {one.code for one in dropped} == {why}
 
-    def test_who_is_to_be_suspended_costs_no_node_hours_but_counts_in_the_hour(self) -> None:
+    def test_a_job_that_is_to_be_suspended_costs_no_node_hours_but_counts_in_the_hour(self) -> None:
         plans = [replace(plan(11, 1), by_suspending=True), replace(plan(12, 2), by_suspending=True)]
         assert self.outcome(plans, Limits(max_lost_node_hours_per_day=0.1)) == ([11, 12], [])
         kept, (refusal,) = self.outcome(plans, Limits(max_preemptions_per_hour=1))
         assert (kept, refusal.code) == ([11], C.HOUR_LIMIT)
 
-    def test_no_policy_asks_for_a_user_who_has_just_withdrawn_a_notice(self) -> None:
+    def test_no_policy_proposes_for_a_user_that_has_just_withdrawn_a_notice(self) -> None:
         let_go = Paid(
             at=NOW - 10,
             job_id=JobId(1),
@@ -390,7 +390,7 @@ def paid(at: float) -> Paid:
     return Paid(at=at, job_id=JobId(5), user="ada", account="phys", nodes=("n1", "n2"), node_s=3600)
 
 
-def test_every_excused_job_is_told_its_own_reason() -> None:
+def test_every_excused_job_has_its_own_reason() -> None:
     jobs = [running(1, ONE, batch=False), running(2, ONE), running(3, ONE, requeueable=False)]
     snapshot = cluster([node("n1")], [*jobs, waiting(9)])
     found = excused(snapshot, Memory(), FREE)

@@ -85,7 +85,7 @@ def test_the_days_budget_ends_when_enough_node_hours_are_a_day_old() -> None:
     assert ends(RefusalCode.BUDGET, memory, max_lost_node_hours_per_day=4.0) is None
 
 
-def test_a_user_whose_te_jobs_outlived_their_limits_waits_until_enough_of_them_are_a_day_old() -> None:
+def test_a_user_with_te_jobs_that_outlived_their_limits_waits_until_enough_of_them_are_a_day_old() -> None:
     runs = tuple(Outlived(job_id=JobId(number), at=NOW - 1000 * number, user="ada") for number in (1, 2))
     memory = Memory(outlived=runs)
     two, three = (replace(Limits(), te=TeLimits(max_outlived_per_user_day=most)) for most in (2, 3))

@@ -46,7 +46,7 @@ def test_the_loss_is_the_mean_over_the_workers_that_hold_there() -> None:
     assert pairs(found.curve) == [(0, 8.0), (5, 5.0), (10, 3.0), (20, 1.0)]
 
 
-def test_work_is_summed_where_it_was_told_and_an_iteration_is_reached_when_the_first_worker_is_there() -> None:
+def test_work_is_summed_where_it_was_reported_and_the_first_worker_reaches_an_iteration() -> None:
     tasks = {
         0: told((0, 8), (10, 4), at=100, work=3),
         1: told((0, 8), (10, 4), at=90, work=2),
@@ -66,7 +66,7 @@ def test_a_task_with_the_arrays_own_id_is_a_worker_like_the_others() -> None:
     assert pairs(found[ARRAY].curve) == [(1, 3.0)]
 
 
-def test_who_is_gone_stays_in_the_mean_as_one_worker_each() -> None:
+def test_a_worker_that_is_gone_stays_in_the_mean_as_one_worker() -> None:
     first = heard(Trainings(), {0: told((1, 9.0), workload="lstm", target_loss=0.5), 1: told((1, 6.0))})
     assert pairs(first.reported[ARRAY].curve) == [(1, 7.5)]
     # Tasks 0 and 1 are gone; task 2 tells the same iteration: (9 + 6 + 3) / 3.
@@ -116,7 +116,9 @@ CURVES = st.lists(
 
 
 @given(st.lists(CURVES, max_size=5), st.randoms(use_true_random=False))
-def test_the_order_of_workers_does_not_matter_and_no_loss_is_beyond_what_was_told(curves: list[Curve], chance) -> None:  # type: ignore[no-untyped-def]
+def test_the_order_of_workers_does_not_matter_and_no_loss_is_beyond_what_was_reported(
+    curves: list[Curve], chance
+) -> None:  # type: ignore[no-untyped-def]
     found = gathered(map(Part.of, curves))
     chance.shuffle(curves)
     other = gathered(map(Part.of, curves))
@@ -133,7 +135,7 @@ def test_the_order_of_workers_does_not_matter_and_no_loss_is_beyond_what_was_tol
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_workers_that_all_tell_the_trainings_loss_make_that_curve_again(workers: int) -> None:
+def test_workers_that_all_report_the_trainings_loss_make_that_curve_again(workers: int) -> None:
     whole = [(k, 1 / (k + 1)) for k in range(100)]
     found = gathered([Part.of(curve(*whole[worker:])) for worker in range(workers)])
     np.testing.assert_allclose(found.curve.loss, [loss for _, loss in whole], rtol=1e-12)

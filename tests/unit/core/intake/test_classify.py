@@ -114,7 +114,7 @@ class TestRules:
         found = classify(waiting(1), Classification(rules=(TE_RULE,), default_class=default))
         assert (found.job_class, found.rule) == (default, "default")
 
-    def test_by_default_nobody_is_trial_and_error(self) -> None:
+    def test_by_default_no_job_is_trial_and_error(self) -> None:
         assert classify(waiting(1, comment="te"), Classification()).job_class is BE
 
     @pytest.mark.parametrize("grace_s", [-1.0, 86401.0, float("inf"), float("nan")])
@@ -217,10 +217,10 @@ class TestClassified:
         snapshot = classified(seen(waiting(1, partitions=("debug",)), running(2, share("n1", 1))), how)
         assert {job_id: found.job_class for job_id, found in snapshot.traits.items()} == {1: TE, 2: BE}
 
-    def test_a_job_that_nobody_classified_is_exempt(self) -> None:
+    def test_an_unclassified_job_is_exempt(self) -> None:
         assert seen(waiting(1)).job_class(waiting(1).job_id) is EXEMPT
 
-    def test_a_job_that_only_moved_in_the_queue_is_not_asked_again(self) -> None:
+    def test_a_job_that_only_moved_in_the_queue_is_not_classified_again(self) -> None:
         now = waiting(1, priority=7, reason="Priority")
         assert self.again(waiting(1), now) == self.MARK
 
@@ -238,18 +238,18 @@ class TestClassified:
             waiting(2),
         ],
     )
-    def test_a_waiting_job_that_changed_is_asked_again(self, now: Job) -> None:
+    def test_a_waiting_job_that_changed_is_classified_again(self, now: Job) -> None:
         assert self.again(waiting(1), now).rule == "default"
 
     def test_a_running_jobs_class_does_not_follow_what_its_owner_says_meanwhile(self) -> None:
         before = running(1, share("n1", 1))
         assert self.again(before, replace(before, comment="te", name="x", qos="x")) == self.MARK
 
-    def test_a_job_that_starts_otherwise_than_it_waited_is_asked_again(self) -> None:
+    def test_a_job_that_starts_otherwise_than_it_waited_is_classified_again(self) -> None:
         before = waiting(1, partitions=("p", "q"))
         assert self.again(before, replace(running(1, share("n1", 1)), submit_time=before.submit_time)).rule == "default"
 
-    def test_its_next_run_is_asked_again(self) -> None:
+    def test_its_next_run_is_classified_again(self) -> None:
         before = running(1, share("n1", 1))
         assert self.again(before, replace(before, restarts=1, comment="x")).rule == "default"
 

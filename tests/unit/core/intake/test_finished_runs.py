@@ -28,7 +28,7 @@ def test_a_run_that_ended_after_its_notice_is_not_learned(
 
 
 @pytest.mark.parametrize(("at", "learned"), [(150.0, False), (99.0, True)])
-def test_a_run_whose_notice_was_withdrawn_is_not_learned_when_its_order_is_over(at: float, learned: bool) -> None:
+def test_a_run_with_a_withdrawn_notice_is_not_learned_when_its_order_is_over(at: float, learned: bool) -> None:
     paid = Paid(at=at, job_id=JobId(3), user="ada", account="", nodes=("n1",), node_s=0.0, withdrawn=True)
     assert ended_by_itself(job(3, JobState.COMPLETED, start_time=100.0), Memory(paid=(paid,))) is learned
 

@@ -46,13 +46,13 @@ def test_a_requeued_job_ends_its_run_when_its_processes_are_being_ended() -> Non
     assert runs(seen) == (Run(restarts=0, start=10, end=50, nodes=("n1",)),)
 
 
-def test_a_restart_between_two_looks_is_two_runs() -> None:
+def test_a_restart_between_two_polls_is_two_runs() -> None:
     seen = [running(10, 10), running(100, 90, restarts=1, submitted=40), ended(120, 90, 120, restarts=1)]
     assert [(run.start, run.end) for run in runs(seen)] == [(10, 40), (90, 120)]
     assert times(seen, now=120).waited_s == 10 + 50
 
 
-def test_a_job_that_ran_between_two_looks_has_run() -> None:
+def test_a_job_that_ran_between_two_polls_has_run() -> None:
     seen = [pending(1), ended(20, 5, 15)]
     assert (times(seen, now=20).ran_s, times(seen, now=20).waited_s) == (10, 5)
 

@@ -74,7 +74,7 @@ class TestClass:
         [(_, why, _)] = ignored(replace(waiting(1, comment="te"), time_limit_s=None), how)
         assert why.endswith("max_time_limit_s = 600, and the job has none")
 
-    def test_what_is_followed_is_not_told(self) -> None:
+    def test_a_declaration_that_is_followed_is_not_reported(self) -> None:
         how = Classification(user_word=UserWord(may_say_te=True))
         assert said("te", how) == []
         assert said("be", Classification(rules=(Rule(name="all", job_class=JobClass.TE),))) == []
@@ -139,7 +139,7 @@ class TestNotice:
         assert one.instead.startswith("600 s, from ")
 
     @pytest.mark.parametrize("comment", ["signal=TERM@9999 grace=120", "signal=B:TERM@600", "grace=600 signal=10"])
-    def test_a_grace_period_within_the_bound_is_not_told(self, comment: str) -> None:
+    def test_a_grace_period_within_the_bound_is_not_reported(self, comment: str) -> None:
         assert said(comment) == []
 
     @pytest.mark.parametrize("value", ["2min", "120s", "-1", "inf", "1e9", "9999999"])
@@ -148,8 +148,8 @@ class TestNotice:
         why = "its value can't be read; right is seconds, as in grace=120"
         assert said(f"grace={value}", how) == [(f"grace={value}", why, "30 s, from the site's default")]
 
-    def test_a_grace_period_without_a_signal_is_told_once_no_signal_can_come(self) -> None:
-        why = "no signal is declared, so nothing would tell the job of a grace period"
+    def test_a_grace_period_without_a_signal_is_reported_once_no_signal_can_come(self) -> None:
+        why = "no signal is declared, so nothing would notify the job of a grace period"
         assert said("grace=120") == [], "its script is yet to be read"
         assert said("grace=120", declared=READ) == [("grace=120", why, NO_SIGNAL)]
         assert said("grace=120 signal=none") == [("grace=120", why, NO_SIGNAL)]
@@ -162,12 +162,12 @@ class TestNotice:
         assert said("exit0=AGAIN") == []
 
     @pytest.mark.parametrize("where", ["its script", "sbatch's command line"])
-    def test_an_own_signal_that_is_not_taken_is_told_with_where_it_is(self, where: str) -> None:
+    def test_an_own_signal_that_is_not_taken_is_reported_with_where_it_is(self, where: str) -> None:
         [one] = classify(waiting(1), Classification(), option("KILL@60", where)).not_followed
         assert (one.said, one.source) == ("--signal=KILL@60", where)
         assert one.why.startswith("SIGKILL may not be a notice")
 
-    def test_an_own_signal_that_the_comment_overrides_is_told(self) -> None:
+    def test_an_own_signal_that_the_comment_overrides_is_reported(self) -> None:
         [(word, why, instead)] = said("signal=none", declared=option("B:USR1@60"))
         assert (word, why, instead) == ("--signal=B:USR1@60", "the job's comment goes first", NO_SIGNAL)
         assert said("signal=USR1", declared=option("B:USR1@60")) == [], "it goes where the script says"
@@ -231,7 +231,7 @@ class TestRest:
         array = replace(waiting(1, comment="elastic"), array_job_id=JobId(1), array_tasks="0-9")
         assert ignored(array) == []
 
-    def test_with_the_prefix_every_word_that_is_not_followed_is_told(self) -> None:
+    def test_with_the_prefix_every_word_that_is_not_followed_is_reported(self) -> None:
         found = said("tesched:fast tesched:run=soon tesched:signal=strong tesched:weight=heavy tesched:speed=9")
         assert [word.removeprefix("tesched:") for word, _, _ in found] == [
             "fast",

@@ -31,7 +31,7 @@ C = RefusalCode
         "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
     ],
 )
-def test_room_helps_a_job_that_waits_for_room(reason: str) -> None:
+def test_free_resources_help_a_job_that_waits_for_resources(reason: str) -> None:
     assert room_would_not_help(waiting(1, reason=reason)) is None
 
 
@@ -80,7 +80,7 @@ def test_room_helps_a_job_that_waits_for_room(reason: str) -> None:
         ("resources", C.OTHER_REASON),
     ],
 )
-def test_room_does_not_help_a_job_that_waits_for_something_else(reason: str, code: RefusalCode) -> None:
+def test_free_resources_do_not_help_a_job_that_waits_for_another_reason(reason: str, code: RefusalCode) -> None:
     why = room_would_not_help(waiting(1, reason=reason))
     assert why is not None
     assert why[0] is code
@@ -93,7 +93,7 @@ def test_priority_0_is_a_hold_whatever_slurm_says_besides(reason: str) -> None:
     assert why == (C.HELD, f"it is held (Slurm says: {reason or 'priority 0'})")
 
 
-def test_no_room_is_made_for_a_heterogeneous_job() -> None:
+def test_no_resources_are_freed_for_a_heterogeneous_job() -> None:
     why = room_would_not_help(waiting(1, het_job_id=JobId(1)))
     assert why is not None
     assert why[0] is C.UNSUPPORTED
@@ -142,7 +142,7 @@ class TestSortOut:
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
-    def test_only_waiting_te_jobs_are_looked_at(self) -> None:
+    def test_only_waiting_te_jobs_are_considered(self) -> None:
         snapshot = cluster(
             [node("n1")],
             [
@@ -157,13 +157,13 @@ class TestSortOut:
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
         assert te_queue(columns_of(be).trials, Memory(), NOW, Limits()) == ((), ())
 
-    def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
+    def test_a_job_with_an_open_order_is_not_served_twice(self) -> None:
         served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW, Limits())
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
 
-    def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
+    def test_a_job_is_served_once_its_raise_is_seen_to_be_put_back(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
         served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), NOW, Limits())
         assert served == ()
@@ -171,17 +171,17 @@ class TestSortOut:
         assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
         assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
 
-    def test_a_job_whose_order_has_ended_is_served(self) -> None:
+    def test_a_job_with_an_ended_order_is_served(self) -> None:
         assert len(te_queue(ONE, order(OrderState.ENDED), NOW, Limits())[0]) == 1
 
-    def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
+    def test_a_job_with_a_futile_order_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
         served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW, Limits())
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
-    def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
+    def test_slurms_own_reason_comes_before_the_retry(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
         _, (refusal,) = te_queue(
             columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW, Limits()
@@ -220,7 +220,7 @@ class TestAJobAtWhichSlurmHasNotLooked:
         )
         assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
 
-    def test_what_slurm_says_once_it_has_looked_counts(self) -> None:
+    def test_slurms_reason_counts_once_it_has_considered_the_job(self) -> None:
         limited = replace(self.NEW, reason="AssocGrpCpuLimit")
         _, (refusal,) = te_queue(
             columns_of(cluster([], [limited])).trials, Memory(), NOW, Limits(await_first_look=False)
@@ -251,5 +251,5 @@ class TestAJobAtWhichSlurmHasNotLooked:
         ("PartitionDown", False),
     ],
 )
-def test_what_slurm_says_of_a_job_that_starts_no_more_as_things_are(reason: str, never: bool) -> None:
+def test_slurms_reason_of_a_job_that_would_not_start_again_is_named(reason: str, never: bool) -> None:
     assert starts_no_more(reason) is never

@@ -62,7 +62,7 @@ def test_another_time_of_saving_says_nothing_and_the_rest_counts(saved_at: objec
     assert (found.saved_at, len(found.curve)) == (None, 1)
 
 
-def test_nobody_may_write_to_a_curve() -> None:
+def test_no_reader_may_write_to_a_curve() -> None:
     with pytest.raises(ValueError, match="read-only"):
         read([[0, 1, 1, None]]).curve.loss[0] = 2.0
 

@@ -70,7 +70,7 @@ def test_a_type_of_device_that_it_did_not_have_is_more() -> None:
     assert growth(size_of(HELD), size_of(asks(gres_per_node=(("gpu:a100", 1),)))) == ""
 
 
-def test_what_it_held_counts_where_it_is_more_than_it_asked_for() -> None:
+def test_what_it_held_counts_where_it_is_more_than_it_requested() -> None:
     """Slurm gives out whole cores, and several nodes where the number is left open."""
     held = running(1, share("n1", 8, 64_000), share("n2", 8, 64_000))
     now = waiting(1, Request(cpus=16, min_nodes=1, max_nodes=2, mem_per_node_mib=64_000))

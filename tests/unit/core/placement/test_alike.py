@@ -61,7 +61,7 @@ def test_what_a_job_wants_without_some_is_what_it_would_want_if_they_had_never_c
 
 
 @pytest.mark.parametrize(("user", "same"), [("eve", True), ("ada", False)])
-def test_jobs_of_users_who_keep_no_node_are_alike(user: str, same: bool) -> None:
+def test_jobs_of_users_that_keep_no_node_are_alike(user: str, same: bool) -> None:
     snapshot = site()
     room = columns_of(snapshot).room
     kinds = [kind_of(waiting(10, ONE, user=one), snapshot, room) for one in (user, "zoe")]

@@ -257,7 +257,7 @@ def test_more_on_one_node_than_its_partition_allows_by_now_is_not_to_be_had(
         ("normal", {"qos"}, ""),
     ],
 )
-def test_one_whose_qos_is_gone_does_not_start_again_where_jobs_must_have_one(
+def test_a_job_does_not_start_again_when_its_qos_is_gone_where_jobs_must_have_one(
     qos: str, enforced: set[str], found: str
 ) -> None:
     assert why(replace(JOB, qos=qos), enforced=frozenset(enforced)) == found
@@ -280,14 +280,14 @@ def test_a_limit_that_it_is_beyond_keeps_a_job_out_of_each_partition_that_is_rea
 @pytest.mark.parametrize(
     ("nodes", "found"), [({"n1", "n2"}, ""), ({"n2"}, "nodes"), (set(), "")], ids=["its own", "others", "not read"]
 )
-def test_one_whose_nodes_have_left_its_partition_might_not_start_again(nodes: set[str], found: str) -> None:
+def test_a_job_might_not_start_again_when_its_nodes_have_left_its_partition(nodes: set[str], found: str) -> None:
     assert why(JOB, replace(UP, nodes=frozenset(nodes))) == found
 
 
 @pytest.mark.parametrize(
     ("constraint", "returns"), [("fast", True), ("fast&big", False), ("slow|fast", True), ("[fast*2]", True)]
 )
-def test_one_whose_nodes_have_lost_a_feature_that_it_asks_for_might_not_start_again(
+def test_a_job_might_not_start_again_when_its_nodes_have_lost_a_feature_that_it_requests(
     constraint: str, returns: bool
 ) -> None:
     job = replace(JOB, request=replace(JOB.request, features=constraint))

@@ -18,7 +18,7 @@ from tests.builders import cluster, node, waiting
 MANY = 20
 
 
-def test_where_a_job_may_start_is_asked_once_and_not_for_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_possible_starts_of_a_job_are_computed_once_and_not_for_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def on(name: str) -> Request:
         return Request(cpus=1, mem_per_node_mib=1, required_nodes=(name,), max_nodes=1)
 

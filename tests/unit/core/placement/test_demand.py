@@ -265,17 +265,17 @@ class TestRoom:
         assert room_of(cluster([n1], [job])).free.tolist() == [[24, 900, 2]]
         assert room_of(cluster([n1], [replace(job, state=JobState.SUSPENDED)])).free.tolist() == [[32, 900, 2]]
 
-    def test_a_completing_job_still_holds_its_room(self) -> None:
+    def test_a_completing_job_still_holds_its_resources(self) -> None:
         ending = running(1, share("n1", 8), state=JobState.COMPLETED, flags=frozenset({"COMPLETING"}))
         assert room_of(cluster([node("n1", cpus=32)], [ending])).free[0, 0] == 24
 
-    def test_a_change_gives_a_new_room(self) -> None:
+    def test_a_change_gives_new_free_resources(self) -> None:
         room = room_of(cluster([node("n1", cpus=32), node("n2", cpus=32)]))
         changed = room.changed([1, 1], np.array([[-8, 0], [-4, -10]]))
         assert changed.free.tolist() == [[32, 64_000], [20, 63_990]]
         assert room.free.tolist() == [[32, 64_000], [32, 64_000]]
 
-    def test_a_room_cannot_be_written_to(self) -> None:
+    def test_free_resources_cannot_be_written_to(self) -> None:
         room = room_of(cluster([node("n1")]))
         for array in (room.free, room.total, room.changed([0], np.array([[-1, 0]])).free):
             with pytest.raises(ValueError, match="read-only"):
@@ -338,6 +338,6 @@ class TestFits:
         assert wanted.unknown_gres == "fpga"
         assert not wanted.fits(room).any()
 
-    def test_rows_may_be_asked_for_one_by_one(self) -> None:
+    def test_rows_may_be_read_one_by_one(self) -> None:
         wanted, room = demand(waiting(1, Request(cpus=9, mem_per_node_mib=1)), self.snapshot())
         assert wanted.fits(room, np.array([1, 0, 1])).tolist() == [True, False, True]

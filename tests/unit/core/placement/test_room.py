@@ -37,7 +37,7 @@ def threaded(name: str, **sizes: int) -> Node:
 
 
 class TestNodesSayWhatIsHeld:
-    def test_a_job_without_a_record_makes_no_free_room(self) -> None:
+    def test_a_job_without_a_record_frees_no_resources(self) -> None:
         held = replace(node("n1", gres={"gpu": 4}), held=Tres(cpus=20, mem_mib=5000, gres=(("gpu", 3),)))
         snapshot = cluster([held], [running(1, share("n1", 4, 1000, {"gpu": 1}))])
         assert free(snapshot) == {"cpu": 12, "mem_mib": 59_000, "gpu": 1}
@@ -51,7 +51,7 @@ class TestNodesSayWhatIsHeld:
         snapshot = cluster([held], [running(1, share("n1", 4, 1000), state=JobState.SUSPENDED)])
         assert free(snapshot) == {"cpu": 32, "mem_mib": 63_000}
 
-    def test_what_nobody_known_holds_is_not_freed_by_a_victim(self) -> None:
+    def test_resources_of_unknown_jobs_are_not_freed_by_a_victim(self) -> None:
         held = replace(node("n1"), held=Tres(cpus=32))
         snapshot = cluster([held], [running(1, share("n1", 16)), waiting(9, cpus=20)])
         assert victims(snapshot) == []
@@ -66,7 +66,7 @@ class TestCores:
         assert share_of(demand, [0, 1])[:, 0].tolist() == [8, 4]
         assert demand.per_node[0] == 8
 
-    def test_a_node_whose_cpus_are_cores_gives_them_out_one_by_one(self) -> None:
+    def test_a_node_with_cores_for_cpus_gives_them_out_one_by_one(self) -> None:
         snapshot = cluster([threaded("n1", cores_per_socket=32)], [waiting(9, Request(cpus=3, mem_per_node_mib=1))])
         assert share_of(demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)), [0])[0, 0] == 3
 
@@ -104,7 +104,7 @@ class TestPartitions:
         te = waiting(9, cpus=32, partitions=("p", "q"))
         assert victims(cluster([node("n1"), node("n2")], [*jobs, te], partitions=parts)) == [(("n2",), [3])]
 
-    def test_free_room_in_any_of_them_comes_before_a_victim(self) -> None:
+    def test_free_resources_in_any_of_them_come_before_a_victim(self) -> None:
         parts = [self.partition("p", "n1"), self.partition("q", "n2")]
         jobs = [running(1, share("n1", 32)), waiting(9, cpus=32, partitions=("p", "q"))]
         assert victims(cluster([node("n1"), node("n2")], jobs, partitions=parts)) == [(("n2",), [])]
@@ -288,7 +288,7 @@ class TestShards:
         jobs = [running(1, share("n1", 1, 0, {"shard": 3})), running(2, share("n1", 1, 0, {"gpu": 1}))]
         assert free(cluster(self.nodes, jobs)) == {"cpu": 30, "mem_mib": 64_000, "gpu": 1, "shard": 3}
 
-    def test_a_job_that_gives_back_gpus_makes_room_for_shards(self) -> None:
+    def test_a_job_that_gives_back_gpus_frees_shards(self) -> None:
         te = waiting(9, Request(gres_per_node=(("shard", 1),), mem_per_node_mib=1))
         assert victims(cluster(self.nodes, [running(1, share("n1", 1, 0, {"gpu": 4})), te])) == [(("n1",), [1])]
 

@@ -39,7 +39,7 @@ def test_so_are_nodes_of_their_own() -> None:
         (3, "", ""),
     ],
 )
-def test_the_same_tier_over_the_same_nodes_is_told(tier: int, said: str, todo: str) -> None:
+def test_the_same_tier_over_the_same_nodes_is_reported(tier: int, said: str, todo: str) -> None:
     (found,) = first_in_line(config("debug"), (MAIN, debug(tier)))
     assert found.text.startswith(said)
     assert (found.level == "warn") == bool(todo)

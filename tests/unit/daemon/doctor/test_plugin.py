@@ -43,7 +43,7 @@ def test_the_configurations_file_is_the_plugins_own() -> None:
     assert SlurmConfig().marks == PluginSettings().marks
 
 
-def test_nothing_is_said_where_nobody_wants_it() -> None:
+def test_nothing_is_said_where_the_plugin_is_not_wanted() -> None:
     assert found(Config(), SlurmSettings()) == []
 
 

@@ -40,7 +40,7 @@ def test_a_prefix_that_no_node_has_is_pointed_out() -> None:
     assert "'rack'" in found.text
 
 
-def test_who_looks_later_than_slurm_starts_jobs_is_told() -> None:
+def test_a_daemon_that_polls_later_than_slurm_starts_jobs_is_reported() -> None:
     assert in_time(config(), {}).level == "ok", "3 s without a word of it"
     assert in_time(config(), {"SchedulerParameters": "sched_interval=1,batch_sched_delay=0"}).level == "warn"
     assert in_time(config(poll_s=3.0), {"SchedulerParameters": "(null)"}).level == "warn"

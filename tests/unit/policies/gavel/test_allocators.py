@@ -56,7 +56,7 @@ def test_las_gives_each_the_same_multiple_of_an_equal_part() -> None:
     assert answer.objective == pytest.approx(7 / 6)
 
 
-def test_las_of_who_knows_no_types_gives_each_all_its_time_somewhere() -> None:
+def test_las_that_knows_no_types_gives_each_all_its_time_somewhere() -> None:
     answer = policy("las-agnostic").allocate(two_jobs([[4, 1], [2, 1]], capacity=(1, 2)))
     assert answer.x.sum(axis=1) == pytest.approx([1, 1])
     assert answer.objective == pytest.approx(1)
@@ -84,7 +84,7 @@ def test_las_lets_two_share_where_both_lose_little() -> None:
     assert policy("las").allocate(problem).objective == pytest.approx(0.5)
 
 
-def test_nobody_shares_what_would_be_better_had_in_turns() -> None:
+def test_no_pair_shares_what_would_be_better_had_in_turns() -> None:
     # 0.6 and 0.3 of their speeds: in turns they have 0.5 and 0.5.
     answer = policy("las-sharing").allocate(paired(two_jobs([[10, 0], [4, 0]], capacity=(1, 0)), [6, 0], [1.2, 0]))
     assert answer.pairs_x == pytest.approx(np.zeros((1, 2)))
@@ -103,7 +103,7 @@ def test_makespan_lets_both_end_at_once() -> None:
     assert answer.objective == pytest.approx(7000 / 22)
 
 
-def test_makespan_of_who_knows_no_types_reckons_with_the_reference() -> None:
+def test_makespan_that_knows_no_types_reckons_with_the_reference() -> None:
     # It believes 4 and 3 steps/s on both types; each can have all its time: 1000 / 4 = 250 s, 500 / 3 s.
     answer = policy("makespan-agnostic").allocate(two_jobs([[4, 1], [3, 1]], steps_left=(1000, 500)))
     assert answer.objective == pytest.approx(250)
@@ -119,7 +119,7 @@ def test_makespan_with_sharing() -> None:
     assert policy("makespan").allocate(problem).objective == pytest.approx(270)
 
 
-def test_who_has_nothing_left_does_not_count() -> None:
+def test_a_job_with_nothing_left_does_not_count() -> None:
     problem = two_jobs([[4, 1], [3, 1]], steps_left=(0, 600))
     assert policy("makespan").allocate(problem).objective == pytest.approx(200)
     for name in ("makespan", "ftf", "sjf"):
@@ -127,7 +127,7 @@ def test_who_has_nothing_left_does_not_count() -> None:
         assert (answer.objective, answer.fallback) == (0, None)
 
 
-def test_ftf_helps_who_has_waited() -> None:
+def test_ftf_helps_jobs_that_have_waited() -> None:
     # 0.2 + 1 / u = 1 / (5 - u) for a's thousands of steps/s u: u^2 + 5 u = 25, u = 5 (sqrt(5) - 1) / 2;
     # rho = (200 + 1000 / u) / 400 = 0.5 + (sqrt(5) + 1) / 4.
     problem = two_jobs([[4, 1], [4, 1]], steps_left=(1000, 1000))
@@ -137,7 +137,7 @@ def test_ftf_helps_who_has_waited() -> None:
     assert late.x @ [4, 1] == pytest.approx([5 * (5**0.5 - 1) / 2, 5 - 5 * (5**0.5 - 1) / 2])
 
 
-def test_ftf_of_who_knows_no_types() -> None:
+def test_ftf_that_knows_no_types() -> None:
     # It believes 4 and 2 steps/s everywhere, isolated half of each type, so all of the time: rho = 1 for both.
     answer = policy("ftf-agnostic").allocate(two_jobs([[4, 1], [2, 3]], steps_left=(1000, 1000)))
     assert answer.objective == pytest.approx(1)
@@ -164,7 +164,7 @@ def test_fifo_moves_the_first_off_its_fastest_if_others_lose_more() -> None:
     assert answer.objective == pytest.approx(2.8)
 
 
-def test_fifo_of_who_knows_no_types_and_with_sharing() -> None:
+def test_fifo_that_knows_no_types_and_with_sharing() -> None:
     problem = paired(two_jobs([[10, 0], [4, 0]], capacity=(1, 0)), [8, 0], [4, 0])
     assert policy("fifo-agnostic").allocate(problem).x[:, 0] == pytest.approx([1, 0])
     # 2 for a alone; 2 * 0.8 + 1 together.
@@ -178,7 +178,7 @@ def test_sjf_lets_the_shortest_choose_then_the_next() -> None:
     assert answer.objective == pytest.approx(200)
 
 
-def test_sjf_of_who_knows_no_types_goes_by_the_reference() -> None:
+def test_sjf_that_knows_no_types_goes_by_the_reference() -> None:
     # a believes in 4 steps/s, 250 s; b in 1 step/s, though it would be the first to end on the other type.
     problem = two_jobs([[4, 1], [1, 100]], steps_left=(1000, 600))
     assert policy("sjf-agnostic").allocate(problem).objective == pytest.approx(250)

@@ -93,7 +93,7 @@ def test_a_type_with_too_few_accelerators_does_not_fit() -> None:
     assert Problem(**GIVEN).fitting().tolist() == [[4, 1], [0, 0], [3, 3]]
 
 
-def test_who_knows_no_types_reckons_with_the_reference_where_the_job_fits() -> None:
+def test_a_policy_that_knows_no_types_reckons_with_the_reference_where_the_job_fits() -> None:
     given = {**GIVEN, "throughput": [[4.0, 1.0], [2.0, 0.0], [0.0, 3.0]], "scale_factor": [1, 1, 1]}
     assert Problem(**given).agnostic().tolist() == [[4, 4], [2, 0], [0, 3]]
     assert Problem(**given, reference=1).agnostic().tolist() == [[1, 1], [2, 0], [0, 3]]

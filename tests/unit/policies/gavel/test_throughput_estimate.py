@@ -36,7 +36,7 @@ def test_nothing_is_known_at_all() -> None:
     assert (filled(np.full((2, 3), NAN)) == 1).all()
 
 
-def test_zero_is_known_and_counts_for_nobody_else() -> None:
+def test_zero_is_known_and_counts_for_no_other_pair() -> None:
     found = filled(np.array([[8.0, 0.0], [4.0, 1.0], [6.0, NAN]]))
     assert found[0, 1] == 0
     assert 0 < found[2, 1] < 6

@@ -29,7 +29,7 @@ def lines(plan: JobPlan) -> list[str]:
     return list(in_detail(plan, Plain()))
 
 
-def test_a_promise_is_shown_with_its_slots_its_nodes_its_price_and_the_next_best() -> None:
+def test_a_reservation_is_shown_with_its_slots_its_nodes_its_price_and_the_next_best() -> None:
     assert lines(PLAN) == [
         ("  plan    from 87000 to 87070 on n5,n6, reserved for it; sooner if such nodes come free"),
         (
@@ -51,5 +51,5 @@ def test_a_promise_is_shown_with_its_slots_its_nodes_its_price_and_the_next_best
         (replace(PLAN, dropped=True, promised=False), "none any more; Slurm starts it when and where it likes"),
     ],
 )
-def test_who_has_no_promise_is_told_what_it_waits_for(changed: JobPlan, says: str) -> None:
+def test_a_job_without_a_reservation_is_shown_with_what_it_waits_for(changed: JobPlan, says: str) -> None:
     assert says in lines(changed)[0]

@@ -66,13 +66,13 @@ def test_an_end_at_the_patience_is_worth_half_and_never_more_later() -> None:
         ({"sample_slots": float("nan")}, "job 1: sample_slots must be above 0, not nan"),
         ({"batch": 0}, "job 1: batch must be at least 1, not 0"),
         ({"arrival": -1}, "job 1: arrival must be at least 0, not -1"),
-        ({"worker": np.array([0.0, 0.0])}, "job 1: worker must take something"),
-        ({"server": np.array([-1.0, 2.0])}, "job 1: server must take something"),
+        ({"worker": np.array([0.0, 0.0])}, "job 1: worker must take at least one resource"),
+        ({"server": np.array([-1.0, 2.0])}, "job 1: server must take at least one resource"),
         ({"server": np.array([1.0])}, "job 1: worker and server must name the same resources"),
         ({"external_mb_per_slot": 3.0}, "external_mb_per_slot must not be above internal"),
     ],
 )
-def test_what_is_no_job_is_told(changes: dict[str, Any], says: str) -> None:
+def test_an_invalid_job_is_reported(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ModelError, match=says.replace("(", r"\(")):
         training(**changes)
 
@@ -88,7 +88,7 @@ def test_machines_of_another_shape_or_below_nothing_are_refused() -> None:
         machines([1.0, 2.0, 3.0])
     with pytest.raises(ModelError, match="below 0"):
         machines([1.0, -2.0])
-    with pytest.raises(ModelError, match="must be something"):
+    with pytest.raises(ModelError, match="must be above 0"):
         machines([0.0, 0.0])
     with pytest.raises(ModelError, match="a row for each machine"):
         Machines(

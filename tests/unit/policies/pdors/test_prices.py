@@ -36,7 +36,7 @@ def test_what_a_machine_has_none_of_costs_as_if_it_were_full() -> None:
     assert bounds.price(np.zeros((3, 2)), CLUSTER.capacity)[2, 0] == pytest.approx(bounds.high[0])
 
 
-def test_an_idle_cluster_turns_nobody_away() -> None:
+def test_an_idle_cluster_turns_no_job_away() -> None:
     # The most that a job can take: all its worker-slots external, with a server for each worker.
     bounds = bounds_without_floor()
     for job in population():
@@ -45,7 +45,7 @@ def test_an_idle_cluster_turns_nobody_away() -> None:
         assert dearest < float(job.utility.worth(np.array(HORIZON - job.arrival)))
 
 
-def test_nobody_pays_the_price_of_a_full_machine() -> None:
+def test_no_job_pays_the_price_of_a_full_machine() -> None:
     bounds = bounds_without_floor()
     for job in population():
         best = float(job.utility.worth(np.array(job.shortest)))

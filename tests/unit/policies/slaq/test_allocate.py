@@ -19,7 +19,7 @@ def shared(*args: object, cores: int, shares: Shares | None = None, **more: obje
     return found
 
 
-def test_the_next_core_goes_to_whom_it_brings_most() -> None:
+def test_the_next_core_goes_to_the_job_that_gains_most() -> None:
     # Job 0 gains 1/2, 3/4, 7/8 ... on 1, 2, 3 cores, job 1 about 0.01 a core: the seventh core brings job 0 less.
     assert shared([FAST, SLOW], cores=12) == [6, 6]
 
@@ -51,7 +51,7 @@ def test_where_nothing_is_known_all_are_equal() -> None:
     assert shared([FAST, SLOW, SLOW], cores=11, known=[False] * 3) == [4, 4, 3]
 
 
-def test_where_nobody_gains_all_are_equal() -> None:
+def test_all_are_equal_where_no_job_gains() -> None:
     assert shared([DONE] * 3, cores=11) == [4, 4, 3]
     assert shared([FAST] * 3, cores=11, largest_drop=[0.0] * 3) == [4, 4, 3]
 
@@ -76,7 +76,7 @@ def test_a_curve_that_falls_slowly_at_first_is_credited_with_what_it_comes_to() 
     assert shared([bend, line], cores=4, shares=Shares(epoch_s=1.0, least=0)) == [2, 2]
 
 
-def test_max_min_helps_who_has_most_left() -> None:
+def test_max_min_helps_the_job_with_most_left() -> None:
     curves = [(Family.LINEAR, (0.9, 0.1, 0.0)), (Family.LINEAR, (0.1, 0.1, 0.0))]
     shares = Shares(epoch_s=1.0, objective=Objective.MAX_MIN)
     # 0.9 exp(-0.1 a) is below 0.1 exp(-0.1) after 23 cores.
@@ -84,7 +84,7 @@ def test_max_min_helps_who_has_most_left() -> None:
     assert shared(curves, cores=50, shares=shares, remaining=[0.9, 0.1]) == [36, 14]
 
 
-def test_nobody_at_all() -> None:
+def test_no_trainings_get_no_cores() -> None:
     assert shared([], cores=10) == []
     assert fair(0, 10).tolist() == []
 
@@ -139,7 +139,7 @@ def test_a_forger_gets_no_more_than_its_fair_share(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("objective", Objective)
-def test_iterations_that_leap_or_crawl_hold_nobody_up(at: Floats, objective: Objective) -> None:
+def test_iterations_that_leap_or_crawl_hold_no_other_up(at: Floats, objective: Objective) -> None:
     honest = training((1 / (0.05 * np.arange(1.0, 41) + 1)).tolist())
     losses = 1 / np.arange(1.0, len(at) + 1)
     for core_s in (np.arange(1.0, len(at) + 1), 1e-9 * np.arange(1.0, len(at) + 1)):

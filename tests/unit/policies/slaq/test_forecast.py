@@ -50,7 +50,7 @@ def test_the_authors_rule_is_the_last_ratio() -> None:
     assert ahead(found, 3) == pytest.approx([0.05])
 
 
-def test_losses_that_rise_or_stay_promise_nothing() -> None:
+def test_losses_that_rise_or_stay_let_expect_nothing() -> None:
     stays = expected(training([0.5] * 20), training([0.5, 0.6]), training(list(np.linspace(1, 2, 30))))
     assert ahead(stays, 1e6) == pytest.approx(ahead(stays, 0))
 
@@ -80,7 +80,7 @@ def test_a_kept_curve_is_written_from_where_the_job_is_now() -> None:
     assert found.curves.loss(np.array([130.0]))[0] == pytest.approx(losses[-1])
 
 
-def test_who_is_gone_is_forgotten_and_another_job_of_that_name_starts_anew() -> None:
+def test_a_job_that_is_gone_is_forgotten_and_another_job_of_that_name_starts_anew() -> None:
     _, memory = forecast({"a": training(SUBLINEAR), "b": training(LINEAR)}, Memory())
     _, memory = forecast({"a": training(SUBLINEAR)}, memory)
     assert set(memory.kept) == {"a"}
@@ -174,7 +174,7 @@ def test_fits_that_make_no_sense_are_refused(change: dict[str, float]) -> None:
         Fits(**change)  # type: ignore[arg-type]
 
 
-def test_nobody_at_all() -> None:
+def test_no_trainings_have_no_forecast() -> None:
     found, memory = forecast(dict[str, Training](), Memory())
     assert len(found.curves) == 0
     assert not memory.kept

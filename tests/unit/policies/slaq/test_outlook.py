@@ -28,7 +28,7 @@ def test_the_worked_example_of_the_module() -> None:
     assert found.at(np.array([100.0, 149.0])).tolist() == pytest.approx([3, 2.02])
 
 
-def test_who_reports_each_hundredth_iteration_is_predicted_ten_reports_ahead() -> None:
+def test_a_training_that_reports_each_hundredth_iteration_is_predicted_ten_reports_ahead() -> None:
     found = outlook(*((100 * k, 0.5**k) for k in range(12)))
     assert (found.iteration, found.ahead, found.family) == (1100, 2100, "linear")
     assert found.predicted == pytest.approx(0.5**21, rel=1e-3)
@@ -60,14 +60,14 @@ def test_a_curve_does_not_go_below_the_target() -> None:
         [(k * 10**12, 1e-300) for k in range(300)],
     ],
 )
-def test_whatever_is_told_makes_numbers(points: list[tuple[float, float]]) -> None:
+def test_any_report_makes_numbers(points: list[tuple[float, float]]) -> None:
     found = outlook(*points)
     assert all(map(math.isfinite, (found.loss, found.predicted, found.asymptote)))
     assert 0 <= found.normalised <= 1
     assert np.isfinite(found.at(np.array([float(points[0][0]), found.ahead]))).all()
 
 
-def test_trainings_do_not_mix_and_who_told_nothing_is_left_out() -> None:
+def test_trainings_do_not_mix_and_one_that_reported_nothing_is_left_out() -> None:
     alone = outlook(*((k, 1 / (k + 1)) for k in range(30)))
     several = outlooks(
         {

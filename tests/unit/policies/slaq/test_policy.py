@@ -64,7 +64,7 @@ def test_workers_of_different_sizes_share_cpus() -> None:
     assert shares(elastic(head(10), head(20, cpus=3))) == {10: 5, 20: 1}
 
 
-def test_who_wants_gpus_shares_gpus() -> None:
+def test_jobs_that_want_gpus_share_gpus() -> None:
     snapshot = elastic(head(10, gpus=1), head(20, gpus=1), head(30), gpus=4)
     assert shares(snapshot) == {10: 2, 20: 2, 30: 8}
 
@@ -74,7 +74,7 @@ def test_memory_may_be_what_there_is_least_of() -> None:
     assert shares(elastic(large)) == {10: 3}
 
 
-def test_nobody_has_more_workers_than_tasks_and_nobody_has_none() -> None:
+def test_no_job_has_more_workers_than_tasks_and_each_has_one() -> None:
     assert shares(elastic(head(10, tasks="0-2"), head(20))) == {10: 3, 20: 5}
     assert shares(elastic(head(10, cpus=9), *(head(job_id) for job_id in range(20, 30)))) == {
         10: 1,

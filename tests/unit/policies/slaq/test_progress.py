@@ -20,7 +20,7 @@ def test_the_cost_is_the_mean_over_all_iterations_but_the_first() -> None:
 
 
 @pytest.mark.parametrize("reports", [(), ((1, 0.9, 50),), ((1, 0.9, 50), (2, 0.8, 50))])
-def test_the_cost_is_unknown_before_a_second_iteration_has_cost_something(
+def test_the_cost_is_unknown_before_a_second_iteration_has_cost_time(
     reports: tuple[tuple[float, ...], ...],
 ) -> None:
     columns = np.array(reports, dtype=np.float64).reshape(len(reports), 3).T
@@ -45,7 +45,7 @@ def test_reports_in_one_piece_or_many_make_the_same_history() -> None:
     assert np.array_equal(pieces.losses, loss[-KEPT:])
 
 
-def test_an_endless_history_takes_bounded_room() -> None:
+def test_an_endless_history_takes_bounded_space() -> None:
     history = progress([1.0])
     for start in range(1, 10**6, 10**5):
         at = np.arange(start + 1.0, start + 10**5 + 1)

@@ -64,7 +64,7 @@ def random_program(rng: np.random.Generator, jobs: int) -> tuple[np.ndarray, np.
 
 @pytest.mark.parametrize("jobs", [1, 2, 12, 35, 60, 400])
 @pytest.mark.parametrize("seed", range(5))
-def test_nobody_can_be_better_off_and_everything_fits(jobs: int, seed: int) -> None:
+def test_no_job_can_be_better_off_and_everything_fits(jobs: int, seed: int) -> None:
     rng, capacity = np.random.default_rng(seed), np.array([12, 12, 12])
     gain, size = random_program(rng, jobs)
     found = centre(gain, size, capacity)

@@ -22,19 +22,19 @@ def run(*jobs: GavelJob, cluster: Cluster = ONE) -> Outcome:
     return simulate(iter(jobs), range(len(jobs)), cluster, equally, manner=Manner(), seed=0)
 
 
-def test_who_comes_in_mid_round_starts_at_once_where_there_is_room() -> None:
+def test_a_job_that_comes_in_mid_round_starts_at_once_where_resources_are_free() -> None:
     two = Cluster(capacity=(2, 0, 0), fill=True, recompute_s=0)
     assert run(job(0, 500), job(1, 500, at=100.0), cluster=two).jct_s == {0: 500.0, 1: 500.0}
 
 
-def test_room_that_comes_free_in_mid_round_goes_to_who_is_next() -> None:
+def test_resources_that_come_free_in_mid_round_go_to_the_next_job() -> None:
     # 0 has the first round and ends at 100 in it; 1 follows at once and has not to make room before the end of its.
     found = run(job(0, 100), job(1, 500))
     assert found.jct_s == {0: 100.0, 1: 600.0}
     assert found.starts == 2
 
 
-def test_nobody_is_moved_before_the_round_is_over() -> None:
+def test_no_job_is_moved_before_the_round_is_over() -> None:
     # 1 comes at 10. At 360 the time is divided again; no job is behind, and 0 is the older one. 1 follows it at 400, in
     # mid-round, and ends at 1120.
     found = run(job(0, 400), job(1, 720, at=10.0))

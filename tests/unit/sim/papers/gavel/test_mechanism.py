@@ -49,7 +49,7 @@ def test_the_worked_example_at_the_head_of_the_file() -> None:
     assert taken(second.tolist(), share=share.tolist()) == [0, 1]
 
 
-def test_who_has_no_fraction_or_no_speed_has_no_priority_and_who_had_nothing_yet_comes_first() -> None:
+def test_a_job_without_a_fraction_or_speed_has_no_priority_and_one_that_had_nothing_yet_comes_first() -> None:
     share = np.array([[0.0, 0.5], [0.25, 0.5]])
     received_s = np.array([[360.0, 0.0], [0.0, 360.0]])
     speed = np.array([[1.0, 1.0], [1.0, 0.0]])
@@ -85,7 +85,7 @@ def test_a_job_is_taken_once_and_the_type_that_chooses_first_has_it() -> None:
     assert taken([[1.0, 5.0], [0.5, 0.5]], types=(1, 0)) == [1, 0]
 
 
-def test_room_that_nobody_is_entitled_to_is_given_unless_only_the_entitled_are_served() -> None:
+def test_resources_without_an_entitled_job_are_given_unless_only_the_entitled_are_served() -> None:
     assert taken([[1.0, 0.0], [0.0, 0.0]]) == [0, 1]
     assert taken([[1.0, 0.0], [0.0, 0.0]], entitled_only=True) == [0, NOWHERE]
 
@@ -94,7 +94,7 @@ def test_a_job_is_not_put_where_it_has_no_speed() -> None:
     assert taken([[0.0, 0.0]], throughput=[[0.0, 2.0]]) == [1]
 
 
-def test_who_is_too_large_for_what_is_left_is_passed_over() -> None:
+def test_a_job_that_is_too_large_for_what_is_left_is_passed_over() -> None:
     # Of 4: 3 fit, 2 do not, then 1 does, and 1 more does not.
     found = taken([[4.0], [3.0], [2.0], [1.0]], types=(0,), capacity=(4,), sizes=[3, 2, 1, 1])
     assert found == [0, NOWHERE, 0, NOWHERE]
@@ -120,7 +120,7 @@ def slowly(priority: NDArray[np.float64], sizes: list[int], capacity: list[int])
     ),
     st.lists(st.integers(0, 12), min_size=3, max_size=3),
 )
-def test_it_takes_whom_the_papers_loop_takes(jobs: list[tuple[int, list[int]]], capacity: list[int]) -> None:
+def test_it_takes_the_jobs_that_the_papers_loop_takes(jobs: list[tuple[int, list[int]]], capacity: list[int]) -> None:
     priority = np.array([row for _, row in jobs], dtype=np.float64).reshape(-1, 3)
     sizes = [size for size, _ in jobs]
     found = assign(
@@ -171,19 +171,19 @@ def test_jobs_that_are_as_fast_on_either_type_do_not_change_places() -> None:
     assert stays([0, 1], [1, 0], [[2, 2.05, 0], [3, 3, 0]]) == [1, 0]
 
 
-def test_who_gains_by_it_does_move_and_so_does_who_is_in_the_way() -> None:
+def test_a_job_that_gains_by_it_does_move_and_so_does_one_that_is_in_the_way() -> None:
     assert stays([0, 1], [1, 0], [[2, 2, 0], [3, 1, 0]]) == [1, 0]
     # The third type is as good for job 0, but job 2 is not as fast there as where it is to come from the queue.
     assert stays([0, NOWHERE], [2, 0], [[2, 2, 2], [3, 3, 1]]) == [2, 0]
     assert stays([0, NOWHERE], [2, 0], [[2, 2, 2], [3, 3, 3]]) == [0, 2]
 
 
-def test_who_has_no_turn_goes_and_one_of_another_size_does_not_take_his_place() -> None:
+def test_a_job_without_a_turn_leaves_and_one_of_another_size_does_not_take_its_place() -> None:
     assert stays([0, NOWHERE], [NOWHERE, 0], [[2, 2, 0], [2, 2, 0]]) == [NOWHERE, 0]
     assert stays([0, 1], [1, 0], [[2, 2, 0], [2, 2, 0]], sizes=[1, 2], capacity=(2, 2, 0)) == [1, 0]
 
 
-def test_a_job_stays_where_there_is_room_besides() -> None:
+def test_a_job_stays_where_resources_are_free_besides() -> None:
     assert stays([0, NOWHERE], [1, 0], [[2, 2, 0], [2, 1, 0]], capacity=(2, 1, 0)) == [0, 0]
 
 
@@ -202,7 +202,7 @@ def test_time_on_types_that_are_alike_is_booked_by_the_shares_of_them() -> None:
     ),
     st.lists(st.integers(0, 12), min_size=3, max_size=3),
 )
-def test_staying_costs_nobody_speed_and_no_room_that_is_not_there(
+def test_staying_costs_no_job_speed_and_no_resources_that_are_not_there(
     jobs: list[tuple[int, int, list[int]]], capacity: list[int]
 ) -> None:
     sizes = np.array([size for size, _, _ in jobs], dtype=np.int64)

@@ -52,7 +52,7 @@ def placed(
     )
 
 
-def test_a_pair_goes_by_its_own_priority_and_takes_the_room_of_one() -> None:
+def test_a_pair_goes_by_its_own_priority_and_takes_the_place_of_one() -> None:
     found = placed([[1], [0], [0]], [[2]], [(1, 2)])
     assert (found.kind.tolist(), found.partner.tolist()) == ([NOWHERE, 0, 0], [ALONE, 2, 1])
     # Equal: the job that is alone comes first.
@@ -67,7 +67,7 @@ def test_a_job_is_in_one_combination_a_round() -> None:
     assert (found.kind.tolist(), found.partner.tolist()) == ([0, 0, 0], [1, 0, ALONE])
 
 
-def test_room_that_is_left_over_is_for_jobs_alone() -> None:
+def test_left_over_resources_are_for_jobs_alone() -> None:
     found = placed([[1], [0], [0]], [[0]], [(1, 2)], capacity=(2,))
     assert (found.kind.tolist(), found.partner.tolist()) == ([0, 0, NOWHERE], [ALONE] * 3)
 
@@ -124,14 +124,14 @@ def test_two_jobs_on_one_accelerator_go_at_their_speeds_beside_each_other() -> N
     assert found.busy_s == 480.0
 
 
-def test_who_is_left_goes_at_the_pairs_speed_to_the_end_of_its_slice_and_alone_after_it() -> None:
+def test_the_job_that_is_left_goes_at_the_pairs_speed_to_the_end_of_its_slice_and_alone_after_it() -> None:
     # 0 ends at 80. 1 has 180 steps at 360; the rest, 180, takes it 180 s alone.
     found = run(job(0, 40), job(1, 360), speed=0.5)
     assert found.jct_s == {0: 80.0, 1: 540.0}
     assert found.busy_s == 360.0 + 180.0
 
 
-def test_time_alone_and_time_in_a_pair_are_told_apart() -> None:
+def test_time_alone_and_time_in_a_pair_are_kept_apart() -> None:
     # A third of the time for the pair, and for each alone. Equal: 0 alone; then 1 alone; then the pair.
     found = run(job(0, 500), job(1, 500), speed=0.5, part=1 / 3)
     # In the third round both have 140 steps left, at 0.5: they end at 720 + 280. 1 was there, 0 starts again.

@@ -39,7 +39,7 @@ def asked(
     )
 
 
-def test_greedy_fifo_gives_the_best_type_with_room_and_stops_at_the_first_that_does_not_fit() -> None:
+def test_greedy_fifo_gives_the_best_free_type_and_stops_at_the_first_that_does_not_fit() -> None:
     fifo = GreedyFifo(aware=True, seed=0)
     speeds: list[list[float]] = [[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]]
     found = fifo(asked(speeds, (1, 1, 1), sizes=[1, 1, 2, 1]))
@@ -97,7 +97,7 @@ def test_the_authors_own_runs(name: str, mean_jct_h: float) -> None:
     assert perform(plan).mean_jct_h == pytest.approx(mean_jct_h, rel=0.005)
 
 
-def test_without_rounds_everybody_goes_at_the_speed_of_his_fractions() -> None:
+def test_each_job_goes_at_the_speed_of_its_fractions_without_rounds() -> None:
     ideal = Cluster(capacity=(1, 0, 0), ideal=True)
     jobs = [job(0, 400), job(1, 720), job(2, 10, at=1000.0)]
     found = simulate(iter(jobs), range(3), ideal, equally, manner=Manner(), seed=0)

@@ -75,7 +75,7 @@ def test_a_shorter_wait_between_two_allocations_lets_it_start_sooner() -> None:
     assert found.jct_s[2] == 720.0 + 360 - 400
 
 
-def test_even_in_an_empty_cluster_it_waits_until_somebody_else_comes() -> None:
+def test_it_waits_until_another_job_comes_even_in_an_empty_cluster() -> None:
     # Job 1 ends at 600; 2 has no fraction yet, and time passes on to the arrival of 3.
     found = run(job(0, 100), job(1, 500, at=50.0), job(2, 10, at=200.0), job(3, 10, at=5000.0))
     assert found.jct_s == {0: 100.0, 1: 550.0, 2: 4810.0, 3: 20.0}
@@ -93,7 +93,7 @@ def test_a_restart_costs_the_head_of_a_slice_and_a_renewed_lease_nothing() -> No
     assert (found.restarting_s, found.busy_s) == (60.0, 720.0)
 
 
-def test_who_takes_turns_pays_at_each() -> None:
+def test_jobs_that_take_turns_pay_at_each() -> None:
     cluster = Cluster(capacity=(1, 0, 0), restart_cost_s=60.0)
     found = run(job(0, 600), job(1, 600), cluster=cluster)
     assert found.jct_s == {0: 1080.0, 1: 1440.0}
@@ -117,7 +117,7 @@ def test_types_choose_in_an_order_that_the_seed_shuffles_if_the_policy_is_blind(
     assert run(job(0, 100, speed=speed), cluster=three, seed=seed).jct_s == {0: 100.0}
 
 
-def test_a_policy_is_told_what_is_left_and_how_old_jobs_are() -> None:
+def test_a_policy_gets_what_is_left_and_how_old_jobs_are() -> None:
     seen: list[Waiting] = []
 
     def look(waiting: Waiting) -> NDArray[np.float64]:
@@ -140,7 +140,7 @@ def test_a_job_that_can_never_run_is_refused_and_not_waited_for() -> None:
         run(job(0, 10, speed=(0.001, 0, 0)))
 
 
-def test_a_cluster_that_does_not_keep_up_is_told_and_not_run_for_ever() -> None:
+def test_a_cluster_that_does_not_keep_up_is_reported_and_not_run_for_ever() -> None:
     jobs = (job(index, 10_000, at=100.0 * index) for index in range(1000))
     with pytest.raises(OverloadError, match=r"5\d jobs are there after 1 hours"):
         simulate(jobs, range(1000), ONE, equally, manner=Manner(), seed=0, most_jobs=50)

@@ -40,7 +40,7 @@ def test_of_a_pair_each_has_its_own_speed() -> None:
     assert table.paired[large, small, 2] == 0.9827032498016068
 
 
-def test_the_jobs_whose_times_count_are_as_long_as_the_authors() -> None:
+def test_the_jobs_with_counted_times_are_as_long_as_the_authors() -> None:
     # Mean hours on V100s of two windows with seed 0, as read off the authors' generator.
     jobs = first(5000, GavelWorkload(mean_gap_s=900.0))
     hours = np.array([job.steps / job.throughput[0] / 3600 for job in jobs])
@@ -87,7 +87,7 @@ def test_weights_are_one_or_five() -> None:
     assert (weights == 5).mean() == pytest.approx(0.2, abs=0.02)
 
 
-def test_without_gaps_as_many_as_told_are_there_from_the_beginning() -> None:
+def test_as_many_as_given_are_there_from_the_beginning_without_gaps() -> None:
     jobs = list(GavelWorkload(mean_gap_s=0.0, count=7).jobs(0, measured()))
     assert [(job.index, job.arrival_s) for job in jobs] == [(index, 0.0) for index in range(7)]
     with pytest.raises(WorkloadError, match="how many jobs"):

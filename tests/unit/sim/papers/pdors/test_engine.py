@@ -93,7 +93,7 @@ def test_what_cannot_be_is_no_placement(placed: tuple[list[int], list[int], list
         simulate(instance(numbered(1)), Scripted({(0, 1): placed}))
 
 
-def test_nobody_runs_before_his_arrival() -> None:
+def test_no_job_runs_before_its_arrival() -> None:
     with pytest.raises(PlacementError, match="job 1, slot 0"):
         simulate(instance(numbered(1, arrival=1)), Scripted({(0, 1): ([0], [1], [1])}))
 
@@ -117,13 +117,13 @@ def test_spread_goes_on_where_it_ended_and_packed_keeps_together() -> None:
     assert packed.free[:, 0].sum() == 0
 
 
-def test_what_has_no_room_takes_none() -> None:
+def test_a_job_that_does_not_fit_takes_nothing() -> None:
     rooms = Rooms(machines([4, 9]), BaselinePlacement.SPREAD)
     assert rooms.take(numbered(1, batch=9), 5, 0) is None
     assert (rooms.free == [[4, 9]]).all()
 
 
-def test_fifo_lets_nobody_overtake() -> None:
+def test_fifo_lets_no_job_overtake() -> None:
     # 2 wants 4 GPUs while 1 holds 2 of 4; 3 would fit, and waits.
     jobs = (numbered(1, samples=100.0), numbered(2), numbered(3))
     fifo = Fifo(instance(*jobs, capacity=((4, 99),)), BaselinePlacement.SPREAD)
@@ -142,7 +142,7 @@ def test_drf_equalises_dominant_shares() -> None:
     assert fair_workers(jobs, np.array([9.0, 18.1])) == {1: 3, 2: 2}
 
 
-def test_drf_shares_anew_when_somebody_comes() -> None:
+def test_drf_shares_anew_when_a_job_comes() -> None:
     jobs = (numbered(1, batch=8), numbered(2, batch=8))
     drf = Drf(instance(*jobs, capacity=((8, 99),)), BaselinePlacement.PACKED)
     assert {job: int(one.workers.sum()) for job, one in drf.place(0, jobs[:1]).items()} == {1: 8}
@@ -189,13 +189,13 @@ def test_the_workload_is_as_it_was_set() -> None:
         ({"link_ratio": 0.5}, "workload.link_ratio must be at least 1, or 0"),
     ],
 )
-def test_what_cannot_be_drawn_is_told(settings: dict[str, Any], says: str) -> None:
+def test_impossible_parameters_are_reported(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(WorkloadError, match=says):
         PdOrsWorkload(**settings)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_scheduler_keeps_within_the_machines_and_finishes_somebody(name: str) -> None:
+def test_every_scheduler_keeps_within_the_machines_and_finishes_some_job(name: str) -> None:
     # The cluster itself refuses what has no room, so it is enough that this ends.
     small = pdors_workload(PdOrsWorkload(jobs=12, machines=6, slots=10, batch_max=30, work=0.02), 1)
     assert 0 < run(name, small, Planning()).finished <= 12

@@ -65,7 +65,7 @@ def test_two_jobs_that_cannot_both_be_in_time() -> None:
     assert optimum(instance).utility == pytest.approx(5.0, rel=1e-6)
 
 
-def test_nobody_has_more_than_the_optimum_and_pdors_keeps_to_its_ratio() -> None:
+def test_no_scheduler_has_more_than_the_optimum_and_pdors_keeps_to_its_ratio() -> None:
     # Without a floor and with exact slots; that steps are large here, against the theorem's condition, does no harm.
     planning = Planning(floor=0.0, external=External.EXACT)
     for seed in range(6):

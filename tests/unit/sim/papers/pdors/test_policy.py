@@ -47,7 +47,7 @@ def test_a_job_that_fits_on_one_machine_is_put_there_and_done() -> None:
     assert sum(samples_done(training(), placement) for placement in answer.schedule.placements) >= 8.0
 
 
-def test_a_job_is_not_put_before_its_arrival_nor_on_what_was_promised() -> None:
+def test_a_job_is_not_put_before_its_arrival_nor_on_what_was_reserved() -> None:
     one = policy((4.0, 12.0))
     job = training(samples=4.0, arrival=1)
     ledger, answers = one.arrive_all(Ledger.empty(one.machines, 4), [job] * 4, Drawn(0))
@@ -70,7 +70,7 @@ def test_what_is_too_dear_now_is_refused_for_its_price_and_changes_nothing() -> 
     assert after is before
 
 
-def test_a_ledger_is_not_changed_by_a_promise() -> None:
+def test_a_ledger_is_not_changed_by_a_plan() -> None:
     one = policy((4.0, 16.0))
     before = Ledger.empty(one.machines, 2)
     after, _ = one.arrive(before, training(), Drawn(0))
@@ -78,7 +78,7 @@ def test_a_ledger_is_not_changed_by_a_promise() -> None:
     assert (after.used > 0).any()
 
 
-def test_a_machine_is_not_promised_twice() -> None:
+def test_a_machine_is_not_reserved_twice() -> None:
     one = policy((4.0, 12.0))
     ledger, answer = one.arrive(Ledger.empty(one.machines, 2), training(), Drawn(0))
     assert answer.schedule is not None

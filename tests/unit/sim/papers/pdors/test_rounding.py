@@ -77,11 +77,11 @@ def test_the_wider_the_rows_the_nearer_to_1() -> None:
     assert favour_covering(1e9, 10, 0.1) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_row_too_narrow_for_any_promise_promises_nothing() -> None:
+def test_a_row_too_narrow_for_any_guarantee_guarantees_nothing() -> None:
     assert covered(0.6, width=1.0, rows=2, delta=0.1) == 0.0
 
 
-def test_favouring_packing_packs_and_covers_the_promised_part(relaxed: tuple[Program, NDArray[np.float64]]) -> None:
+def test_favouring_packing_packs_and_covers_the_guaranteed_part(relaxed: tuple[Program, NDArray[np.float64]]) -> None:
     one, x = relaxed
     # The widest coefficient of a machine's row is 1.5; of the row of all workers 1.
     width = min(ROOM / 1.5, MOST_WORKERS)
@@ -98,7 +98,7 @@ def test_favouring_packing_packs_and_covers_the_promised_part(relaxed: tuple[Pro
     assert broken <= DELTA * SEEDS
 
 
-def test_favouring_covering_covers_and_packs_within_the_promised_factor(
+def test_favouring_covering_covers_and_packs_within_the_guaranteed_factor(
     relaxed: tuple[Program, NDArray[np.float64]],
 ) -> None:
     one, x = relaxed
@@ -113,7 +113,7 @@ def test_favouring_covering_covers_and_packs_within_the_promised_factor(
     assert broken <= DELTA * SEEDS
 
 
-def test_without_a_gain_covering_is_broken_more_often_than_promised(
+def test_covering_is_broken_more_often_than_guaranteed_without_a_gain(
     relaxed: tuple[Program, NDArray[np.float64]],
 ) -> None:
     # That the two tests above can fail: G = 1 keeps no promise of covering.

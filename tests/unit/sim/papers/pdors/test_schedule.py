@@ -188,7 +188,7 @@ def test_a_unit_is_small_enough_for_the_roomiest_machine() -> None:
     assert unit <= job.samples_per_slot(4, internal=True)
 
 
-def test_room_on_one_machine_counts_whole_servers() -> None:
+def test_free_resources_on_one_machine_count_whole_servers() -> None:
     # 3 workers and 2 servers take 10 CPUs, 4 and 2 take 12; a server for each two workers begun.
     assert room_on_one(training(batch=9), np.array([[9.0, 10.0], [2.0, 99.0]])) == 3
     assert room_on_one(training(batch=9), np.array([[9.0, 12.0]])) == 4

@@ -75,7 +75,7 @@ def test_the_worked_example() -> None:
     assert [list(spread.machines), list(spread.workers), list(spread.servers)] == [[0, 1], [2, 1], [0, 1]]
 
 
-def test_the_cheapest_machine_with_room_for_all() -> None:
+def test_the_cheapest_machine_that_holds_all() -> None:
     seen = view([[1, 9], [4, 9], [4, 9]], [1.0, 3.0, 2.0], [1.0, 1.0, 1.5])
     workers, servers = np.array([1, 2, 5]), np.array([1, 1, 3])
     cost, machine = on_one_machine(seen, training(), workers, servers)
@@ -165,7 +165,7 @@ def test_machines_that_take_no_workers_get_none() -> None:
     assert on_one_machine(seen, training(), np.array([1]), np.array([1]))[0][0] == INF
 
 
-def test_no_room_is_no_answer() -> None:
+def test_no_free_resources_are_no_answer() -> None:
     # Each alone has room: four workers want 8 of 9 CPUs, two servers 4; together they don't.
     seen = view([[4, 9]], [1.0], [1.0])
     assert SlotProblem(seen, training(), SlotSettings()).solve(4, 2, Drawn(0)) is None
