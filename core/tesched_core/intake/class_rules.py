@@ -174,7 +174,9 @@ class Classification:
             "classes.default_grace_period_s": self.default_grace_period_s,
             "classes.user_word.max_grace_period_s": self.user_word.max_grace_period_s,
         }
-        for key, rules in (("classes.rules", self.rules), ("classes.notice_rules", self.notice_rules)):
+        lists: tuple[tuple[str, tuple[Rule | NoticeRule, ...]], ...]
+        lists = ("classes.rules", self.rules), ("classes.notice_rules", self.notice_rules)
+        for key, rules in lists:
             for place, rule in enumerate(rules):
                 if rule.grace_period_s is not None:
                     given[f"{key}[{place}].grace_period_s"] = rule.grace_period_s

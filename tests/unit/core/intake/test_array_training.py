@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -117,8 +118,8 @@ CURVES = st.lists(
 
 @given(st.lists(CURVES, max_size=5), st.randoms(use_true_random=False))
 def test_the_order_of_workers_does_not_matter_and_no_loss_is_beyond_what_was_reported(
-    curves: list[Curve], chance
-) -> None:  # type: ignore[no-untyped-def]
+    curves: list[Curve], chance: random.Random
+) -> None:
     found = gathered(map(Part.of, curves))
     chance.shuffle(curves)
     other = gathered(map(Part.of, curves))
