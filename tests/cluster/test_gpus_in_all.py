@@ -1,7 +1,7 @@
 """GPUs by node and in all, for a job that is bound to nodes with more GPUs: Slurm leaves it waiting on what it needs.
 
 Slurm takes all that is free of the first node for what the job gets there. With 4 GPUs in all, 2 a node and 3 free on
-the first it looks for one on the second, which is less than 2. A job that is not bound to nodes is not counted so.
+the first it wants one of the second, which is less than 2. A job that is not bound to nodes is not counted so.
 """
 
 from __future__ import annotations

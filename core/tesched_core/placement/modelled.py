@@ -182,7 +182,7 @@ def by_node_and_in_all(request: Request) -> dict[str, int]:
     """Return how many a node of the devices that the job wants by node, several of them, and by job or task, too.
 
     Slurm takes all that is free of the first of the nodes that such a job is bound to for what it gets there: with 4 in
-    all, 2 a node and 3 free it looks for 1 on the second, and leaves the job waiting (22.05; the source of later
+    all, 2 a node and 3 free it wants 1 of the second, and leaves the job waiting (22.05; the source of later
     releases has the same sum). Not bound to nodes, it starts. Where a node has just so many, the sum is right.
     """
     in_all = {name.partition(":")[0] for name, _ in (*request.gres_per_job, *request.gres_per_task)}
