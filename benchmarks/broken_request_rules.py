@@ -13,7 +13,22 @@ _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm
 
 REQUEST_MUTATIONS = (
     Mutation(
-        "request: GPUs by job and by node, in several partitions", _MODELLED, "if both and len(parts) > 1", "if False"
+        "request: devices by node and in all",
+        _MODELLED,
+        "if count > 1 and name.partition",
+        "if False and name.partition",
+    ),
+    Mutation(
+        "request: devices by node and in all, where a node has just so many",
+        "core/tesched_core/placement/demand.py",
+        "allowed = allowed & with_exactly(by_node_and_in_all(request), room)",
+        "pass",
+    ),
+    Mutation(
+        "request: whole nodes in all partitions where one gives no others",
+        _MODELLED,
+        'return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE"',
+        'return len(parts) > 9 and any(part.oversubscribe == "EXCLUSIVE"',
     ),
     Mutation("request: GRES without files are counted", _FORMATS, 'f":{behind[1]}" if behind[1] else ""', '""'),
     Mutation("request: units in small letters", _FORMATS, "re.ASCII | re.IGNORECASE", "re.ASCII"),

@@ -100,6 +100,14 @@ def tasks_fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
     return found | (request.tasks < 2 or each < 2)
 
 
+def with_exactly(devices: Mapping[str, int], room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] that have exactly so many of each of these devices, in use or not."""
+    found = np.ones(len(room.names), dtype=np.bool_)
+    for name, count in devices.items():
+        found &= room.total[:, room.resources.index(name)] == count if name in room.resources else False
+    return found
+
+
 def cpus_for_sockets(
     request: Request, nodes: Mapping[str, Node], threads: NDArray[np.intp] | None
 ) -> NDArray[np.int64]:

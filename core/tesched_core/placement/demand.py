@@ -42,15 +42,18 @@ from tesched_core.placement.allowed import (
     rows_of,
     tasks_fill_cores,
     whole_allowed,
+    with_exactly,
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import (
+    by_node_and_in_all,
     counts_anew,
     default_cpus_per_gpu,
     has_gres,
     is_held_again,
+    may_want_whole_nodes,
     unsupported,
     unsupported_in,
     with_whole_tasks,
@@ -150,6 +153,8 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
 
     Raises UnsupportedRequestError if it asks for something that is not modelled.
     """
+    if may_want_whole_nodes(job, snapshot):
+        job = replace(job, request=replace(job.request, exclusive=True))
     what = unsupported(job, snapshot)
     if what:
         raise UnsupportedRequestError(what)
@@ -229,6 +234,7 @@ def _demand_in(
     on_one = allowed
     if least == 1 and not counts_anew(settings.release) and has_gres(request):
         on_one = allowed & tasks_fill_cores(request, room)
+    allowed = allowed & with_exactly(by_node_and_in_all(request), room)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request,

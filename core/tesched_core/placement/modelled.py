@@ -122,11 +122,6 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
     if job.request.sharing == "USER" and alone and len(parts) > 1:
         # Tried in this one, it wants whole nodes in the others, too.
         yield f"--exclusive=user with OverSubscribe=EXCLUSIVE of partition {alone[0]}"
-    per_node = dict(job.request.gres_per_node)
-    both = [name for name, _ in job.request.gres_per_job if name in per_node]
-    if both and len(parts) > 1 and not counts_anew(settings.release):
-        # Slurm 22.05 left such a job waiting on nodes that had all that it asked for; why is not known.
-        yield f"--gpus with --gpus-per-node={per_node[both[0]]} in {len(parts)} partitions"
     reservation = snapshot.reservations.get(job.reservation)
     if reservation is not None and reservation.cores:
         yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
@@ -157,6 +152,11 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
         # 22.05 says BadConstraints of it, once its number of nodes is set.
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
+    for device, count in by_node_and_in_all(request).items():
+        nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
+        exact = sum(dict(node.total.gres).get(device) == count for node in nodes)
+        if 1 < request.min_nodes > exact:
+            yield f"{device}:{count} by node beside a number in all"
     by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
     others = [
         one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
@@ -166,6 +166,27 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
+
+
+def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
+    """Return whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
+
+    Once Slurm has tried the job in that one, it wants whole nodes in the others, too, also on nodes that are in these
+    alone (22.05). When that will be is not known; its record does not say so for certain.
+    """
+    parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE" for part in parts)
+
+
+def by_node_and_in_all(request: Request) -> dict[str, int]:
+    """Return how many a node of the devices that the job wants by node, several of them, and by job or task, too.
+
+    Slurm takes all that is free of the first of the nodes that such a job is bound to for what it gets there: with 4 in
+    all, 2 a node and 3 free it wants 1 of the second, and leaves the job waiting (22.05; the source of later
+    releases has the same sum). Not bound to nodes, it starts. Where a node has just so many, the sum is right.
+    """
+    in_all = {name.partition(":")[0] for name, _ in (*request.gres_per_job, *request.gres_per_task)}
+    return {name: count for name, count in request.gres_per_node if count > 1 and name.partition(":")[0] in in_all}
 
 
 def shares_cores(partition: Partition, sharing: str) -> bool:

@@ -11,7 +11,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
-from tesched_core.placement.demand import demand_of
+from tesched_core.placement.demand import demand_of, demands_of
 from tesched_core.placement.modelled import unsupported, unsupported_in
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
@@ -280,19 +280,54 @@ def test_cpus_of_each_tasks_gpu_on_several_nodes(release: str, threads: int, *, 
     assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with --gpus-per-task on 2 nodes")
 
 
+@pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
 @pytest.mark.parametrize(
-    ("release", "partitions", "is_modelled"),
-    [("22.05.8", ("p", "q"), False), ("22.05.8", ("p",), True), ("26.05.5", ("p", "q"), True)],
+    ("change", "is_modelled"),
+    [
+        ({}, False),
+        ({"gres_per_job": (("gpu:a", 4),), "gres_per_node": (("gpu:a", 2),)}, False),
+        ({"gres_per_job": (), "gres_per_task": (("gpu", 1),)}, False),
+        ({"gres_per_job": ()}, True),
+        ({"gres_per_node": ()}, True),
+        ({"gres_per_job": (("gpu", 2),), "gres_per_node": (("gpu", 1),)}, True),
+        ({"gres_per_job": (("gpu", 8),), "gres_per_node": (("gpu", 4),)}, True),
+        ({"gres_per_job": (("gpu", 2),), "min_nodes": 1, "max_nodes": 1}, True),
+    ],
 )
-def test_gpus_by_job_and_by_node_in_several_partitions(
-    release: str, partitions: tuple[str, ...], *, is_modelled: bool
+def test_devices_by_node_and_in_all_on_nodes_with_more(
+    release: str, change: dict[str, Any], *, is_modelled: bool
 ) -> None:
-    request = Request(tasks=2, cpus=2, gres_per_job=(("gpu", 4),), gres_per_node=(("gpu", 2),), mem_per_node_mib=1)
-    te = waiting(9, replace(request, min_nodes=2, max_nodes=2), partitions=partitions)
-    nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 4})]
-    both = [Partition(name=name, nodes=frozenset({"n1", "n2"})) for name in ("p", "q")]
-    snapshot = cluster(nodes, [te], partitions=both, settings=SlurmSettings(release=release))
-    assert unsupported(te, snapshot) == ("" if is_modelled else "--gpus with --gpus-per-node=2 in 2 partitions")
+    request = replace(TWO, tasks=4, cpus=4, gres_per_job=(("gpu", 4),), gres_per_node=(("gpu", 2),))
+    te = waiting(9, replace(request, **change))
+    nodes = [node("n1", gres={"gpu:a": 4}), node("n2", gres={"gpu:a": 4})]
+    found = unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release=release)))
+    device = dict(te.request.gres_per_node)
+    assert found == ("" if is_modelled else f"{next(iter(device))}:2 by node beside a number in all")
+
+
+def test_devices_by_node_and_in_all_are_freed_where_a_node_has_just_so_many() -> None:
+    request = replace(TWO, gres_per_job=(("gpu", 4),), gres_per_node=(("gpu", 2),))
+    nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2}), node("n3", gres={"gpu": 2})]
+    jobs = [running(number, share(f"n{number}", 1, 0, {"gpu": 2})) for number in (2, 3)]
+    view = view_of(cluster(nodes, [*jobs, waiting(9, request)]))
+    plans = [one for one in FitGpp().propose(view, None).plans if isinstance(one, MakeRoom)]
+    # Two GPUs of n1 are free, and with them one victim would do.
+    assert [(one.nodes, one.victim_ids) for one in plans] == [(("n2", "n3"), (2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "cpus"), [(("p",), 1), (("p", "q"), 8), (("q", "p"), 8), (("p", "r"), 1), (("q",), 8)]
+)
+def test_whole_nodes_in_all_partitions_where_one_gives_no_others(partitions: tuple[str, ...], cpus: int) -> None:
+    te = waiting(9, Request(cpus=1, mem_per_node_mib=1), partitions=partitions)
+    known = [
+        Partition(name="p", nodes=EVERYWHERE),
+        Partition(name="q", nodes=EVERYWHERE, oversubscribe="EXCLUSIVE"),
+        Partition(name="r", nodes=EVERYWHERE),
+    ]
+    snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known)
+    takes = [one.takes[:, 0].tolist() for one in demands_of(te, snapshot, room_of(snapshot))]
+    assert takes[0] == [cpus, cpus]
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:

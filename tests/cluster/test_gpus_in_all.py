@@ -1,0 +1,88 @@
+"""GPUs by node and in all, for a job that is bound to nodes with more GPUs: Slurm leaves it waiting on what it needs.
+
+Slurm takes all that is free of the first node for what the job gets there. With 4 GPUs in all, 2 a node and 3 free on
+the first it wants one of the second, which is less than 2. A job that is not bound to nodes is not counted so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = pytest.mark.slurm
+
+SLEEP = "exec sleep 1000"
+BY_NODE_AND_IN_ALL = ("--mem=100", "-N2", "-n2", "--gpus=4", "--gpus-per-node=2")
+
+
+def two_nodes(gpus: int) -> ClusterDefinition:
+    """Return two nodes with so many GPUs each, in two partitions that share them in other ways."""
+    return ClusterDefinition(
+        groups=(NodeGroup(count=2, cpus=8, gres={"gpu": gpus}),),
+        partitions=(
+            PartitionDefinition(name="main", default=True),
+            PartitionDefinition(name="own", settings={"ExclusiveUser": "YES"}),
+        ),
+    )
+
+
+def running(cluster: LocalCluster, *options: str) -> int:
+    job = cluster.sbatch("--job-name=be", "--output=/dev/null", "--mem=100", *options, wrap=SLEEP)
+    cluster.wait_state(job, "RUNNING")
+    return job
+
+
+def submitted(cluster: LocalCluster, *options: str) -> int:
+    return cluster.sbatch("--job-name=te", "--output=/dev/null", *BY_NODE_AND_IN_ALL, *options, wrap=SLEEP)
+
+
+@pytest.mark.gate
+def test_slurm_starts_it_once_it_is_bound_to_no_nodes(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(two_nodes(4))
+    running(cluster, "-w", "n1", "--gres=gpu:1")
+    te = submitted(cluster, "-w", "n[1-2]")
+    cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Resources", "Slurm's word that it lacks resources")
+    cluster.run("scontrol", "update", f"jobid={te}", "reqnodelist=")
+    cluster.wait_state(te, "RUNNING")
+    assert cluster.job(te)["NodeList"] == "n[1-2]"
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("partitions", ["main", "main,own"])
+def test_no_victim_leaves_where_slurm_would_not_start_it(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, partitions: str
+) -> None:
+    cluster = make_cluster(two_nodes(4))
+    jobs = [running(cluster, "-w", "n1", "--gres=gpu:1"), running(cluster, "-w", "n2", "--gres=gpu:3")]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, "-p", partitions)
+        cluster.wait_for(
+            lambda: "gpu:2 by node beside a number in all" in daemon.ask("explain", str(te)).stdout, "why it waits"
+        )
+        daemon.await_polls(cluster)
+        assert cluster.put_back(jobs) == []
+        # Slurm starts it by itself, once there is enough.
+        cluster.run("scancel", str(jobs[1]))
+        cluster.wait_state(te, "RUNNING")
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("partitions", ["main", "main,own"])
+def test_victims_leave_where_the_nodes_have_no_more_gpus(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, partitions: str
+) -> None:
+    cluster = make_cluster(two_nodes(2))
+    jobs = [running(cluster, "-w", name, "--gres=gpu:1") for name in ("n1", "n2")]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, "-p", partitions)
+        cluster.wait_state(te, "RUNNING")
+        assert sorted(cluster.put_back(jobs)) == jobs
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
