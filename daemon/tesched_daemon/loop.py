@@ -135,6 +135,8 @@ class Loop:
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
     calls: Callable[[], Mapping[str, int]] = dict
+    #: what is wrong with the endpoint of the metrics, in words
+    metrics_trouble: Callable[[], str] = str
     _memory: Memory | None = None
     _last: Snapshot | None = None
     _summary: str = ""
@@ -411,6 +413,7 @@ class Loop:
             limits_unread=seen.limits.unread if seen is not None else (),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
             admission_trouble=self.admission.failure if self.admission else "",
+            metrics_trouble=self.metrics_trouble(),
             enforcement=self._enforcement(seen),
         )
 
