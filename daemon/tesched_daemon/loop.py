@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.class_rules import Classification
@@ -193,6 +193,11 @@ class Loop:
         self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
         self.telling, self._hook = telling, HookFit()
+
+    def partitions(self) -> Collection[str]:
+        """Return Slurm's partitions as last seen; may be called from another thread."""
+        last = self._last
+        return last.partitions.keys() if last is not None else ()
 
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""

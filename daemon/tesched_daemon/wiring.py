@@ -171,7 +171,9 @@ def run(path: Path, *, once: bool = False) -> None:
                 log.info("%s", turn.summary)
             else:
                 actuator = telling_too(client.actuator, teller)
-                _serve(loop, Reloader(path=path, running=config, actuator=actuator, teller=teller), inbox)
+                reloader = Reloader(path=path, running=config, actuator=actuator, teller=teller)
+                with _metrics(loop, reloader):
+                    _serve(loop, reloader, inbox)
         finally:
             _leave_file(loop)
         _resign(loop)
@@ -195,7 +197,6 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         loop.admission.uids = frozenset(uid for uid in uids if uid)
     reloader.settle(loop)
     with (
-        _metrics(loop, reloader),
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
     ):
@@ -211,7 +212,9 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
 def _metrics(loop: Loop, reloader: Reloader) -> Iterator[None]:
     """Serve the metrics until the block ends, where the configuration says. Raises ConfigError if that cannot be."""
     config = reloader.running
-    metrics = Exporter(store_url=config.store.url, mode=lambda: loop.mode, calls=loop.calls)
+    metrics = Exporter(
+        store_url=config.store.url, mode=lambda: loop.mode, calls=lambda: {**loop.calls()}, partitions=loop.partitions
+    )
     if why := metrics.configure(config.metrics.listen):
         raise ConfigError(f"{load_files(reloader.path).tree.blamed('metrics.listen')}: {why}")
     reloader.metrics, loop.metrics_trouble = metrics, lambda: metrics.trouble

@@ -111,8 +111,6 @@ class Now:
     open_orders: int
     paused: bool
     standbys: int
-    #: of the jobs that Slurm knows
-    partitions: frozenset[str]
     news: News
 
 
@@ -182,7 +180,6 @@ class Tail:
             refusals=self._refusals(session),
             polls=self._polls(session),
         )
-        present = session.scalars(select(JobRow.partition).where(JobRow.last_seen.is_(None)).distinct())
         return Now(
             daemon=daemon_view(daemon) if daemon else None,
             queues=queues_of(session, now, WINDOW_S),
@@ -190,7 +187,6 @@ class Tail:
             open_orders=session.scalar(select(func.count()).where(OrderRow.ended_at.is_(None))) or 0,
             paused=read_pause(session.connection(), now) is not None,
             standbys=len(read_standbys(session.connection())),
-            partitions=frozenset(present),
             news=news,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ class Exporter:
     mode: Callable[[], Mode]
     #: how often Slurm was called so far, by kind
     calls: Callable[[], Mapping[str, int]] = dict
+    #: Slurm's partitions, as far as they are known
+    partitions: Callable[[], Collection[str]] = tuple
     #: what is wrong with the endpoint, in words; empty if nothing
     trouble: str = ""
     _families: Families = field(default_factory=_families)
@@ -157,6 +159,7 @@ class Exporter:
         self._say("")
         self._leads = self._is_ours(now.daemon)
         if self._leads:
+            self._families.counts.know(self.partitions())
             self._families.store_now(now)
         self._families.read(at=at, took_s=time.perf_counter() - began)
         self._render(leads=self._leads)

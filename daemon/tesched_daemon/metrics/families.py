@@ -180,14 +180,15 @@ class Counts:
             self.stage.labels(stage)
 
     def know(self, partitions: Iterable[str]) -> None:
-        """Begin with the wait of these partitions at 0; a job that waits may name several, which is none."""
+        """Begin with the wait in these partitions at 0."""
         for name in sorted(partitions):
-            if name and "," not in name and name not in self._partitions:
+            if name not in self._partitions:
                 for job_class in (JobClass.TE, JobClass.BE):
                     self.wait.labels(job_class, self._partition(name))
 
     def _partition(self, name: str) -> str:
         if name not in self._partitions:
+            # Several, of a job whose start was not seen.
             if "," in name or len(self._partitions) >= MOST_PARTITIONS:
                 return OTHER
             self._partitions.add(name)
@@ -253,7 +254,6 @@ class Families:
 
     def store_now(self, now: Now) -> None:
         """Take in what the store says."""
-        self.counts.know(now.partitions)
         self.counts.add(now.news)
         self.store.values = {}
         put = self.store.set
