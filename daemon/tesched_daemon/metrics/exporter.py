@@ -8,6 +8,7 @@ which only reads. Whatever fails in it is logged and shown by the metrics themse
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -40,6 +41,13 @@ def _families() -> Families:
     from tesched_daemon.metrics.families import Families  # noqa: PLC0415
 
     return Families()
+
+
+def _words(error: OSError | RuntimeError) -> str:
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    # That of a socket's names the address again; a resolver's numbers are below 0.
+    return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
 
 
 @dataclass(kw_only=True)
@@ -76,9 +84,8 @@ class Exporter:
             try:
                 self._change(address)
             except (OSError, RuntimeError) as error:
-                why = (error.strerror if isinstance(error, OSError) else "") or str(error)
                 stays = f"; metrics are served on {self._address}, as before" if self._address else ""
-                self.trouble = f"metrics.listen: {address} cannot be listened on: {why}{stays}"
+                self.trouble = f"metrics.listen: {address} cannot be listened on: {_words(error)}{stays}"
         return self.trouble
 
     def close(self) -> None:
