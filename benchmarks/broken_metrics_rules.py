@@ -22,8 +22,8 @@ METRICS_MUTATIONS = (
     Mutation(
         "metrics: deleted rows' keys come again",
         _TAIL,
-        "last = min(self._last.get(table, 0), ",
-        "last = max(self._last.get(table, 0), ",
+        "last = min(self._last.get(table, 0), session.scalar(select(func.max(column))) or 0)",
+        "last = self._last.get(table, 0)",
     ),
     Mutation("metrics: the oldest client makes way", _ENDPOINT, "oldest.cancel()", "await asyncio.wait([oldest])"),
     Mutation("metrics: partitions are bounded", _FAMILIES, "len(self._partitions) >= MOST_PARTITIONS", "False"),

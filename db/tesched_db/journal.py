@@ -58,8 +58,6 @@ from tesched_db.views import DAEMON, UNDO
 #: The longest stretch of idle cycles that one row stands for, seconds: so its counts of jobs are not too far apart.
 IDLE_ROW_S = 3600.0
 
-#: what a report says in words, as it is stored
-_WORDS = ("mode", "marks_trouble", "admission_trouble", "metrics_trouble")
 _SAME = ("mode", "client", "policy", "summary", "failure_kind", "failure")
 
 
@@ -329,7 +327,10 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
-            **{name: getattr(report, name) for name in _WORDS},
+            **{
+                name: getattr(report, name)
+                for name in ("mode", "marks_trouble", "admission_trouble", "metrics_trouble")
+            },
             "enforced": msgspec.to_builtins(report.enforcement or {}),
             "limits_unread": msgspec.to_builtins(report.limits_unread),
         }

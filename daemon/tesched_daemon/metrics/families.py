@@ -287,7 +287,7 @@ class Families:
         """Return the exposition; of a daemon that does not lead without what is the store's."""
         registry: Collector = _Both(self._own, self._store if leads else CollectorRegistry())
         form = generate_openmetrics if openmetrics else generate_latest
-        return bytes(form(registry))  # type: ignore[no-untyped-call]
+        return bytes(form(registry))
 
 
 @dataclass(frozen=True, slots=True)
