@@ -13,6 +13,7 @@ from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
+from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
@@ -652,6 +653,7 @@ MUTATIONS = (
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
+    *METRICS_MUTATIONS,
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,

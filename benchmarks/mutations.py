@@ -254,6 +254,10 @@ NEAR = {
         "tests/unit/daemon/test_wakeup_shares.py",
         "tests/unit/daemon/test_rate_limited.py",
     ),
+    **dict.fromkeys(
+        ("tail", "endpoint", "families", "exporter"),
+        ("tests/unit/daemon/test_metrics_families.py", "tests/integration/test_metrics.py"),
+    ),
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),

@@ -150,6 +150,8 @@ class CycleReport:
     marks_trouble: str = ""
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: str = ""
+    #: what is wrong with the endpoint of the metrics, in words; empty if nothing
+    metrics_trouble: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforcement: Enforcement | None = None
     #: limits of associations and QOS that could not be read

@@ -29,7 +29,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_daemon import config_files
 from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
-from tesched_daemon.job_reports.address import address_of
+from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.renamed_keys import renamed_keys
 from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
 
@@ -132,6 +132,24 @@ class ReportsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsConfig:
+    """Place of the metrics for Prometheus."""
+
+    #: where they are served: "host:port" or an absolute path; empty: nowhere
+    listen: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no address of one host."""
+        right = 'such as "127.0.0.1:9817"'
+        try:
+            where = address_of(self.listen) if self.listen else None
+        except ValueError:
+            raise ValueError(f'listen must be empty, "host:port" or an absolute path, {right}') from None
+        if isinstance(where, TcpAddress) and not where.host:
+            raise ValueError(f"listen must name the address to listen on, {right}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole file."""
 
@@ -147,6 +165,7 @@ class Config:
     reports: ReportsConfig = ReportsConfig()
     tell: TellConfig = TellConfig()
     run_times: RunTimesConfig = RunTimesConfig()
+    metrics: MetricsConfig = MetricsConfig()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a lever that the policy for TE jobs cannot use, and for a bound that they may pass."""
@@ -174,6 +193,7 @@ class Config:
             "reports.socket": (self.reports.socket,),
             "reports.munge_socket": (self.reports.munge_socket,),
             "tell.command": self.tell.command[:1],
+            "metrics.listen": (self.metrics.listen,),
         }
         return {key: tuple(filter(None, paths)) for key, paths in named.items()}
 

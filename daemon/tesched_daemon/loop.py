@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.class_rules import Classification
@@ -135,6 +135,8 @@ class Loop:
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
     calls: Callable[[], Mapping[str, int]] = dict
+    #: what is wrong with the endpoint of the metrics, in words
+    metrics_trouble: Callable[[], str] = str
     _memory: Memory | None = None
     _last: Snapshot | None = None
     _summary: str = ""
@@ -191,6 +193,11 @@ class Loop:
         self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
         self.telling, self._hook = telling, HookFit()
+
+    def partitions(self) -> Collection[str]:
+        """Return Slurm's partitions as last seen; may be called from another thread."""
+        last = self._last
+        return last.partitions.keys() if last is not None else ()
 
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""
@@ -411,6 +418,7 @@ class Loop:
             limits_unread=seen.limits.unread if seen is not None else (),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
             admission_trouble=self.admission.failure if self.admission else "",
+            metrics_trouble=self.metrics_trouble(),
             enforcement=self._enforcement(seen),
         )
 

@@ -14,6 +14,7 @@ from tesched_daemon.config import Config, leaves, load_files
 from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop
+from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller
 from tesched_daemon.undo import put_all_back
@@ -37,6 +38,8 @@ class Reloader:
     actuator: Actuator
     #: what runs the command that tells users
     teller: Teller | None = None
+    #: what serves the metrics
+    metrics: Exporter | None = None
 
     def settle(self, loop: Loop) -> None:
         """Put back what an earlier process has changed in mode enforce, if the loop starts in another mode.
@@ -85,15 +88,18 @@ class Reloader:
         )
         if self.teller is not None:
             self.teller.configure(now.tell)
+        unserved = self.metrics.configure(now.metrics.listen) if self.metrics is not None else ""
+        if unserved:
+            log.warning("%s", unserved)
         self.running = now
         told = ", ".join(f"{key} {before} -> {after}" for key, (before, after) in changed.items())
         log.info("configuration reloaded from %s: %s", self.path, told or "nothing has changed")
         waiting = [*_changes(now, found)]
         if not waiting:
-            return ""
+            return unserved
         remark = f"changed in the configuration, and holds after a restart: {', '.join(waiting)}"
         log.warning("%s", remark)
-        return remark
+        return "; ".join(filter(None, (unserved, remark)))
 
 
 def _leave(loop: Loop) -> None:

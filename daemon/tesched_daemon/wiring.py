@@ -29,11 +29,13 @@ from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import Config, load_files
 from tesched_daemon.config_checks import refuse, remarks
+from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
+from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.service import Service
@@ -169,7 +171,9 @@ def run(path: Path, *, once: bool = False) -> None:
                 log.info("%s", turn.summary)
             else:
                 actuator = telling_too(client.actuator, teller)
-                _serve(loop, Reloader(path=path, running=config, actuator=actuator, teller=teller), inbox)
+                reloader = Reloader(path=path, running=config, actuator=actuator, teller=teller)
+                with _metrics(loop, reloader):
+                    _serve(loop, reloader, inbox)
         finally:
             _leave_file(loop)
         _resign(loop)
@@ -202,6 +206,22 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
         for turn in put_all_back(loop):
             log.info("%s", turn.summary)
+
+
+@contextmanager
+def _metrics(loop: Loop, reloader: Reloader) -> Iterator[None]:
+    """Serve the metrics until the block ends, where the configuration says. Raises ConfigError if that cannot be."""
+    config = reloader.running
+    metrics = Exporter(
+        store_url=config.store.url, mode=lambda: loop.mode, calls=lambda: {**loop.calls()}, partitions=loop.partitions
+    )
+    if why := metrics.configure(config.metrics.listen):
+        raise ConfigError(f"{load_files(reloader.path).tree.blamed('metrics.listen')}: {why}")
+    reloader.metrics, loop.metrics_trouble = metrics, lambda: metrics.trouble
+    try:
+        yield
+    finally:
+        metrics.close()
 
 
 def _leave_file(loop: Loop) -> None:

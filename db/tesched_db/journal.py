@@ -53,7 +53,7 @@ from tesched_db.lease import (
 from tesched_db.process import place, ticks_of
 from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
-from tesched_db.views import DAEMON, UNDO
+from tesched_db.views import DAEMON, TROUBLES, UNDO
 
 #: The longest stretch of idle cycles that one row stands for, seconds: so its counts of jobs are not too far apart.
 IDLE_ROW_S = 3600.0
@@ -327,7 +327,7 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
-            **{name: getattr(report, name) for name in ("mode", "marks_trouble", "admission_trouble")},
+            **{name: getattr(report, name) for name in ("mode", *TROUBLES)},
             "enforced": msgspec.to_builtins(report.enforcement or {}),
             "limits_unread": msgspec.to_builtins(report.limits_unread),
         }

@@ -92,11 +92,11 @@ def status(
             paused=read_pause(session.connection(), now),
             cycles=cycle_views(session, newest),
             decisions=cycle_views(session, newest.where(CycleRow.idle.is_(False))),
-            queues=_queues(session, now, window_s),
+            queues=queues_of(session, now, window_s),
             open_orders=order_views(session, select(OrderRow).where(OrderRow.ended_at.is_(None))),
             retries=_retries(session, now),
             deeds=recent(session.connection(), deeds),
-            tally=_tally(session, now - window_s),
+            tally=tally_of(session, now - window_s),
             delays=delays(session, since=now - window_s),
             te_refused=te_refused(session, now - window_s),
             window_s=window_s,
@@ -240,7 +240,8 @@ def _percentile(ordered: Sequence[float], part: float) -> float:
     return low + (ordered[min(int(place) + 1, len(ordered) - 1)] - low) * (place - int(place))
 
 
-def _queues(session: Session, now: UnixSeconds, window_s: float) -> tuple[QueueView, ...]:
+def queues_of(session: Session, now: UnixSeconds, window_s: float) -> tuple[QueueView, ...]:
+    """Return the jobs of each class, and how those that ended in the last `window_s` seconds fared."""
     states: dict[JobClass, dict[JobState, int]] = {job_class: {} for job_class in JobClass}
     present = select(JobRow.job_class, JobRow.state, func.count()).where(JobRow.last_seen.is_(None))
     for job_class, state, count in session.execute(present.group_by(JobRow.job_class, JobRow.state)):
@@ -289,7 +290,8 @@ def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
     return tuple(Retry(label=row.label, user=row.user, at=row.retry_at) for row in session.execute(query))
 
 
-def _tally(session: Session, since: UnixSeconds) -> Tally:
+def tally_of(session: Session, since: UnixSeconds) -> Tally:
+    """Return the orders that ended since then, and what they cost."""
     ended: list[Order] = []
     # That a preemption was futile is known before its order has ended, which waits for its victims.
     lately = or_(OrderRow.ended_at >= since, OrderRow.ended_at.is_(None))

@@ -122,6 +122,8 @@ class DaemonRow(Base):
     marks_trouble: Mapped[str]
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: Mapped[str]
+    #: what is wrong with the endpoint of the metrics, in words; empty if nothing
+    metrics_trouble: Mapped[str]
     #: how far the limits on TE jobs are enforced (`enforcement.Enforcement`); {}: none is set
     enforced: Mapped[dict[str, Any]]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]

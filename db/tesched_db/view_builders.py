@@ -51,6 +51,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
         admission_trouble=row.admission_trouble,
+        metrics_trouble=row.metrics_trouble,
         enforced=msgspec.convert(row.enforced, Enforcement, strict=False) if row.enforced else None,
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row),

@@ -27,6 +27,8 @@ from tesched_db.te_refused import TeRefused
 
 #: What a process that writes the store may be (`DaemonView.role`).
 DAEMON, UNDO = "daemon", "undo"
+#: What a daemon says in words of its own parts.
+TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class DaemonView:
     marks_trouble: str = ""
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
     admission_trouble: str = ""
+    #: what is wrong with the endpoint of the metrics, in words; empty if nothing
+    metrics_trouble: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read

@@ -90,7 +90,7 @@ def _bound(address: str) -> socket.socket | None:
     where = address_of(address)
     try:
         if isinstance(where, Path):
-            return _bound_path(where)
+            return bound_path(where, _MODE)
         if not where.host and socket.has_dualstack_ipv6():
             everywhere = ("", where.port)
             return socket.create_server(everywhere, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
@@ -101,7 +101,8 @@ def _bound(address: str) -> socket.socket | None:
         return None
 
 
-def _bound_path(path: Path) -> socket.socket:
+def bound_path(path: Path, mode: int) -> socket.socket:
+    """Return a Unix socket that listens at this path, in the place of a dead process's. Raises OSError."""
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             with socket.socket(socket.AF_UNIX) as trial:
@@ -112,7 +113,7 @@ def _bound_path(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(str(path))
-        path.chmod(_MODE)
+        path.chmod(mode)
         listener.listen(BACKLOG)
     except OSError:
         listener.close()

@@ -203,3 +203,26 @@ def test_a_bound_that_is_not_kept_is_a_warning_that_names_file_and_key(
     config.write_text(text)
     Reloader(path=config, running=load(config), actuator=DryRunActuator()).reload(site.loop)
     assert [line.removeprefix("Warning: ") in caplog.text for line in lines] == [True] * len(lines)
+
+
+@pytest.mark.parametrize(
+    ("listen", "is_open"),
+    [
+        ("", False),
+        ("127.0.0.1:9817", False),
+        ("[::1]:9817", False),
+        ("localhost:9817", False),
+        ("/run/tesched/metrics.sock", False),
+        ("0.0.0.0:9817", True),
+        ("10.1.2.3:9817", True),
+        ("login1:9817", True),
+    ],
+)
+def test_metrics_that_others_than_this_host_may_read_are_a_warning(tmp_path: Path, listen: str, is_open: bool) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[metrics]\nlisten = "{listen}"\n')
+    said = check(config)
+    assert said.exit_code == 0
+    warned = f"Warning: {config}: metrics.listen: whatever reaches {listen} may read the metrics"
+    assert said.stderr.startswith(warned) == is_open
+    assert bool(said.stderr) == is_open
