@@ -58,6 +58,7 @@ _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_mis
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "among_equals.py": ("tests/unit/policies/test_among_equals.py",),
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
     "own_file": ("tests/unit/daemon/test_own_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
