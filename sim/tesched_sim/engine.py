@@ -49,6 +49,7 @@ NO_LIMITS = Limits(
     max_open_orders=10**9,
     retry_after_s=0,
     bind_for_s=0,
+    own_jobs_first=False,
     wait_for_free_s=0,
 )
 
