@@ -93,8 +93,8 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "equals: the reason only where it decided",
         _EQUALS,
-        "rows = set(victims) - set(otherwise)",
-        "rows = set(victims)",
+        "if (before & (steps[rows] > steps[row])).any():",
+        "if True:",
     ),
     Mutation(
         "equals: one that stays is not called dearer",

@@ -99,6 +99,7 @@ NEAR = {
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": ("tests/scenarios/test_held_by_hook.py", _LET, "tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
+        "tests/unit/core/guard/test_own_most.py",
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",

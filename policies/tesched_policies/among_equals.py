@@ -27,7 +27,7 @@ Worked example
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,19 +52,24 @@ class Prices:
     #: [running] steps behind the first; None: there are none
     steps: NDArray[np.int8] | None = None
 
-    def go_first(self, victims: Sequence[int], otherwise: Sequence[int]) -> dict[int, str]:
+    def go_first(
+        self, victims: Sequence[int], running: Running, others: Callable[[], NDArray[np.intp]]
+    ) -> dict[int, str]:
         """Return the victims that leave in the place of others since they go first among equals, and why.
 
-        `otherwise` are the victims by the policy's own prices.
+        `others` are the candidates that would do: by the policy's own order one of them comes before such a victim.
         """
-        if self.steps is None or set(victims) == set(otherwise):
+        steps, score, job_id = self.steps, self.score, running.job_id
+        favoured = [row for row in victims if steps is not None and int(steps[row]) in _WHY]
+        if steps is None or not favoured:
             return {}
-        rows = set(victims) - set(otherwise)
-        return {row: _WHY[int(self.steps[row])] for row in rows if int(self.steps[row]) in _WHY}
-
-    def any_first(self, victims: Sequence[int]) -> bool:
-        """Return whether one of them may be a victim by its place among equals."""
-        return self.steps is not None and any(int(self.steps[row]) in _WHY for row in victims)
+        rows = others()
+        found: dict[int, str] = {}
+        for row in favoured:
+            before = (score[rows] < score[row]) | ((score[rows] == score[row]) & (job_id[rows] < job_id[row]))
+            if (before & (steps[rows] > steps[row])).any():
+                found[row] = _WHY[int(steps[row])]
+        return found
 
 
 _WHY = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -186,10 +187,8 @@ def plan_all(
                 continue
             refusals += _passed_over(view, eligibility, job, taken)
             found = answer or Found((), ())
-            first = {}
-            if prices.any_first(found.victims):
-                otherwise = search(demand, running, pool, prices.score, room)
-                first = prices.go_first(found.victims, otherwise.victims if otherwise else ())
+            others = partial(_would_do, demand, running, pool, found, room)
+            first = prices.go_first(found.victims, running, others)
             if pool.any():
                 refusals.append(_spared(demand, running, pool, prices.score, found, room, equals=bool(first)))
             if answer is None:
@@ -328,6 +327,16 @@ def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Se
                 whys=whys,
                 score=np.full(len(rows), np.nan),
             )
+
+
+def _would_do(demand: Demand, running: Running, pool: NDArray[np.bool_], found: Found, room: Room) -> NDArray[np.intp]:
+    """Return the candidates that were not taken and free something where it may run; enough, where one does."""
+    where = running.share_node
+    shares = demand.allowed[where] & pool[running.share_job]
+    if len(found.victims) == 1:
+        shares &= demand.fits_into(room.free[where] + running.frees, where)
+    rows = np.unique(running.share_job[shares])
+    return rows[~np.isin(rows, found.victims)]
 
 
 def _spared(  # noqa: PLR0917 - what a search is given, and what it found

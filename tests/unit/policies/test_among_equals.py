@@ -59,7 +59,7 @@ def test_its_own_user_s_job_goes_first_then_its_account_s(policy: Policy[None]) 
 
 
 @pytest.mark.parametrize("policy", [FitGpp(), YoungestFirst(), Patient(patience_s=0)], ids=lambda policy: policy.name)
-def test_without_the_key_whose_they_are_is_nothing(policy: Policy[None]) -> None:
+def test_without_the_key_the_policys_price_alone_decides(policy: Policy[None]) -> None:
     found = ask(policy, STRANGER, COLLEAGUE, OWN, limits=Limits(own_jobs_first=False))
     assert victims(found) == [1], "of equal prices the lowest job id"
     assert "own" not in why(found)
@@ -71,7 +71,7 @@ def test_a_user_or_an_account_that_slurm_does_not_say_is_no_own() -> None:
 
 
 @pytest.mark.parametrize(("started", "chosen"), [(NOW - 1019, 3), (NOW - 1021, 1)])
-def test_one_whose_price_is_above_by_more_than_the_margin_for_each_step_stays(started: float, chosen: int) -> None:
+def test_a_job_with_a_price_above_by_more_than_the_margin_for_each_step_stays(started: float, chosen: int) -> None:
     stranger, own = job(1, "bob", "speech", started=NOW - 1000), job(3, "ada", "other", started=started)
     assert victims(ask(YoungestFirst(), stranger, own)) == [chosen]
 

@@ -167,34 +167,6 @@ class TestLimits:
         assert "guard.max_preemptions_per_job is 1" in refusal[1]
         assert "preempted 1 time(s)" in refusal[1]
 
-    @pytest.mark.parametrize(
-        ("site", "own", "count", "why"),
-        [
-            (3, 1, 0, None),
-            (3, 1, 1, "by its owner's word it may be preempted 1 time(s) (preemptions=1)"),
-            (3, 0, 0, "by its owner's word it may be preempted 0 time(s) (preemptions=0)"),
-            (3, 9, 2, None),
-            (3, 9, 3, "guard.max_preemptions_per_job is 3"),
-            (1, 1, 1, "guard.max_preemptions_per_job is 1"),
-            (0, 9, 0, "guard.max_preemptions_per_job is 0"),
-        ],
-    )
-    def test_its_owner_s_number_counts_where_it_is_lower(
-        self, site: int, own: int, count: int, why: str | None
-    ) -> None:
-        snapshot = cluster([node("n1")], [running(1, ONE), running(2, ONE)])
-        word = replace(snapshot.traits[JobId(1)], most_preemptions=own)
-        snapshot = snapshot.with_traits({**snapshot.traits, JobId(1): word})
-        memory = Memory(preemptions={JobId(1): count})
-        found = excused(snapshot, memory, replace(FREE, max_preemptions_per_job=site))
-        assert (JobId(2) in found) == (site == 0), "no other job's"
-        if why is None:
-            assert JobId(1) not in found
-        else:
-            code, text = found[JobId(1)]
-            assert code is C.MAX_PREEMPTIONS
-            assert text.endswith(why)
-
     @pytest.mark.parametrize(("ran_s", "why"), [(59.9, C.MIN_RUN_TIME), (60.0, None)])
     def test_least_run_time(self, ran_s: float, why: RefusalCode | None) -> None:
         assert code(running(1, ONE, start_time=NOW - ran_s), Limits(min_run_time_s=60)) is why
