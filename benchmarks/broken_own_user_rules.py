@@ -8,6 +8,7 @@ _ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/mod
 _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
 _BOOST, _SUSPEND = "core/tesched_core/levers/victim_boost.py", "core/tesched_core/levers/suspend.py"
 _OWN = "victim.of_own_user"
+_EQUALS = "policies/tesched_policies/among_equals.py"
 
 OWN_USER_MUTATIONS = (
     Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
@@ -80,4 +81,25 @@ OWN_USER_MUTATIONS = (
         "held = Tres()",
     ),
     Mutation("grown: partitions, once seen", _SIZE, "if self.seen_waiting or", "if"),
+    Mutation("equals: own user's first", _EQUALS, "if te.user and owner.user == te.user", "if False"),
+    Mutation("equals: then own account's", _EQUALS, "if te.account and owner.account == te.account", "if False"),
+    Mutation("equals: no user is no own one", _EQUALS, "if te.user and owner.user", "if owner.user"),
+    Mutation("equals: the key", _EQUALS, "if view.limits.own_jobs_first else None", "if view.limits else None"),
+    Mutation("equals: the site's margin", _EQUALS, "max(view.limits.equal_within, _LEAST)", "0.01"),
+    Mutation("equals: a price, not its place", _EQUALS, "score + steps * (margin * size + least)", "score + steps"),
+    Mutation("equals: below zero as above", _EQUALS, "size = np.abs(score)", "size = score"),
+    Mutation("equals: where nothing has a price", _EQUALS, "(float(size.max()) or 1.0)", "float(size.max())"),
+    Mutation("equals: a draw is no price", _EQUALS, "if drawn:", "if False:"),
+    Mutation(
+        "equals: the reason only where it decided",
+        _EQUALS,
+        "if (before & (steps[rows] > steps[row])).any():",
+        "if True:",
+    ),
+    Mutation(
+        "equals: one that stays is not called dearer",
+        "policies/tesched_policies/victim_search.py",
+        "why[(why == 2) & (score <= dearest)] = 4",
+        "pass",
+    ),
 )

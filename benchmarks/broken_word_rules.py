@@ -9,9 +9,32 @@ _SERVE = "core/tesched_core/orders/serve.py"
 _NOT_FOLLOWED = "core/tesched_core/intake/not_followed.py"
 
 _ENDS, _DEPARTURES = "core/tesched_core/intake/ends_for_good.py", "core/tesched_core/orders/departures.py"
+_GUARD, _CLASSIFY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/intake/classify.py"
 _ACTUATOR = "slurm/tesched_slurm/commands_actuator.py"
 
 WORD_MUTATIONS = (
+    Mutation("own most: it counts", _GUARD, "return own | site", "return site"),
+    Mutation(
+        "own most: reached, not passed",
+        _GUARD,
+        "memory.preemptions.get(job_id, 0) >= most",
+        "memory.preemptions.get(job_id, 0) > most",
+    ),
+    Mutation(
+        "own most: 0 where the site allows it", _CLASSIFY, "said == 0 and not word.may_say_no_preemptions", "False"
+    ),
+    Mutation(
+        "own most: of a best-effort job",
+        _CLASSIFY,
+        "_own_most(pairs, word) if job_class is JobClass.BE else None",
+        "_own_most(pairs, word)",
+    ),
+    Mutation(
+        "own most: its owner is told that 0 does not count",
+        _NOT_FOLLOWED,
+        "and not word.may_say_no_preemptions",
+        "and False",
+    ),
     Mutation("end: the exact word alone", _ENDS, 'said.add(value if equals else "")', "said.add(value.lower())"),
     Mutation("end: no other word of its key", _ENDS, "return said == {ENDS}", "return ENDS in said"),
     Mutation("end: for TE jobs alone", _DEPARTURES, "ends=victim.purpose is Purpose.TE and", "ends="),

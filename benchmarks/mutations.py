@@ -58,6 +58,7 @@ _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_mis
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "among_equals": ("tests/unit/policies/test_among_equals.py",),
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
     "own_file": ("tests/unit/daemon/test_own_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
@@ -98,12 +99,17 @@ NEAR = {
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": ("tests/scenarios/test_held_by_hook.py", _LET, "tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
+        "tests/unit/core/guard/test_own_most.py",
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
     "admission": ("tests/unit/core/guard/test_guard.py", _BETWEEN),
-    "victim_search": ("tests/scenarios/test_several_orders.py", "tests/unit/core/placement/test_node_count.py"),
+    "victim_search": (
+        "tests/unit/policies/test_among_equals.py",
+        "tests/scenarios/test_several_orders.py",
+        "tests/unit/core/placement/test_node_count.py",
+    ),
     "change": ("tests/scenarios/test_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (

@@ -37,7 +37,7 @@ from tesched_cli.json_output import print_json
 from tesched_cli.render import expectation, training
 from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.delays import delay_json, delayed, left
-from tesched_cli.render.not_followed import all_not_followed, not_followed_lines
+from tesched_cli.render.not_followed import all_not_followed, not_followed_lines, own_most_lines
 from tesched_cli.render.te_users import barred_line
 from tesched_cli.render.until import (
     Until,
@@ -105,6 +105,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     out = console()
     said = [
         *head(story, config.guard.lever),
+        *own_most_lines(story.job, config),
         *not_followed_lines(all_not_followed(story.job, config)),
         *change_lines(story.job, until),
         *([f"  bound   {left(bound)} (guard.bound){bound_ends(story, bound, until)}"] if bound else ()),

@@ -160,6 +160,7 @@ def lines(job: MyJob) -> Iterator[str]:
 
 def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) -> MyJob:
     most = most if job.job_class is JobClass.BE else 0
+    most = most if job.most_preemptions is None else min(most, job.most_preemptions)
     gone = tuple(_preemption(one) for one in victims if one.departure in {*PREEMPTED, Departure.ENDED})
     last = victims[-1] if victims else None
     preempted = sum(one.departure in PREEMPTED and one.is_limited for one in victims)

@@ -36,7 +36,7 @@ _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
-    *("notice_source", "exit0", "elastic", "ends", "not_followed"),
+    *("notice_source", "exit0", "elastic", "ends", "most_preemptions", "not_followed"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
     *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "nodes", "question"),
 )
@@ -283,6 +283,7 @@ def job_values(job: Job, traits: Traits) -> Values:
         "exit0": traits.exit0.value,
         "elastic": traits.elastic,
         "ends": traits.job_class is JobClass.BE and ends_when_preempted(job.comment),
+        "most_preemptions": traits.most_preemptions,
         "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
         "cpus": job.request.cpus,
         "mem_mib": demand_per_node(job.request).mem_mib * nodes,

@@ -174,6 +174,8 @@ class JobRow(Base):
     elastic: Mapped[bool]
     #: when it is preempted it ends, and does not run again, as its owner has said
     ends: Mapped[bool]
+    #: of a BE job: how often it may be preempted at most, as its owner has said
+    most_preemptions: Mapped[int | None]
     #: what its user said and does not count, or not as it was said (`model.not_followed.NotFollowed`)
     not_followed: Mapped[list[dict[str, Any]]]
     #: over all its nodes

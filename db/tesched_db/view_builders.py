@@ -158,6 +158,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             exit0=ExitZero(row.exit0),
             elastic=row.elastic,
             ends=row.ends,
+            most_preemptions=row.most_preemptions,
             not_followed=tuple(msgspec.convert(one, NotFollowed) for one in row.not_followed),
             cpus=row.cpus,
             mem_mib=row.mem_mib,

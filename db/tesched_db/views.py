@@ -171,6 +171,8 @@ class JobView:
     elastic: bool
     #: of a BE job: when it is preempted it ends, and does not run again, as its owner has said
     ends: bool
+    #: of a BE job: how often it may be preempted at most, as its owner has said; the site's limit may be lower
+    most_preemptions: int | None
     #: what its user said and does not count, or not as it was said
     not_followed: tuple[NotFollowed, ...]
     #: over all its nodes

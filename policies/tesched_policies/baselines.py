@@ -91,7 +91,8 @@ class AtRandom(Policy[None]):
         """Ask in an order that depends on the seed and the two jobs alone."""
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        return plan_all(view, lambda view, job: self._drawn(view, job.job_id), in_order, why="it was drawn at random")
+        why = "it was drawn at random"
+        return plan_all(view, lambda view, job: self._drawn(view, job.job_id), in_order, why=why, drawn=True)
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
         """Return a draw that depends on the seed and each job alone."""
@@ -122,7 +123,8 @@ class YoungestFirst(Policy[None]):
         """Ask the last one that started."""
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        return plan_all(view, lambda view, _: self.rank(view, None), in_order, why="it started last")
+        # By how long it has run: of times of day no part is a margin (`among_equals.py`).
+        return plan_all(view, lambda view, _: view.now - view.running.started, in_order, why="it started last")
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
         """Return when each started, below zero."""

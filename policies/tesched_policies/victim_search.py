@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
 
+from tesched_policies.among_equals import Prices, prices_for
 from tesched_policies.candidates import Candidates, candidates_of, first_free
 
 
@@ -135,16 +137,20 @@ def in_order(
     return Found(what_if.taken(), tuple(chosen))
 
 
-def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None = None, *, why: str) -> Proposal[None]:
+def plan_all(
+    view: View, rank: Rank, search: Search, patience: Patience | None = None, *, why: str, drawn: bool = False
+) -> Proposal[None]:
     """Return a plan for each waiting TE job that resources can be freed for, and a refusal for each other job.
 
-    `why` is what is recorded of each victim; "{score}" in it is its score.
+    `why` is what is recorded of each victim; "{score}" in it is its score. `drawn`: scores are draws from 0 to 1.
     """
     room, running = view.room_after_orders, view.running
     plans: list[Plan] = []
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
     by_anybody = view.eligibility.may_be_asked
+    #: victims of this TE job that go first among equals, and why
+    first: dict[int, str] = {}
     #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until something is
     #: planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
@@ -160,16 +166,16 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             continue
         at_once = first_free(candidates.any, room)
         if at_once is not None:
-            demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
+            demand, found, prices = at_once[0], Found((), at_once[1]), _NO_PRICES
         else:
-            score = rank(view, job)
+            prices = prices_for(job, view, rank(view, job), drawn=drawn)
             eligibility = view.eligibility.by(job)
             asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
             demand = candidates.any[0]
             if pool.any():
-                ground = _Ground(view=view, room=room, pool=pool, score=score, search=search, hopeless=hopeless)
+                ground = _Ground(view=view, room=room, pool=pool, score=prices.price, search=search, hopeless=hopeless)
                 pair, may_shrink = ground.cheapest(candidates, asker)
                 if may_shrink:
                     refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
@@ -181,8 +187,10 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                 continue
             refusals += _passed_over(view, eligibility, job, taken)
             found = answer or Found((), ())
+            others = partial(_would_do, demand, running, pool, found, room)
+            first = prices.go_first(found.victims, running, others)
             if pool.any():
-                refusals.append(_spared(demand, running, pool, score, found, room))
+                refusals.append(_spared(demand, running, pool, prices.score, found, room, equals=bool(first)))
             if answer is None:
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
                 continue
@@ -192,7 +200,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                 preemptor=job.job_id,
                 by_suspending=by_suspending,
                 nodes=tuple(room.names[row] for row in found.nodes),
-                victims=tuple(_chosen(row, running, score, why) for row in found.victims),
+                victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
             )
         )
         hopeless.clear()
@@ -207,6 +215,9 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
 
 
+_NO_PRICES = Prices(score=np.zeros(0), price=np.zeros(0))
+
+
 def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) -> ChosenVictim:
     job_id = JobId(int(running.job_id[row]))
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
@@ -218,7 +229,7 @@ class _Ground:
 
     view: View
     room: Room
-    #: [running] who may be a victim, and each one's score
+    #: [running] who may be a victim, and each one's price
     pool: NDArray[np.bool_]
     score: NDArray[np.float64]
     search: Search
@@ -318,6 +329,16 @@ def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Se
             )
 
 
+def _would_do(demand: Demand, running: Running, pool: NDArray[np.bool_], found: Found, room: Room) -> NDArray[np.intp]:
+    """Return the candidates that were not taken and free something where it may run; enough, where one does."""
+    where = running.share_node
+    shares = demand.allowed[where] & pool[running.share_job]
+    if len(found.victims) == 1:
+        shares &= demand.fits_into(room.free[where] + running.frees, where)
+    rows = np.unique(running.share_job[shares])
+    return rows[~np.isin(rows, found.victims)]
+
+
 def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     demand: Demand,
     running: Running,
@@ -325,8 +346,10 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     score: NDArray[np.float64],
     found: Found,
     room: Room,
+    *,
+    equals: bool,
 ) -> Block:
-    """Return, for each candidate that was weighed and not taken, the reason."""
+    """Return, for each candidate that was weighed and not taken, the reason; `equals`: one goes first among equals."""
     where = running.share_node
     may_run = demand.allowed[where]
     enough = demand.fits_into(room.free[where] + running.frees, where) & may_run
@@ -341,8 +364,11 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
         (RefusalCode.FREES_TOO_LITTLE, "its resources, and those that are free beside them, are not enough"),
         (RefusalCode.OUTSCORED, outscored),
         (RefusalCode.GIVEN_BACK, "its resources alone do not reach the number of nodes that the job requests"),
+        (RefusalCode.OUTSCORED, "it would do too, by its score {score}; the chosen one goes first among equals"),
     )
     why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
+    if equals:
+        why[(why == 2) & (score <= dearest)] = 4
     weighed = pool.copy()
     weighed[list(found.victims)] = False
     rows = np.flatnonzero(weighed)

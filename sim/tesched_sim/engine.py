@@ -1,8 +1,7 @@
 """Event loop of a simulation: the next event, the starts that follow, and the daemon's poll.
 
 Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
-daemon polls, if that is due, and what it does may happen at the same instant. The same workload, policy and settings
-give the same run.
+daemon polls, if that is due, and may act at the same instant. The same workload, policy and settings give the same run.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ NO_LIMITS = Limits(
     max_open_orders=10**9,
     retry_after_s=0,
     bind_for_s=0,
+    own_jobs_first=False,
     wait_for_free_s=0,
 )
 

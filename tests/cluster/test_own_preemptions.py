@@ -74,6 +74,25 @@ def test_by_an_own_trial_a_job_gains_no_place_and_no_immunity(
 
 
 @pytest.mark.gate
+def test_an_own_job_leaves_rather_than_a_strangers(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        # Of equal prices the lower id is first; so that is the stranger's.
+        stranger = submit(cluster, "be-stranger")
+        cluster.wait_state(stranger, "RUNNING")
+        mine = submit(cluster, "be-mine", user=ordinary_user())
+        cluster.wait_state(mine, "RUNNING")
+        te = submit(cluster, "te-1", user=ordinary_user())
+        cluster.wait_state(te, "RUNNING")
+        assert [cluster.job(job)["Restarts"] for job in (stranger, mine)] == ["0", "1"]
+        said = " ".join(daemon.ask("explain", str(te)).stdout.split())
+        assert "of the trial-and-error job's own user, whose jobs go first among equals" in said
+        assert "it would do too" in daemon.ask("explain", str(stranger)).stdout
+
+
+@pytest.mark.gate
 def test_a_victim_that_asks_for_more_loses_its_place(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:

@@ -10,6 +10,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 
@@ -87,6 +88,33 @@ def test_a_task_with_its_owners_word_ends_when_it_is_preempted_and_no_other_does
         said = daemon.ask("explain", str(ended)).stdout
         assert "when it is preempted it does not run again, by its owner's word (preempted=end)" in said
         assert "ended; it does not run again, as its owner has said (preempted=end)" in said
+
+
+@pytest.mark.gate
+def test_a_job_is_preempted_no_more_often_than_its_owner_allows(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "often.toml").write_text("[guard]\nmax_preemptions_per_job = 2\n")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        # Another user's: preemptions by one's own trials count nowhere.
+        options = ("--job-name=be", "--comment=preemptions=1", *WHOLE)
+        job = cluster.sbatch(*options, wrap="sleep 300", user=ordinary_user())
+        cluster.wait_state(job, "RUNNING")
+        first = cluster.sbatch("--job-name=te-1", *WHOLE, wrap="sleep 300")
+        cluster.wait_state(first, "RUNNING")
+        cluster.wait_for(lambda: cluster.is_eligible(job), "the victim to wait for its node alone")
+        cluster.run("scancel", str(first))
+        cluster.wait_state(job, "RUNNING")
+        second = cluster.sbatch("--job-name=te-2", *WHOLE, wrap="sleep 300")
+        word = "by its owner's word it may be preempted 1 time(s) (preemptions=1)"
+        cluster.wait_for(
+            lambda: word in " ".join(daemon.ask("explain", str(second)).stdout.split()), "the reason why it stays"
+        )
+        daemon.await_polls(cluster)
+        assert (cluster.state(job), cluster.job(job)["Restarts"]) == ("RUNNING", "1")
+        assert "often   it is preempted at most 1 time(s)" in daemon.ask("explain", str(job)).stdout
 
 
 @pytest.mark.parametrize(("word", "state"), [("end", "CANCELLED"), ("End", "RUNNING")])

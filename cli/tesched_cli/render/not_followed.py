@@ -15,19 +15,42 @@ _SLAQ = "slaq"
 
 def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
     """Return what was recorded, and `elastic` where no policy goes by it."""
+    above = _above_the_sites(job, config.guard.max_preemptions_per_job)
+    recorded = job.not_followed if above is None else (*job.not_followed, above)
     asked = [entry.name.value for entry in config.policy.be]
     built_in = {"none", "fill", "gavel", "pdors"}
     if not job.elastic or any(one.said.lower().endswith("elastic") for one in job.not_followed):
-        return job.not_followed
+        return recorded
     if job.job_class is not JobClass.BE:
         why = "only a best-effort job array is elastic"
     elif set(asked) <= built_in:
         why = f"policy.be is {', '.join(asked) or 'none'}; {_SLAQ} goes by that word"
     else:
-        return job.not_followed
+        return recorded
     instead = "its tasks run as those of any other array"
     one = NotFollowed(about=About.RUN, said="elastic", source="the job's comment", why=why, instead=instead)
-    return (*job.not_followed, one)
+    return (*recorded, one)
+
+
+def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
+    """Yield how often it may be preempted, where that is its owner's word."""
+    most = job.most_preemptions
+    if most is None or most > config.guard.max_preemptions_per_job:
+        return
+    often = f"at most {most} time(s) for trial-and-error jobs of other users" if most else "never"
+    yield f"  often   it is preempted {often}, by its owner's word (preemptions={most})"
+
+
+def _above_the_sites(job: JobView, most: int) -> NotFollowed | None:
+    if job.most_preemptions is None or job.most_preemptions <= most:
+        return None
+    return NotFollowed(
+        about=About.RUN,
+        said=f"preemptions={job.most_preemptions}",
+        source="the job's comment",
+        why=f"guard.max_preemptions_per_job = {most}, and no job raises that",
+        instead=f"it is preempted {most} time(s) at most",
+    )
 
 
 def not_followed_lines(found: Sequence[NotFollowed]) -> Iterator[str]:

@@ -82,7 +82,7 @@ def eligible_victims(
     if turns is None and limits.max_preemptions_per_job <= 0:
         excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
     if turns is None:
-        excuse_jobs(_often(memory, limits))
+        excuse_jobs(_often(running, memory, limits))
     for row, owner in enumerate(running.owners):
         protection = _protection(owner, limits)
         if protection:
@@ -225,12 +225,24 @@ def _too_often(count: int, limits: Limits) -> Why:
     return RefusalCode.MAX_PREEMPTIONS, text
 
 
-def _often(memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
-    return {
+def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
+    """Return the jobs that were preempted as often as the site allows, or as their owners do where that is less."""
+    own = {
+        job_id: _by_its_owner(memory.preemptions.get(job_id, 0), most)
+        for job_id, most in running.most_preemptions.items()
+        if most < limits.max_preemptions_per_job and memory.preemptions.get(job_id, 0) >= most
+    }
+    site = {
         job_id: _too_often(count, limits)
         for job_id, count in memory.preemptions.items()
         if count >= limits.max_preemptions_per_job
     }
+    return own | site
+
+
+def _by_its_owner(count: int, most: int) -> Why:
+    said = f"by its owner's word it may be preempted {most} time(s) (preemptions={most})"
+    return RefusalCode.MAX_PREEMPTIONS, f"it was preempted {count} time(s); {said}" if most else said
 
 
 def protected(job: Job, limits: Limits) -> bool:

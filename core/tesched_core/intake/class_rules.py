@@ -124,6 +124,8 @@ class UserWord:
     within: Match = Match()
     #: whether `be` counts: a job that offers itself harms no other
     may_say_be: bool = True
+    #: whether a job may say that it is no victim at all (`preemptions=0`); else 1 is the least that counts
+    may_say_no_preemptions: bool = False
     #: the longest grace period that a job may ask for, seconds
     max_grace_period_s: GracePeriod = 600.0
 

@@ -19,7 +19,8 @@ How long a job is expected to run
 is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
 of what it trains (`--comment="workload=resnet50"`), and that an array's tasks are workers of one training, of which
 any number may run (`--comment="elastic"`). The owner of a TE job may say for how long no other job is to leave for it
-(`--comment="te patience=300"`, `intake/patience.py`).
+(`--comment="te patience=300"`, `intake/patience.py`), that of a BE job how often it may be preempted
+(`--comment="preemptions=1"`): fewer times than the site's limit, never more.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tesched_core.intake.class_rules import Classification, NoticeRule, Rule
+from tesched_core.intake.class_rules import Classification, NoticeRule, Rule, UserWord
 from tesched_core.intake.matching import matches
 from tesched_core.intake.not_followed import COMMENT, USERS_WORD, of_comment, of_notice
-from tesched_core.intake.user_words import amount, exit_zero, seconds, utility, weight, words
+from tesched_core.intake.user_words import amount, count, exit_zero, seconds, utility, weight, words
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
 from tesched_core.model.not_followed import About
@@ -88,6 +89,12 @@ def _notice(
     )
 
 
+def _own_most(pairs: Mapping[str, str], word: UserWord) -> int | None:
+    """Return how often a job may be preempted, by its owner's word; None: it says nothing of that."""
+    said = count(pairs.get("preemptions", ""))
+    return 1 if said == 0 and not word.may_say_no_preemptions else said
+
+
 def _notice_rule_matches(job: Job, rule: NoticeRule, script_has: frozenset[str]) -> bool:
     in_script = not rule.script_contains or not script_has.isdisjoint(rule.script_contains)
     return in_script and matches(job, rule.match)
@@ -134,6 +141,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         time_limit_s=job.time_limit_s,
         run_time_s=seconds(pairs.get("run", "")) or None,
         patience_s=(seconds(pairs.get("patience", "")) or 0.0) if job_class is JobClass.TE else 0.0,
+        most_preemptions=_own_most(pairs, word) if job_class is JobClass.BE else None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
         weight=weight(pairs.get("weight", "")),
         slo_s=seconds(pairs.get("slo", "")) or None,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tesched_core.intake.class_rules import UserWord
 from tesched_core.intake.matching import unmet
-from tesched_core.intake.user_words import BARE, ENDS, PREEMPTED, PREFIX, READERS, WORD, seconds
+from tesched_core.intake.user_words import BARE, ENDS, PREEMPTED, PREEMPTIONS, PREFIX, READERS, WORD, seconds
 from tesched_core.model.cluster import Job
 from tesched_core.model.not_followed import LONGEST_SAID, MOST_SAID, About, NotFollowed
 from tesched_core.model.notice import NOTICE_SIGNALS, TARGET_WORDS, Declared, ExitZero, Notice, Signal, read_signal
@@ -48,6 +48,7 @@ _LOOKS_MEANT: Mapping[str, re.Pattern[str]] = {
     "grace": re.compile(r".*"),
     "exit0": re.compile(r".*"),
     "patience": re.compile(r".*"),
+    "preemptions": re.compile(r".*"),
     "preempted": re.compile(r"end.*|requeue.*|cancel.*|kill.*|stop.*|no.*", re.IGNORECASE),
     "run": re.compile(r"\d+(\.\d+)?(s|sec|m|min|h|hours?|minutes?|seconds?)|(\d+-)?\d+(:\d+){1,2}", re.IGNORECASE),
 }
@@ -62,6 +63,7 @@ _RIGHT: Mapping[str, str] = {
     "exit0": "again, finished or slurm",
     "run": "seconds above 0, as in run=3600",
     "preempted": "end or requeue, in lower case",
+    "preemptions": "a whole number, 999999 at most, as in preemptions=1",
     "patience": "seconds, 999999 at most, as in patience=300",
     "workload": "a name",
     "weight": "a number from 0.001 to 1000",
@@ -100,7 +102,11 @@ def of_comment(job: Job, word: UserWord, job_class: JobClass, rule: str) -> tupl
     if not job.comment or not (said := _said(job.comment)):
         return ()
     of_class = _of_class(said, job, word, job_class, rule)
-    of_values = (*_of_patience(said, job_class, rule), *_of_end(said, job_class))
+    of_values = (
+        *_of_patience(said, job_class, rule),
+        *_of_end(said, job_class),
+        *_of_preemptions(said, word, job_class),
+    )
     return (*of_class, *of_values, *_of_the_rest(said))[:MOST_SAID]
 
 
@@ -139,6 +145,24 @@ def _of_end(said: list[_Said], job_class: JobClass) -> Iterator[NotFollowed]:
             yield _no(About.RUN, one.text, "another word of the comment contradicts it", instead)
 
 
+def _of_preemptions(said: list[_Said], word: UserWord, job_class: JobClass) -> Iterator[NotFollowed]:
+    """Yield a number of preemptions that does not count as it was said; of two, the last one counts.
+
+    One above the site's is known where the site's limits are.
+    """
+    one = next((one for one in reversed(said) if one.key == PREEMPTIONS and one.value is not None), None)
+    if one is None:
+        return
+    if _cannot_be_read(one):
+        yield _no(About.RUN, one.text, _not_right(one.key), "it is preempted as often as the site allows")
+    elif job_class is not JobClass.BE:
+        yield _no(About.RUN, one.text, "it is for best-effort jobs", "this job is never preempted")
+    elif READERS[one.key](one.value or "") == 0 and not word.may_say_no_preemptions:
+        yield _no(
+            About.RUN, one.text, "classes.user_word.may_say_no_preemptions = false", "it is preempted once at most"
+        )
+
+
 def _of_patience(said: list[_Said], job_class: JobClass, rule: str) -> Iterator[NotFollowed]:
     """Yield a patience that can't be read, or is of a job that has no victims; of two, the last one counts."""
     one = next((one for one in reversed(said) if one.key == "patience" and one.value is not None), None)
@@ -156,7 +180,11 @@ def _of_the_rest(said: list[_Said]) -> Iterator[NotFollowed]:
     """Yield pairs on the run that can't be read, and words that tesched does not know."""
     for one in said:
         if one.value is not None and one.key in READERS:
-            if one.key not in _OF_NOTICE and one.key not in {"patience", PREEMPTED} and _cannot_be_read(one):
+            if (
+                one.key not in _OF_NOTICE
+                and one.key not in {"patience", PREEMPTED, PREEMPTIONS}
+                and _cannot_be_read(one)
+            ):
                 yield _no(About.RUN, one.text, _not_right(one.key), "nothing was said of it")
         elif one.is_sure and one.key and one.key not in BARE:
             known = ", ".join([*sorted(BARE), *(f"{key}=" for key in READERS)])

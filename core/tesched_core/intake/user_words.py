@@ -15,6 +15,8 @@ UTILITIES = ("insensitive", "sensitive", "critical")
 PREFIX = "tesched:"
 #: What becomes of a BE job that is preempted: the key, and its values.
 PREEMPTED, ENDS, REQUEUED = "preempted", "end", "requeue"
+#: How often it may be preempted: the key.
+PREEMPTIONS = "preemptions"
 #: Words without a value.
 BARE = frozenset({"te", "be", "elastic"})
 WORD = re.compile(r"[^\s,;]+")
@@ -37,6 +39,11 @@ def seconds(text: str) -> float | None:
     """Return what `120` or `0.5` says."""
     # No float(): it would take "inf" and "nan" from a user's comment.
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
+
+
+def count(text: str) -> int | None:
+    """Return what `0` or `3` says."""
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
 def amount(text: str) -> float | None:
@@ -67,6 +74,7 @@ READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
         "signal": read_signal,
         "patience": seconds,
         "preempted": lambda text: text if text in {ENDS, REQUEUED} else None,
+        PREEMPTIONS: count,
         "grace": seconds,
         "exit0": exit_zero,
         "run": lambda text: seconds(text) or None,

@@ -6,7 +6,7 @@ The daemon builds them once a poll (`placement/columns_of.py`); the simulator ke
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple, Protocol
 
@@ -108,6 +108,8 @@ class Running:
     share_node: NDArray[np.intp]
     #: [shares, resources] what becomes free there when the job goes
     frees: NDArray[np.int64]
+    #: how often a job may be preempted at most, where its owner says so
+    most_preemptions: Mapping[JobId, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of jobs."""

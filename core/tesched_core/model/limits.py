@@ -8,7 +8,7 @@ from math import ceil
 from typing import Annotated, ClassVar
 
 from tesched_core.model.payment import HOUR_S
-from tesched_core.model.ranges import LONGEST_S, MOST_AMOUNT, Amount, Count, Range, Seconds, check_ranges
+from tesched_core.model.ranges import LONGEST_S, MOST_AMOUNT, Amount, Count, Range, Seconds, between, check_ranges
 
 _SLOWDOWN = Range(
     least=1,
@@ -129,6 +129,10 @@ class Limits:
     protected_reservations: tuple[str, ...] = ()
     #: jobs of these names
     protected_names: tuple[str, ...] = ()
+    #: of victims that do as well, those of the TE job's own user go first, then those of its own account
+    own_jobs_first: bool = True
+    #: as well: a policy's price may be above another's by this part of it for each of the two steps
+    equal_within: Annotated[float, between(0, 0.1)] = 0.01
     #: a TE job with victims waits so long for their resources, though others come free: else they leave for nothing;
     #: for longer while a victim is ending. 0: it takes what comes first
     bind_for_s: Seconds = 60.0

@@ -81,6 +81,8 @@ class Traits:
     run_time_s: float | None = None
     #: of a TE job: for so long after it became eligible it has no victims, by its owner's word; 0: it has them at once
     patience_s: float = 0.0
+    #: of a BE job: how often it may be preempted at most, by its owner's word; None: its owner says nothing of that
+    most_preemptions: int | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
     workload: str = ""
     #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)
@@ -91,6 +93,10 @@ class Traits:
     utility: str = ""
     #: what its user said and does not count, or not as it was said
     not_followed: tuple[NotFollowed, ...] = ()
+
+    def may_be_preempted(self, site: int) -> int:
+        """Return how often it may be preempted for TE jobs of other users; `site` is the site's limit."""
+        return site if self.most_preemptions is None else min(site, self.most_preemptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from tesched_core.model.actions import Reason, ReasonCode, Record, TellUser
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import PREEMPTED, Departure, Order, Purpose, Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 
 #: How each note begins; a text that begins otherwise is not tesched's.
@@ -118,11 +119,16 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
         times=memory.preemptions.get(victim.job_id, 1) if victim.is_limited else 0,
-        most=telling.most,
+        most=_most(victim.job_id, snapshot, telling),
         lost=lost,
         # Slurm changes nothing of a job that has ended.
         record=Record.NONE if victim.departure is Departure.ENDED else _record(telling, snapshot.settings.release),
     )
+
+
+def _most(job_id: JobId, snapshot: Snapshot, telling: Telling) -> int:
+    traits = snapshot.traits.get(job_id)
+    return telling.most if traits is None else traits.may_be_preempted(telling.most)
 
 
 def _record(telling: Telling, release: str) -> Record:

@@ -103,6 +103,11 @@ class SnapshotColumns:
             share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
             share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
             frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+            most_preemptions={
+                job.job_id: one.most_preemptions
+                for job, one in zip(jobs, traits, strict=True)
+                if one.most_preemptions is not None
+            },
         )
 
     @cached_property

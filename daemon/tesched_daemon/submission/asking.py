@@ -198,6 +198,7 @@ def _recorded(job: Job, traits: Traits, view: JobView | None) -> Traits:
         notice_target=view.notice_target,
         notice_source=view.notice_source,
         exit0=view.exit0,
+        most_preemptions=view.most_preemptions,
         elastic=view.elastic,
         unread=view.notice_source.startswith(_UNREAD),
     )
@@ -344,7 +345,7 @@ def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
                 notice_signal=victim.notice_signal,
                 grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
                 preempted=memory.preemptions.get(victim.job_id, 0),
-                most_preempted=limits.max_preemptions_per_job,
+                most_preempted=snapshot.traits[victim.job_id].may_be_preempted(limits.max_preemptions_per_job),
                 of_own_user=victim.of_own_user,
                 left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),
             )

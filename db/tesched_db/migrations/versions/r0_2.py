@@ -173,6 +173,7 @@ def upgrade() -> None:
         sa.Column("exit0", sa.Text(), nullable=False),
         sa.Column("elastic", sa.Boolean(), nullable=False),
         sa.Column("ends", sa.Boolean(), nullable=False),
+        sa.Column("most_preemptions", sa.BigInteger(), nullable=True),
         sa.Column("not_followed", sa.JSON(), nullable=False),
         sa.Column("cpus", sa.BigInteger(), nullable=False),
         sa.Column("mem_mib", sa.BigInteger(), nullable=False),

@@ -271,6 +271,29 @@ def test_what_a_training_says_of_itself(comment: str, samples: float | None, uti
 
 
 @pytest.mark.parametrize(
+    ("comment", "allowed", "most"),
+    [
+        ("preemptions=2", False, 2),
+        ("tesched:Preemptions=999999", False, 999_999),
+        ("preemptions=5 preemptions=3", False, 3),
+        ("preemptions=0", False, 1),
+        ("preemptions=0", True, 0),
+        ("preemptions=-1", True, None),
+        ("preemptions=1000000", True, None),
+        ("preemptions=1.5", True, None),
+        ("preemptions=", True, None),
+        ("preempted=1", True, None),
+        ("te preemptions=0", True, None),
+    ],
+)
+def test_the_owner_of_a_be_job_says_how_often_it_may_be_preempted(
+    comment: str, allowed: bool, most: int | None
+) -> None:
+    how = Classification(user_word=UserWord(may_say_te=True, may_say_no_preemptions=allowed))
+    assert classify(waiting(1, comment=comment), how).most_preemptions == most
+
+
+@pytest.mark.parametrize(
     ("comment", "patience_s"),
     [
         ("te patience=300", 300.0),

@@ -240,7 +240,8 @@ class TestRest:
             "speed=9",
             "signal=strong",
         ]
-        assert "it knows be, elastic, te, signal=, patience=, preempted=, grace=, exit0=, run=" in found[0][1]
+        known = "it knows be, elastic, te, signal=, patience=, preempted=, preemptions=, grace=, exit0=, run="
+        assert known in found[0][1]
 
     @pytest.mark.parametrize(("word", "meant"), [("signal:USR1", "signal=USR1"), ("grace:120", "grace=120")])
     def test_a_colon_in_the_place_of_the_equals_sign(self, word: str, meant: str) -> None:
@@ -288,3 +289,28 @@ class TestRest:
             instead=BE_BY_DEFAULT,
         )
         assert classify(waiting(1, comment="te"), Classification()).not_followed == (one,)
+
+
+class TestPreemptions:
+    """How often a job may be preempted, by its owner's word."""
+
+    @pytest.mark.parametrize("comment", ["preemptions=1", "preemptions=9", "preemptions=x preemptions=2"])
+    def test_what_counts_is_not_named(self, comment: str) -> None:
+        assert said(comment, Classification()) == []
+
+    def test_none_at_all_counts_where_the_site_allows_it(self) -> None:
+        why = "classes.user_word.may_say_no_preemptions = false"
+        assert said("preemptions=0", Classification()) == [("preemptions=0", why, "it is preempted once at most")]
+        assert said("preemptions=0", Classification(user_word=UserWord(may_say_no_preemptions=True))) == []
+
+    def test_what_is_no_number_is_named(self) -> None:
+        [(word, why, instead)] = said("preemptions=never", Classification())
+        assert word == "preemptions=never"
+        assert "right is a whole number" in why
+        assert instead == "it is preempted as often as the site allows"
+
+    def test_so_is_one_of_a_te_job(self) -> None:
+        how = Classification(user_word=UserWord(may_say_te=True))
+        assert said("te preemptions=1", how) == [
+            ("preemptions=1", "it is for best-effort jobs", "this job is never preempted")
+        ]

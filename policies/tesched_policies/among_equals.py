@@ -1,0 +1,106 @@
+"""Among equals: of victims that a policy prices alike, those of the TE job's own user go first.
+
+With `guard.own_jobs_first`, for every policy that serves TE jobs by the victim search.
+
+Definitions
+    price       a policy's score of a victim; the lowest goes first
+    step        0: of the TE job's own user; 1: of its own account; 2: of any other
+    margin      part of a price by which two may differ and be equals, `guard.equal_within`
+
+Principle
+    Who starts a trial while an own best-effort job runs has that one leave rather than a stranger's, if it does as
+    well. So each step makes a victim dearer by the margin:
+
+        price * (1 + margin * step)
+
+    That is one number for each job, whatever else runs. So there are no classes with borders that a job may be put on
+    the right side of, no job that is submitted moves others, and it goes before none that is cheaper by more than the
+    margin for each step between them. Fewer victims go before more of them, as without this. With a margin of 0, and
+    where prices are 0, equals are those that a thousand millionth part tells apart.
+
+    A draw (`rand`) is no price: there all are equals.
+
+Worked example
+    A trial of Ada's, account vision; margin 0.01. Prices 1.000 (Bob, speech), 1.006 (Eve, vision), 1.015 (Ada).
+    1.000 * 1.02 = 1.020, 1.006 * 1.01 = 1.016 and 1.015: Ada's job leaves. At 1.021 it would stay, and Eve's leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Running
+from tesched_core.policy import View
+
+#: what tells two prices apart in any case: more than adding up in another order does
+_LEAST, _LEAST_OF_ALL = 1e-9, 1e-12
+_OWN_USER, _OWN_ACCOUNT, _OTHER = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What each running BE job costs one TE job."""
+
+    #: [running] the policy's own
+    score: NDArray[np.float64]
+    #: [running] by which they are compared; `score` where all are equal strangers
+    price: NDArray[np.float64]
+    #: [running] steps behind the first; None: there are none
+    steps: NDArray[np.int8] | None = None
+
+    def go_first(
+        self, victims: Sequence[int], running: Running, others: Callable[[], NDArray[np.intp]]
+    ) -> dict[int, str]:
+        """Return the victims that leave in the place of others since they go first among equals, and why.
+
+        `others` are the candidates that would do: by the policy's own order one of them comes before such a victim.
+        """
+        steps, score, job_id = self.steps, self.score, running.job_id
+        favoured = [row for row in victims if steps is not None and int(steps[row]) in _WHY]
+        if steps is None or not favoured:
+            return {}
+        rows = others()
+        found: dict[int, str] = {}
+        for row in favoured:
+            before = (score[rows] < score[row]) | ((score[rows] == score[row]) & (job_id[rows] < job_id[row]))
+            if (before & (steps[rows] > steps[row])).any():
+                found[row] = _WHY[int(steps[row])]
+        return found
+
+
+_WHY = {
+    _OWN_USER: "it is of the trial-and-error job's own user, whose jobs go first among equals (guard.own_jobs_first)",
+    _OWN_ACCOUNT: "it is of the trial-and-error job's own account, whose jobs go first among equals "
+    "(guard.own_jobs_first)",
+}
+
+
+def prices_for(te: Job, view: View, score: NDArray[np.float64], *, drawn: bool = False) -> Prices:
+    """Return the prices for this TE job; `drawn`: the score is a draw from 0 to 1, and no price."""
+    steps = _steps(te, view.running) if view.limits.own_jobs_first else None
+    if steps is None or not len(steps) or steps.min() == steps.max():
+        return Prices(score=score, price=score)
+    if drawn:
+        return Prices(score=score, price=score + steps, steps=steps)
+    size = np.abs(score)
+    margin = max(view.limits.equal_within, _LEAST)
+    least = _LEAST_OF_ALL * (float(size.max()) or 1.0)
+    return Prices(score=score, price=score + steps * (margin * size + least), steps=steps)
+
+
+def _steps(te: Job, running: Running) -> NDArray[np.int8]:
+    """Return [running] how far each is from the TE job's own user. A user or an account that is not known is no own."""
+    by_owner = [
+        _OWN_USER
+        if te.user and owner.user == te.user
+        else _OWN_ACCOUNT
+        if te.account and owner.account == te.account
+        else _OTHER
+        for owner in running.owners
+    ]
+    found: NDArray[np.int8] = np.array(by_owner, dtype=np.int8)[running.owner]
+    return found

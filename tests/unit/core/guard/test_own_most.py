@@ -1,0 +1,41 @@
+"""How often a job may be preempted, by its owner's word and by the site's limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+
+from tests.builders import cluster, excused, node, running, share
+
+MINE, OTHER = JobId(1), JobId(2)
+SITE = "guard.max_preemptions_per_job is {}"
+OWN = "by its owner's word it may be preempted {0} time(s) (preemptions={0})"
+
+
+@pytest.mark.parametrize(
+    ("site", "own", "count", "why"),
+    [
+        (3, 1, 0, None),
+        (3, 1, 1, OWN.format(1)),
+        (3, 0, 0, OWN.format(0)),
+        (3, 9, 2, None),
+        (3, 9, 3, SITE.format(3)),
+        (1, 1, 1, SITE.format(1)),
+        (0, 9, 0, SITE.format(0)),
+    ],
+)
+def test_its_owner_s_number_counts_where_it_is_lower(site: int, own: int, count: int, why: str | None) -> None:
+    snapshot = cluster([node("n1")], [running(MINE, share("n1", 1)), running(OTHER, share("n1", 1))])
+    word = replace(snapshot.traits[MINE], most_preemptions=own)
+    snapshot = snapshot.with_traits({**snapshot.traits, MINE: word})
+    limits = Limits(max_preemptions_per_job=site, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
+    found = excused(snapshot, Memory(preemptions={MINE: count}), limits)
+    assert (OTHER in found) == (site == 0), "it is a word on one job"
+    code, text = found.get(MINE, (None, ""))
+    assert code is (RefusalCode.MAX_PREEMPTIONS if why else None)
+    assert text.endswith(why or "")

@@ -1,0 +1,133 @@
+"""Victims that a policy prices alike: whose job goes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.policy import MakeRoom, Policy, Proposal
+from tesched_policies.among_equals import prices_for
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
+
+from tests.builders import NOW, cluster, node, rooms, running, share, view_of, waiting
+
+POLICIES = [FitGpp(), LongestRemaining(), AtRandom(), YoungestFirst(), Patient(patience_s=0)]
+every_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+OF_USER, OF_ACCOUNT = "of the trial-and-error job's own user", "of the trial-and-error job's own account"
+
+
+def job(number: int, user: str, account: str, *, started: float = 0.0, cpus: int = 32) -> Job:
+    """Return a job on the node of its number."""
+    held = share(f"n{number}", cpus)
+    return running(number, held, user=user, account=account, start_time=started, time_limit_s=100_000)
+
+
+def ask(policy: Policy[None], *jobs: Job, limits: Limits | None = None, te: Job | None = None) -> Proposal[None]:
+    """Return what is proposed for a TE job of Ada's, of the account vision, that needs a whole node."""
+    te = te or waiting(90, cpus=32, user="ada", account="vision")
+    nodes = [node(name) for name in sorted({name for one in jobs for name in one.nodes})]
+    view = view_of(cluster(nodes, [*jobs, te]))
+    return policy.propose(replace(view, limits=limits or Limits()), None)
+
+
+def victims(proposal: Proposal[None]) -> list[int]:
+    (room,) = rooms(proposal)
+    return [int(job_id) for job_id in room.victim_ids]
+
+
+def why(proposal: Proposal[None]) -> str:
+    room: MakeRoom
+    (room,) = rooms(proposal)
+    return room.victims[0].why
+
+
+STRANGER, COLLEAGUE, OWN = job(1, "bob", "speech"), job(2, "eve", "vision"), job(3, "ada", "other")
+
+
+@every_policy
+def test_its_own_user_s_job_goes_first_then_its_account_s(policy: Policy[None]) -> None:
+    assert victims(ask(policy, STRANGER, COLLEAGUE, OWN)) == [3]
+    assert victims(ask(policy, STRANGER, COLLEAGUE)) == [2]
+    assert OF_USER in why(ask(policy, STRANGER, OWN))
+    assert OF_ACCOUNT in why(ask(policy, STRANGER, COLLEAGUE))
+
+
+@pytest.mark.parametrize("policy", [FitGpp(), YoungestFirst(), Patient(patience_s=0)], ids=lambda policy: policy.name)
+def test_without_the_key_the_policys_price_alone_decides(policy: Policy[None]) -> None:
+    found = ask(policy, STRANGER, COLLEAGUE, OWN, limits=Limits(own_jobs_first=False))
+    assert victims(found) == [1], "of equal prices the lowest job id"
+    assert "own" not in why(found)
+
+
+def test_a_user_or_an_account_that_slurm_does_not_say_is_no_own() -> None:
+    nobodys = waiting(90, cpus=32, user="", account="")
+    assert victims(ask(FitGpp(), job(1, "bob", "speech"), job(2, "", ""), te=nobodys)) == [1]
+
+
+@pytest.mark.parametrize(("started", "chosen"), [(NOW - 1019, 3), (NOW - 1021, 1)])
+def test_a_job_with_a_price_above_by_more_than_the_margin_for_each_step_stays(started: float, chosen: int) -> None:
+    stranger, own = job(1, "bob", "speech", started=NOW - 1000), job(3, "ada", "other", started=started)
+    assert victims(ask(YoungestFirst(), stranger, own)) == [chosen]
+
+
+@pytest.mark.parametrize(("within", "chosen"), [(0.0, 1), (0.1, 3)])
+def test_the_margin_is_the_site_s(within: float, chosen: int) -> None:
+    stranger, own = job(1, "bob", "speech", started=NOW - 1000), job(3, "ada", "other", started=NOW - 1100)
+    assert victims(ask(YoungestFirst(), stranger, own, limits=Limits(equal_within=within))) == [chosen]
+
+
+def test_of_the_longest_remaining_it_is_a_part_of_what_remains() -> None:
+    def left(number: int, user: str, seconds: float) -> Job:
+        return replace(job(number, user, user), time_limit_s=int(NOW + seconds))
+
+    assert victims(ask(LongestRemaining(), left(1, "bob", 1000), left(3, "ada", 981))) == [3]
+    assert victims(ask(LongestRemaining(), left(1, "bob", 1000), left(3, "ada", 979))) == [1]
+
+
+def test_fewer_victims_go_before_own_ones() -> None:
+    halves = [running(number, share("n3", 16), user="ada") for number in (3, 4)]
+    assert victims(ask(FitGpp(), STRANGER, *halves)) == [1]
+
+
+def test_of_several_victims_as_many_as_do_as_well_are_own_ones() -> None:
+    pairs = [
+        running(10 * node_number + half, share(f"n{node_number}", 16)) for node_number in (1, 2) for half in (1, 2)
+    ]
+    users = ("bob", "bob", "bob", "ada")
+    found = ask(FitGpp(), *(replace(one, user=user) for one, user in zip(pairs, users, strict=True)))
+    assert victims(found) == [22, 21]
+    (room,) = rooms(found)
+    assert [OF_USER in one.why for one in room.victims] == [True, False]
+
+
+def test_where_it_would_leave_anyway_it_is_not_the_reason() -> None:
+    cheaper = running(3, share("n3", 32), user="ada")
+    found = ask(FitGpp(), cheaper, job(4, "bob", "speech"))
+    assert victims(found) == [3]
+    assert "was the lowest" in why(found)
+
+
+def test_one_that_stays_since_an_own_one_goes_first_is_not_called_dearer() -> None:
+    found = ask(FitGpp(), STRANGER, OWN)
+    (said,) = (one for one in found.refusals if one.job_id == 1)
+    assert (said.code, "goes first among equals" in said.text) == (RefusalCode.OUTSCORED, True)
+
+
+def test_scores_are_recorded_as_the_policy_has_them() -> None:
+    (room,) = rooms(ask(FitGpp(), STRANGER, OWN))
+    assert room.victims[0].score == 5.0, "the largest, of the longest grace period: 1 + 4"
+
+
+def test_prices_of_zero_have_an_order_too() -> None:
+    snapshot = cluster([node(f"n{number}") for number in (1, 2, 3)], [STRANGER, COLLEAGUE, OWN])
+    te = waiting(90, Request(), user="ada", account="vision")
+    view = view_of(snapshot)
+    price = prices_for(te, view, np.zeros(3)).price
+    by_id = {int(job_id): price[row] for row, job_id in enumerate(view.running.job_id)}
+    assert by_id[3] < by_id[2] < by_id[1]
