@@ -176,10 +176,12 @@ class Classification:
             "classes.default_grace_period_s": self.default_grace_period_s,
             "classes.user_word.max_grace_period_s": self.user_word.max_grace_period_s,
         }
-        lists: tuple[tuple[str, tuple[Rule | NoticeRule, ...]], ...]
-        lists = ("classes.rules", self.rules), ("classes.notice_rules", self.notice_rules)
-        for key, rules in lists:
-            for place, rule in enumerate(rules):
+        rules: dict[str, tuple[Rule | NoticeRule, ...]] = {
+            "classes.rules": self.rules,
+            "classes.notice_rules": self.notice_rules,
+        }
+        for key, listed in rules.items():
+            for place, rule in enumerate(listed):
                 if rule.grace_period_s is not None:
                     given[f"{key}[{place}].grace_period_s"] = rule.grace_period_s
         return max(given.items(), key=lambda one: one[1])
