@@ -34,6 +34,9 @@ METRICS_MUTATIONS = (
         "self._store",
     ),
     Mutation(
-        "metrics: the endpoint of before stays", _EXPORTER, "listener = bound(address)", "listener = self.close()"
+        "metrics: the endpoint of before stays",
+        _EXPORTER,
+        "            except (OSError, RuntimeError) as error:\n",
+        "            except (OSError, RuntimeError) as error:\n                self.close()\n",
     ),
 )
