@@ -14,10 +14,13 @@ By how much each BE job was delayed is worked out by a ledger that is written fr
 and has nothing of tesched's: from the submissions, slurmctld's prolog, each node's Epilog and what the jobs wrote.
 Printed are each violation, how many BE jobs ended, what part of a bound was used at most, and how long the TE jobs that
 were admitted have waited. Exit status 1 unless no bound was violated and every BE job has run to its end.
+
+`--keep DIR` keeps what was seen, with the daemon's log and store, and `--judge DIR` works it out again from there.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -29,7 +32,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,7 @@ from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.bound.jobs import ModelJob
 from tesched_testcluster.harness.bound.ledger import Ledger, Terms, Verdict
-from tesched_testcluster.harness.bound.replay import Change, Replay, What
+from tesched_testcluster.harness.bound.replay import Change, Replay, What, never_launched
 from tesched_testcluster.harness.daemon_process import daemon_of, write_config
 from tesched_testcluster.load import EVENTS, EventName, LoadJob, read_events, scripts_in, submit
 from tesched_testcluster.local import LocalCluster
@@ -89,6 +92,8 @@ BY_THE_HOUR = (
     "max_victims_for_te_user_hour",
     "max_victims_for_te_account_hour",
 )
+#: what was seen, in the folder of --keep
+SEEN = "seen.json"
 #: slurmctld runs it when a job has its nodes, and each node the Epilog when a run has left it
 _PROLOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURM_JOB_NODELIST" >>{folder}/starts.log\n'
 _EPILOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURMD_NODENAME" >>{folder}/ends.log\n'
@@ -284,8 +289,17 @@ def judged(folder: Path, flood: Flood, seen: Seen) -> tuple[Ledger, Replay]:
         late_s=LATE_S,
     )
     ledger = Ledger(terms)
-    replay = Replay(ledger=ledger, nodes=flood.nodes, cpus=CPUS, all_jobs=jobs, requeue_delay_s=CRED_EXPIRE_S + 1)
-    replay.run(list(_changes(folder, seen)))
+    changes = [*_changes(folder, seen)]
+    unlaunched = never_launched(changes, {JobId(job_id): at for job_id, at in seen.cancelled.items()})
+    replay = Replay(
+        ledger=ledger,
+        nodes=flood.nodes,
+        cpus=CPUS,
+        all_jobs=jobs,
+        requeue_delay_s=CRED_EXPIRE_S + 1,
+        unlaunched=frozenset(one.job_id for one in unlaunched),
+    )
+    replay.run([*changes, *unlaunched])
     return ledger, replay
 
 
@@ -367,9 +381,14 @@ def _said(one: Verdict, jobs: Mapping[int, LoadJob]) -> str:
 @click.option("--be-load", type=click.FloatRange(0.01), default=0.5, show_default=True, help="Part of the cluster.")
 @click.option("--slowdown", type=click.FloatRange(1, min_open=True), default=3.0, show_default=True, help="B.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for the logs and the store.")
-def main(*, keep: Path | None, **asked: Any) -> None:
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for what was seen.")
+@click.option("--judge", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder of --keep.")
+def main(*, keep: Path | None, judge: Path | None, **asked: Any) -> None:
     """Run it and print what came of it."""
+    if judge is not None:
+        flood, seen = _read(judge)
+        ledger, replay = judged(judge, flood, seen)
+        sys.exit(not report(seen, ledger, replay))
     flood = Flood(**asked)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bound-hour-") as name:
@@ -379,6 +398,7 @@ def main(*, keep: Path | None, **asked: Any) -> None:
             (folder / log).touch()
         try:
             seen = run(folder, flood)
+            _write(folder, flood, seen)
             ledger, replay = judged(folder, flood, seen)
         finally:
             if keep is not None:
@@ -389,9 +409,24 @@ def main(*, keep: Path | None, **asked: Any) -> None:
     sys.exit(not well)
 
 
+def _write(folder: Path, flood: Flood, seen: Seen) -> None:
+    """Write what was seen, but for the jobs: those are drawn again, and in the order of their submission."""
+    kept = {key: value for key, value in asdict(seen).items() if key != "jobs"}
+    (folder / SEEN).write_text(json.dumps({"flood": asdict(flood), "seen": kept}))
+
+
+def _read(folder: Path) -> tuple[Flood, Seen]:
+    kept = json.loads((folder / SEEN).read_text())
+    flood, seen = Flood(**kept["flood"]), Seen(**kept["seen"])
+    seen.submitted = {int(job_id): at for job_id, at in seen.submitted.items()}
+    seen.cancelled = {int(job_id): at for job_id, at in seen.cancelled.items()}
+    seen.jobs = dict(zip(seen.submitted, flood.jobs(), strict=True))
+    return flood, seen
+
+
 def _kept(folder: Path, where: Path) -> None:
     where.mkdir(parents=True, exist_ok=True)
-    for file in (*folder.glob("*.log"), *folder.glob("tesched.*")):
+    for file in (*folder.glob("*.log"), *folder.glob("tesched.*"), folder / SEEN):
         if file.is_file():
             (where / file.name).write_bytes(file.read_bytes())
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from tesched_core.model.resources import JobId
 from tesched_testcluster.harness.bound.jobs import ModelJob
 from tesched_testcluster.harness.bound.ledger import Ledger, Terms
-from tesched_testcluster.harness.bound.replay import Change, Replay, What
+from tesched_testcluster.harness.bound.replay import Change, Replay, What, never_launched
 
 CPUS = 8
 BE, TE, OTHER_BE = JobId(1), JobId(2), JobId(3)
@@ -35,6 +35,21 @@ def replayed(jobs: Sequence[ModelJob], changes: Sequence[Change], nodes: int = 1
     by_id = {one.job_id: one for one in jobs}
     replay = Replay(ledger=Ledger(TERMS), nodes=nodes, cpus=CPUS, all_jobs=by_id, requeue_delay_s=6.0)
     replay.run(changes)
+    return replay
+
+
+def with_cancels(jobs: Sequence[ModelJob], changes: Sequence[Change], cancelled: Mapping[JobId, float]) -> Replay:
+    """Return a replay that is over; `cancelled`: when the cancels returned that came in slurmctld's prolog."""
+    unlaunched = never_launched(changes, cancelled)
+    replay = Replay(
+        ledger=Ledger(TERMS),
+        nodes=2,
+        cpus=CPUS,
+        all_jobs={one.job_id: one for one in jobs},
+        requeue_delay_s=6.0,
+        unlaunched=frozenset(one.job_id for one in unlaunched),
+    )
+    replay.run([*changes, *unlaunched])
     return replay
 
 
@@ -124,3 +139,50 @@ def test_what_cannot_be_is_said() -> None:
     doubts = replayed([job(BE), job(TE, te=True)], [*submitted, *both]).doubts
     assert [line for line in doubts if "node 0 has more jobs" in line]
     assert "job 1 started at 3.000 and had not left" in doubts
+
+
+def test_a_job_cancelled_in_slurmctlds_prolog_leaves_when_another_job_has_its_place() -> None:
+    replay = with_cancels(
+        [job(TE, te=True, nodes=2), job(BE)],
+        [
+            Change(0.0, What.SUBMITTED, TE),
+            Change(0.0, What.SUBMITTED, BE),
+            Change(10.0, What.STARTED, TE, (0, 1)),
+            *ran(BE, 14.0, 20.0, 1),
+        ],
+        {TE: 17.0},
+    )
+    assert replay.doubts == []
+    assert replay.free == [CPUS, CPUS]
+    (one,) = replay.ledger.verdicts
+    assert one.bystander_s == 4.0
+
+
+def test_a_job_cancelled_in_slurmctlds_prolog_leaves_when_its_cancel_has_returned() -> None:
+    replay = with_cancels(
+        [job(TE, te=True, nodes=2), job(BE, nodes=2)],
+        [
+            Change(0.0, What.SUBMITTED, TE),
+            Change(0.0, What.SUBMITTED, BE),
+            Change(10.0, What.STARTED, TE, (0, 1)),
+            *ran(BE, 30.0, 40.0, 0, 1),
+        ],
+        {TE: 17.0},
+    )
+    assert replay.doubts == []
+    (one,) = replay.ledger.verdicts
+    assert one.bystander_s == 7.0
+
+
+def test_a_run_whose_epilog_is_missing_and_that_was_not_cancelled_is_a_doubt() -> None:
+    replay = with_cancels(
+        [job(TE, te=True), job(BE)],
+        [
+            Change(0.0, What.SUBMITTED, TE),
+            Change(0.0, What.SUBMITTED, BE),
+            Change(10.0, What.STARTED, TE, (0,)),
+            *ran(BE, 14.0, 20.0, 0),
+        ],
+        {},
+    )
+    assert replay.doubts == ["node 0 has more jobs at 14.000 than fit on it"]

@@ -3,11 +3,14 @@
 `Change`s are what was seen of the jobs from outside of tesched, by what wrote it down: the submission, slurmctld's own
 prolog when a job gets its nodes, each node's Epilog when a run has left it. A best-effort (BE) job's run that leaves
 its nodes before the job has said that it is done was ended for a TE job of another user, as nobody else ends any here.
+
+A job that is cancelled while slurmctld's prolog runs for it is never launched, and no node runs an Epilog for it.
+It has left when its cancel has returned, or when another job has its place (`never_launched`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -41,6 +44,21 @@ class Change:
     rows: tuple[int, ...] = ()
 
 
+def never_launched(changes: Iterable[Change], cancelled: Mapping[JobId, float]) -> list[Change]:
+    """Return the ends of the jobs that were cancelled in slurmctld's prolog: they got nodes, and none ran an Epilog.
+
+    `cancelled` has when each cancel had returned, seconds.
+    """
+    changes = list(changes)
+    left = {change.job_id for change in changes if change.what is What.LEFT}
+    return [
+        Change(max(change.at, cancelled[change.job_id]), What.LEFT, change.job_id, (row,))
+        for change in changes
+        if change.what is What.STARTED and change.job_id in cancelled and change.job_id not in left
+        for row in change.rows
+    ]
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Replay:
     """The cluster between two changes."""
@@ -52,6 +70,8 @@ class Replay:
     all_jobs: dict[JobId, ModelJob]
     #: seconds after its run for which a requeued job is not eligible
     requeue_delay_s: float
+    #: jobs that `never_launched` has found
+    unlaunched: frozenset[JobId] = frozenset()
     now: float = 0.0
     jobs: dict[JobId, ModelJob] = field(default_factory=dict)
     free: list[int] = field(default_factory=list)
@@ -104,10 +124,19 @@ class Replay:
     def _starts(self, job: ModelJob, change: Change) -> None:
         job.phase, job.where, job.started_at = Phase.RUNS, change.rows, change.at
         for row in change.rows:
+            if self.free[row] < job.cpus:
+                self._unlaunched_leave(row, change.at)
             self.free[row] -= job.cpus
             if self.free[row] < 0:
                 self.doubts.append(f"node {row} has more jobs at {change.at:.3f} than fit on it")
         self.ledger.started(job, change.at)
+
+    def _unlaunched_leave(self, row: int, at: float) -> None:
+        """Let what was never launched leave: Slurm has given its place to another job."""
+        for job_id in self.unlaunched:
+            job = self.all_jobs[job_id]
+            for each in job.where if row in job.where else ():
+                self._leaves(job, Change(at, What.LEFT, job_id, (each,)))
 
     def _leaves(self, job: ModelJob, change: Change) -> None:
         """Free one node; with the first the run is over."""
