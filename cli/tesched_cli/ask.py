@@ -24,7 +24,7 @@ from tesched_cli.common import (
 from tesched_cli.explain import CLASS_WORDS
 from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
-from tesched_cli.sbatch_words import SBATCH_OPTIONS, sbatch_words
+from tesched_cli.sbatch_words import SBATCH_OPTIONS, say_misplaced, sbatch_words
 
 
 @document("ask")
@@ -53,6 +53,7 @@ def ask(context: click.Context, config_path: Path, *, as_json: bool, words: tupl
     if words[:1] == ("-h",):
         say_lines(f"{context.get_help()}\n")
         return
+    say_misplaced("ask", words)
     with store(config_path) as engine:
         found = foretell(words, configuration(config_path), engine)
     if as_json:

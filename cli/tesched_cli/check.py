@@ -19,7 +19,7 @@ from tesched_daemon.submission.survival import GOOD, Judgement, Submission, Verd
 from tesched_cli.common import configuration, json_option, named_config_option, say, say_lines
 from tesched_cli.json_output import document, print_json
 from tesched_cli.render.not_followed import not_followed_lines
-from tesched_cli.sbatch_words import SBATCH_OPTIONS, sbatch_words
+from tesched_cli.sbatch_words import SBATCH_OPTIONS, say_misplaced, sbatch_words
 
 
 @document("check")
@@ -60,6 +60,7 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
     if words[:1] == ("-h",):
         say_lines(f"{context.get_help()}\n")
         return
+    say_misplaced("check", words)
     config, notes = _configured(config_path)
     submission = read_submission(words, config)
     notes += submission.assumed
@@ -81,8 +82,6 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
         )
     else:
         say(f"{submission.where}: {found.verdict}")
-        if traits.job_class is JobClass.TE:
-            say(f"  by its options it is trial and error (rule {traits.rule}): best-effort jobs alone are preempted")
         _print(
             found,
             diff,

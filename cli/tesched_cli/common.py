@@ -50,14 +50,18 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from `90`, `90s`, `15m`, `2h` or `1d`."""
+    """Seconds, from `90`, `90s`, `15m`, `2h` or `1d`; with `unit` the letter must be there."""
 
     name = "duration"
+
+    def __init__(self, *, unit: bool = False) -> None:
+        """Take a number alone for seconds, or, with `unit`, for a mistake."""
+        self.unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds."""
         found = re.fullmatch(r"(\d{1,9})([smhd]?)", str(value))
-        if not found or int(found[1]) == 0:
+        if not found or int(found[1]) == 0 or (self.unit and not found[2]):
             self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
         return int(found[1]) * float(_UNITS[found[2] or "s"])
 

@@ -61,7 +61,7 @@ def current(config_path: Path) -> None:
 @click.option(
     "--older-than",
     "older_than_s",
-    type=Duration(),
+    type=Duration(unit=True),
     default="90d",
     show_default=True,
     help="What ended before: 90d, 12h.",

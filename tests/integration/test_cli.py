@@ -243,6 +243,21 @@ class TestPause:
         assert f"{word!r} is not a duration such as 90s, 15m, 2h or 1d" in said.output
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("db", "prune", "--older-than", "5"), "'5' is not a duration such as 90s, 15m, 2h or 1d"),
+        (("explain", "abc"), "'abc' is no job: 123, 120_4 (a task of an array) or 130+1"),
+    ],
+)
+def test_a_number_without_its_unit_and_a_word_that_is_no_job_end_with_2(
+    config: Path, argv: tuple[str, ...], said: str
+) -> None:
+    found = tesched(*argv, "--config", str(config))
+    assert found.exit_code == 2
+    assert said in found.output
+
+
 def test_prune_forgets_what_ended_long_ago_and_nothing_that_is_under_way(config: Path) -> None:
     before = json.loads(tesched("orders", "--config", str(config), "--json").output)["orders"]
     said = tesched("db", "prune", "--config", str(config), "--older-than", "1s")

@@ -64,6 +64,13 @@ def test_words_that_the_site_does_not_follow_are_named(tmp_path: Path) -> None:
     assert "said    grace=9999 (the job's comment) is not followed" in said
 
 
+def test_an_option_of_ours_behind_the_script_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    ran = run("job.sh", "--json")
+    assert ran.stdout.startswith("job.sh: ")
+    assert "note: --json is taken for the script's here; for tesched: tesched check --json ... SCRIPT" in ran.stderr
+
+
 def test_help_is_help() -> None:
     assert run("-h").stdout.startswith("Usage: ")
     assert run("--help").stdout == run("-h").stdout

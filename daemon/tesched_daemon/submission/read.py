@@ -9,8 +9,10 @@ from pathlib import Path
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classify
+from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState, Request, SlurmSettings
+from tesched_core.model.limits import YieldBy
 from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, Target, read_signal
 from tesched_core.model.resources import JobId
@@ -55,6 +57,7 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
         last_option_line=max((line for line, _ in option_lines(text)), default=1),
         assumed=[*assumed, read.pbs_note] if read.pbs_note else assumed,
         requeues=may_requeue(read.options, settings),
+        ends=ends_when_preempted(job.comment) and config.guard.lever is not YieldBy.PLUGIN,
         appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
         settings=settings,
     )

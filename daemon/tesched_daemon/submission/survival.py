@@ -19,8 +19,10 @@ from tesched_slurm.shell_script import Handler, How, Program, ShellScript, Trap,
 class Verdict(StrEnum):
     """What becomes of a job that is a victim."""
 
-    #: it may not be requeued, or is protected, so nothing is asked of it
+    #: it is a trial-and-error job, may not be requeued, or is protected
     KEPT = "never preempted"
+    #: its owner does not want that it runs again
+    ENDS = "ends for good, as its owner says"
     #: its script handles the signal, and the job goes on where it has saved
     SAVES = "saves"
     #: its program gets the signal
@@ -40,7 +42,7 @@ class Verdict(StrEnum):
 
 
 #: the verdicts of a job that loses nothing by its script's fault
-GOOD = frozenset({Verdict.KEPT, Verdict.SAVES, Verdict.PROGRAM, Verdict.BY_TIME})
+GOOD = frozenset({Verdict.KEPT, Verdict.ENDS, Verdict.SAVES, Verdict.PROGRAM, Verdict.BY_TIME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class Submission:
     requeues: bool
     #: what the site protects it by, in words; empty if by nothing
     protected: str = ""
+    #: its comment says preempted=end, and the site's lever follows that
+    ends: bool = False
     #: its output file is written on when it runs again
     appends: bool
     settings: SlurmSettings
@@ -87,6 +91,13 @@ def judge(job: Submission) -> Judgement:
         return Judgement(verdict=Verdict.KEPT, because=because)
     if job.traits.job_class is JobClass.EXEMPT or job.protected:
         return Judgement(verdict=Verdict.KEPT, because=[job.protected or f"rule {job.traits.rule} exempts it"])
+    if job.traits.job_class is JobClass.TE:
+        because = [f"it is trial and error (rule {job.traits.rule}): best-effort jobs alone are preempted"]
+        return Judgement(verdict=Verdict.KEPT, because=because)
+    if job.traits.most_preemptions == 0:
+        return Judgement(verdict=Verdict.KEPT, because=["its owner says so (preemptions=0)"])
+    if job.ends:
+        return _for_good(job)
     found = _by_requeue(job) if not job.traits.notice_signal else _by_signal(job)
     for line in job.script.late_options:
         found.advice.append(f"line {line}: sbatch reads no #SBATCH line after the first command")
@@ -94,6 +105,22 @@ def judge(job: Submission) -> Judgement:
         found.advice.append("its next run empties its output file: --open-mode=append keeps what stands there")
         found.lines.append("#SBATCH --open-mode=append")
     return found
+
+
+def _for_good(job: Submission) -> Judgement:
+    """Return what becomes of a job whose owner says preempted=end."""
+    traits, wait_s = job.traits, job.settings.kill_wait_s
+    notice = []
+    if traits.notice_signal:
+        given = (
+            f"it gets SIG{traits.notice_signal} to {TARGET_WORDS[traits.notice_target]}, from {traits.notice_source}"
+        )
+        notice = [f"{given}, and has {traits.grace_period_s:g} s before it is cancelled"]
+    because = [
+        *notice,
+        f"preempted=end: it is cancelled (SIGTERM, and SIGKILL after {wait_s:g} s), and does not run again",
+    ]
+    return Judgement(verdict=Verdict.ENDS, because=because)
 
 
 def _by_requeue(job: Submission) -> Judgement:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tesched_core.intake.class_rules import Classification, Match, Rule
-from tesched_core.model.limits import Limits
+from tesched_core.intake.class_rules import Classification, Match, Rule, UserWord
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
 from tesched_daemon.submission.survival import Verdict
@@ -29,6 +30,11 @@ EXACTLY = {
     "sigterm": Verdict.UNDECLARED,
     "jit": Verdict.PROGRAM,
 }
+#: a job of ten minutes at most is trial and error
+TRIALS = Config(
+    classes=Classification(rules=(Rule(name="short", job_class=JobClass.TE, match=Match(max_time_limit_s=600)),))
+)
+OPTING_OUT = Config(classes=Classification(user_word=UserWord(may_say_no_preemptions=True)))
 
 
 def of(kind: Kind, folder: Path, release: str) -> Checked:
@@ -248,3 +254,38 @@ def test_what_the_head_lacks_is_a_patch(tmp_path: Path) -> None:
     assert "line 3: sbatch reads no #SBATCH line after the first command" in checked(str(script)).text
     assert checked("--open-mode=append", str(script)).diff == ""
     assert checked(str(script), appends=True).diff == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "verdict", "because"),
+    [
+        (("--comment=preempted=end",), Config(), Verdict.ENDS, "preempted=end: it is cancelled"),
+        (("--comment=preempted=end", "--signal=B:USR1@60"), Config(), Verdict.ENDS, "has 60 s before it is cancelled"),
+        # Slurm itself requeues what it preempts, and knows no such word.
+        (
+            ("--comment=preempted=end",),
+            Config(guard=Limits(lever=YieldBy.PLUGIN)),
+            Verdict.UNDECLARED,
+            "no signal is declared",
+        ),
+        (
+            ("--time=5",),
+            TRIALS,
+            Verdict.KEPT,
+            "it is trial and error (rule short): best-effort jobs alone are preempted",
+        ),
+        (("--comment=preemptions=0",), OPTING_OUT, Verdict.KEPT, "its owner says so (preemptions=0)"),
+        (("--comment=preemptions=0",), Config(), Verdict.UNDECLARED, "no signal is declared"),
+    ],
+    ids=["ends", "ends after its notice", "the plugin knows no such word", "a trial", "never", "not followed"],
+)
+def test_what_its_owner_or_its_class_says_comes_before_its_signal(
+    tmp_path: Path, options: Sequence[str], config: Config, verdict: Verdict, because: str
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\npython3 work.py\n")
+    found = checked(*options, str(script), config=config)
+    assert found.verdict is verdict
+    assert because in found.text
+    assert found.exit_status == (1 if verdict is Verdict.UNDECLARED else 0)
+    assert ("open-mode=append" in found.text) == (verdict is Verdict.UNDECLARED)
