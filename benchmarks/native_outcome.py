@@ -131,7 +131,7 @@ def headline(trace: Trace, outcomes: Mapping[Way, Outcome]) -> str:
     loads = [one.load for one in outcomes.values()]
     below = (
         f"{trace.be} BE and {trace.te} TE jobs on {trace.nodes} nodes of Slurm {trace.slurm} on one machine, "
-        f"seed {trace.seed}; mean load {min(loads):.1f} to {max(loads):.1f}."
+        f"seed {trace.seed}; the machine's mean load was {min(loads):.1f} to {max(loads):.1f}."
     )
     return "\n".join([*(f"| {' | '.join(row)} |" for row in rows), "", below])
 
