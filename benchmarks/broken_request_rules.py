@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
 _BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
-_ALLOWED = "core/tesched_core/placement/allowed.py"
+_ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -20,7 +20,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "request: devices by node and in all, where a node has just so many",
-        "core/tesched_core/placement/demand.py",
+        _DEMAND,
         "allowed = allowed & with_exactly(by_node_and_in_all(request), room)",
         "pass",
     ),
@@ -29,6 +29,34 @@ REQUEST_MUTATIONS = (
         _MODELLED,
         'return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE"',
         'return len(parts) > 9 and any(part.oversubscribe == "EXCLUSIVE"',
+    ),
+    Mutation(
+        "placed by Slurm: devices by node and in all, refused", _MODELLED, ".items() if binds else ():", ".items():"
+    ),
+    Mutation(
+        "placed by Slurm: devices by node and in all, on some nodes",
+        _DEMAND,
+        "    if binds:\n        allowed =",
+        "    if True:\n        allowed =",
+    ),
+    Mutation("placed by Slurm: a part of a node", _DEMAND, "if binds and may_want_whole", "if may_want_whole"),
+    Mutation(
+        "placed by Slurm: a whole node",
+        "core/tesched_core/orders/bystanders.py",
+        "yield [with_whole_nodes(job) for job in alike]",
+        "yield from ()",
+    ),
+    Mutation(
+        "placed by Slurm: deadlines",
+        "core/tesched_core/placement/deadlines.py",
+        "demands_of(job, alone, room, binds=False)",
+        "demands_of(job, alone, room)",
+    ),
+    Mutation(
+        "placed by Slurm: both ways without some",
+        "core/tesched_core/placement/alike.py",
+        "        key = job.job_id, job.request.exclusive\n",
+        "        key = job.job_id\n",
     ),
     Mutation("request: GRES without files are counted", _FORMATS, 'f":{behind[1]}" if behind[1] else ""', '""'),
     Mutation("request: units in small letters", _FORMATS, "re.ASCII | re.IGNORECASE", "re.ASCII"),

@@ -53,7 +53,7 @@ DAEMON_TESTS = (
     "tests/integration/test_lease.py",
     "tests/integration/test_db_journal.py",
 )
-_BETWEEN = "tests/scenarios/test_bound_between_polls.py"
+_BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
@@ -66,7 +66,7 @@ NEAR = {
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),
-    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, "tests/scenarios/test_bound_places.py"),
+    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, _PLACES),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
     "other_hand": (_LET,),
@@ -153,6 +153,7 @@ NEAR = {
         "tests/unit/core/placement/test_spread.py",
         "tests/unit/core/placement/test_modelled.py",
         "tests/unit/core/placement/test_partition_limits.py",
+        _PLACES,
     ),
     "allowed": (
         "tests/unit/core/placement/test_node_count.py",
@@ -166,6 +167,7 @@ NEAR = {
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
         "tests/unit/core/placement/test_room.py",
+        _PLACES,
     ),
     "spread": ("tests/unit/core/placement/test_spread.py",),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
@@ -229,12 +231,17 @@ NEAR = {
     "set_aside": ("tests/integration/test_set_aside.py",),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py", "tests/scenarios/test_ends_for_good.py"),
-    "bystanders": ("tests/scenarios/test_bystanders.py", "tests/scenarios/test_bystanders_examined.py", _BETWEEN),
+    "bystanders": (
+        "tests/scenarios/test_bystanders.py",
+        "tests/scenarios/test_bystanders_examined.py",
+        _BETWEEN,
+        _PLACES,
+    ),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
     "column_layout": ("tests/unit/core/placement/test_room.py",),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
-    "alike": ("tests/scenarios/test_bound_places.py", "tests/scenarios/test_bound.py"),
+    "alike": (_PLACES, "tests/scenarios/test_bound.py", "tests/unit/core/placement/test_alike.py"),
     "te_queue": ("tests/scenarios/test_bound_arrays.py",),
     "delays": (
         "tests/unit/core/intake/test_delays.py",

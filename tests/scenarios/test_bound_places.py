@@ -1,4 +1,4 @@
-"""The bound and where jobs may start: nodes of one user at a time, and reservations."""
+"""The bound and where jobs may start: nodes of one user, reservations, and what holds for jobs bound to nodes alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.actions import Hold, Notify, SetNodes
 from tesched_core.model.bystander import ended
-from tesched_core.model.cluster import Job, Partition, Request, Reservation
+from tesched_core.model.cluster import Job, NodeShare, Partition, Request, Reservation
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Past
 from tesched_core.model.resources import JobId
@@ -19,6 +19,17 @@ WAITS, FIRST, OTHER = JobId(20), 8, 7
 LIMITS = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600))
 FEW = Request(cpus=4, mem_per_node_mib=1)
 ALONE = replace(FEW, sharing="USER")
+#: two GPUs on each of two nodes, and four in all
+BY_NODE_AND_IN_ALL = Request(
+    tasks=2,
+    cpus=2,
+    min_nodes=2,
+    max_nodes=2,
+    mem_per_node_mib=1,
+    gres_per_job=(("gpu", 4),),
+    gres_per_node=(("gpu", 2),),
+)
+ALL_GPUS = (("gpu", 4),)
 
 
 def site(first: Request, waits: Request, *jobs: Job, exclusive_user: bool = False) -> Driver:
@@ -152,3 +163,65 @@ def test_te_job_is_not_moved_into_the_way_when_its_resources_are_taken(is_near: 
     assert [one.nodes for one in actions if isinstance(one, SetNodes)] == ([] if is_near else [("n2",)])
     # On n1 it is in no one's way: there another victim may be asked.
     assert [one.job_id for one in actions if isinstance(one, Notify)] == ([2] if is_near else [])
+
+
+def te_delays(drive: Driver, *shares: NodeShare) -> float:
+    """Return by how much a TE run of 700 s on these delays the best-effort job that waits."""
+    drive.cycle(0)
+    drive.starts(FIRST, *shares, at_s=0)
+    drive.cycle(1)
+    drive.cycle(700)
+    return delayed_s(drive)
+
+
+@pytest.mark.parametrize("exact", [("n3", "n4"), ()], ids=["two nodes with just so many", "none"])
+def test_job_that_tesched_binds_to_no_nodes_waits_for_those_with_more_devices_than_it_wants_by_node(
+    exact: tuple[str, ...],
+) -> None:
+    drive = Driver(
+        [*(node(name, gres={"gpu": 4}) for name in ("n1", "n2")), *(node(name, gres={"gpu": 2}) for name in exact)],
+        [
+            waiting(FIRST, Request(cpus=1, mem_per_node_mib=1, gres_per_node=ALL_GPUS), time_limit_s=600, user="ada"),
+            waiting(WAITS, BY_NODE_AND_IN_ALL, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10),
+            *(running(30 + number, share(name, 32), user="eve") for number, name in enumerate(exact)),
+        ],
+        limits=LIMITS,
+        run_times={WAITS: 100},
+        graces={WAITS: 0},
+    )
+    assert te_delays(drive, share("n1", 1, 1, {"gpu": 4})) == 700
+    request = Request(cpus=1, mem_per_node_mib=1, gres_per_node=ALL_GPUS, excluded_nodes=exact)
+    drive.submits(waiting(TE, request, time_limit_s=100, user="ada"), like=FIRST)
+    drive.cycle(730)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]
+
+
+@pytest.mark.parametrize(
+    ("te_cpus", "other_cpus", "most_cpus"),
+    [(16, 16, None), (4, 0, None), (16, 0, 16)],
+    ids=["no part of the node is free", "not all of it is free", "no whole node is ever given"],
+)
+def test_job_that_slurm_may_give_a_part_of_a_node_or_a_whole_one_waits_for_either(
+    te_cpus: int, other_cpus: int, most_cpus: int | None
+) -> None:
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [
+            waiting(FIRST, cpus=te_cpus, time_limit_s=600, user="ada"),
+            waiting(WAITS, FEW, user="bob", eligible_time=NOW - 10, partitions=("p", "whole"), submit_time=NOW - 10),
+            running(OTHER, share("n2", 32), user="eve"),
+            *([running(9, share("n1", other_cpus), user="eve")] if other_cpus else []),
+        ],
+        limits=LIMITS,
+        run_times={WAITS: 100},
+        graces={WAITS: 0},
+    )
+    known = [
+        Partition(name="p", nodes=frozenset({"n1"}), max_cpus_per_node=most_cpus),
+        Partition(name="whole", nodes=frozenset({"n2"}), oversubscribe="EXCLUSIVE"),
+    ]
+    drive.start = replace(drive.start, partitions={one.name: one for one in known})
+    assert te_delays(drive, share("n1", te_cpus)) == 700
+    drive.submits(waiting(TE, FEW, time_limit_s=100, user="ada"), like=FIRST)
+    drive.cycle(730)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]

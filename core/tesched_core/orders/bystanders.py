@@ -51,6 +51,7 @@ from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
+from tesched_core.placement.modelled import may_want_whole_nodes, with_whole_nodes
 from tesched_core.placement.te_runs import covered_s, free_without, in_their_places, left_since
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
@@ -247,7 +248,7 @@ def waiting_kinds(
 ) -> Iterator[tuple[list[Job], Sequence[Demand]]]:
     """Yield the BE jobs that wait for resources since before then, each kind of them with what it asks for.
 
-    Without those that are `away`.
+    Without those that are `away`. A kind of which it is not known whether Slurm wants whole nodes for it comes twice.
     """
     snapshot, room = context.snapshot, context.columns.room
     # Cheap conditions first: there may be a hundred thousand.
@@ -266,9 +267,10 @@ def waiting_kinds(
         if _waits(job, memory, context):
             kinds.setdefault(kind_of(job, snapshot, room), []).append(job)
     count = nodes = 0
-    for alike in kinds.values():
+    readings = (reading for alike in kinds.values() for reading in _readings(alike, snapshot))
+    for alike in readings:
         try:
-            demands = demands_of(alike[0], snapshot, room)
+            demands = demands_of(alike[0], snapshot, room, binds=False)
         except UnsupportedRequestError:
             continue
         count += 1
@@ -277,6 +279,13 @@ def waiting_kinds(
         if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
             break
         yield alike, demands
+
+
+def _readings(alike: list[Job], snapshot: Snapshot) -> Iterator[list[Job]]:
+    """Yield jobs that are alike in each way in which Slurm may count them: a TE job is in their way by either."""
+    yield alike
+    if may_want_whole_nodes(alike[0], snapshot) and not alike[0].request.exclusive:
+        yield [with_whole_nodes(job) for job in alike]
 
 
 def _away(memory: Memory, *, of_own_user: bool = True) -> set[JobId]:

@@ -58,7 +58,7 @@ class _There:
 
 @dataclass(kw_only=True, eq=False)
 class WithoutSome:
-    """What jobs ask for as if some that are on nodes were gone, in one cycle."""
+    """What jobs that Slurm places by itself ask for as if some that are on nodes were gone, in one cycle."""
 
     snapshot: Snapshot
     room: Room
@@ -88,11 +88,11 @@ class WithoutSome:
         if self._is_quick(job, now):
             barred = kept | others if minds else kept
             return [replace(one, allowed=one.allowed & ~barred) for one in self._if_alone(job)]
-        key = job.job_id, kept.tobytes(), others.tobytes() if minds else b""
+        key = job.job_id, job.request.exclusive, kept.tobytes(), others.tobytes() if minds else b""
         if key not in self._demands:
             kept_by = tuple((row, f"not {job.user}") for row in np.flatnonzero(kept).tolist())
             room = replace(self.room, kept_by=kept_by, with_others=others)
-            self._demands[key] = demands_of(job, self.snapshot, room)
+            self._demands[key] = demands_of(job, self.snapshot, room, binds=False)
         return self._demands[key]
 
     def _is_quick(self, job: Job, now: Sequence[Demand]) -> bool:
@@ -108,10 +108,11 @@ class WithoutSome:
 
     def _if_alone(self, job: Job) -> Sequence[Demand]:
         """Return what a job wants if no other user's is there."""
-        if job.job_id not in self._demands:
+        key = job.job_id, job.request.exclusive
+        if key not in self._demands:
             room = replace(self.room, kept_by=(), with_others=np.zeros(len(self.room.names), dtype=np.bool_))
-            self._demands[job.job_id] = demands_of(job, self.snapshot, room)
-        return self._demands[job.job_id]
+            self._demands[key] = demands_of(job, self.snapshot, room, binds=False)
+        return self._demands[key]
 
     def _with_others(self, gone: frozenset[JobId], user: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return [nodes] where another user's job is, and where one of those keeps it for that user."""

@@ -351,7 +351,8 @@ class Deadlines:
             return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
         try:
             # Jobs that keep it from a node, or would be there with it, may have left by then.
-            demands = demands_of(job, replace(self.snapshot, jobs={}), replace(self.room, kept_by=()))
+            alone, room = replace(self.snapshot, jobs={}), replace(self.room, kept_by=())
+            demands = demands_of(job, alone, room, binds=False)
         except UnsupportedRequestError:
             return _Places(nodes=None, can_start=True)
         if not demands:

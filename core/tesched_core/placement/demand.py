@@ -56,6 +56,7 @@ from tesched_core.placement.modelled import (
     may_want_whole_nodes,
     unsupported,
     unsupported_in,
+    with_whole_nodes,
     with_whole_tasks,
 )
 
@@ -148,21 +149,22 @@ def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
     return max(demands, key=lambda demand: int(demand.allowed.sum()))
 
 
-def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
+def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) -> tuple[Demand, ...]:
     """Return what the pending job wants in each of its partitions, in the order in which Slurm tries them.
 
+    With `binds` what certainly starts it if it is bound to nodes; else all with which Slurm may start it by itself.
     Raises UnsupportedRequestError if it asks for something that is not modelled.
     """
-    if may_want_whole_nodes(job, snapshot):
-        job = replace(job, request=replace(job.request, exclusive=True))
-    what = unsupported(job, snapshot)
+    if binds and may_want_whole_nodes(job, snapshot):
+        job = with_whole_nodes(job)
+    what = unsupported(job, snapshot, binds=binds)
     if what:
         raise UnsupportedRequestError(what)
     up = [name for name in job.partitions if name in room.partitions]
     if len(up) > 1:
         up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
     where = allowed_anywhere(job, snapshot, room)
-    others = {name: unsupported_in(job, snapshot.partitions[name], snapshot) for name in up}
+    others = {name: unsupported_in(job, snapshot.partitions[name], snapshot, binds=binds) for name in up}
     if any(others.values()):
         # In which of its partitions Slurm starts it there can't be known for nodes that are in one of these, too.
         for name in [name for name in up if others[name]]:
@@ -175,7 +177,7 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
     shapes: set[tuple[object, ...]] = set()
     for name in up or [""]:
         for leaf in leaves:
-            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, room, where & leaf)
+            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, room, where & leaf, binds=binds)
             if demand.shape not in shapes:
                 shapes.add(demand.shape)
                 found.append(demand)
@@ -195,7 +197,7 @@ def _leaves(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]
 
 
 def _demand_in(
-    partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_]
+    partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_], *, binds: bool
 ) -> Demand:
     settings = snapshot.settings
     defaults = defaults_of(job, partition, snapshot, _least_memory(job, room))
@@ -234,7 +236,8 @@ def _demand_in(
     on_one = allowed
     if least == 1 and not counts_anew(settings.release) and has_gres(request):
         on_one = allowed & tasks_fill_cores(request, room)
-    allowed = allowed & with_exactly(by_node_and_in_all(request), room)
+    if binds:
+        allowed = allowed & with_exactly(by_node_and_in_all(request), room)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request,

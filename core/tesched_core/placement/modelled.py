@@ -30,19 +30,22 @@ _COUNTS_ANEW = 26
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
 
-def unsupported(job: Job, snapshot: Snapshot) -> str:
-    """Return what of this job placement does not model, with its value; empty if nothing."""
+def unsupported(job: Job, snapshot: Snapshot, *, binds: bool = True) -> str:
+    """Return what of this job placement does not model, with its value; empty if nothing.
+
+    `binds`: tesched may bind the job to nodes. Some jobs Slurm starts only if it does not.
+    """
     found = [*_of_request(job, snapshot), *_of_site(job, snapshot)]
     known = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
-    of_each = [list(_of_partition(job, partition, snapshot)) for partition in known]
+    of_each = [list(_of_partition(job, partition, snapshot, binds=binds)) for partition in known]
     if known and all(of_each):
         found += dict.fromkeys(what for of_one in of_each for what in of_one)
     return ", ".join(found)
 
 
-def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot) -> str:
+def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool = True) -> str:
     """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
-    return ", ".join(_of_partition(job, partition, snapshot))
+    return ", ".join(_of_partition(job, partition, snapshot, binds=binds))
 
 
 def with_whole_tasks(request: Request, release: str) -> Request:
@@ -127,7 +130,7 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
         yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
 
 
-def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterator[str]:
+def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool) -> Iterator[str]:
     name, settings, request = partition.name, snapshot.settings, job.request
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
@@ -152,7 +155,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
         # 22.05 says BadConstraints of it, once its number of nodes is set.
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
-    for device, count in by_node_and_in_all(request).items():
+    for device, count in by_node_and_in_all(request).items() if binds else ():
         nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
         exact = sum(dict(node.total.gres).get(device) == count for node in nodes)
         if 1 < request.min_nodes > exact:
@@ -176,6 +179,11 @@ def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
     """
     parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE" for part in parts)
+
+
+def with_whole_nodes(job: Job) -> Job:
+    """Return the job as Slurm counts it once it has tried it in such a partition."""
+    return replace(job, request=replace(job.request, exclusive=True))
 
 
 def by_node_and_in_all(request: Request) -> dict[str, int]:

@@ -12,6 +12,7 @@ from tesched_core.placement import alike
 from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.modelled import with_whole_nodes
 
 from tests.builders import cluster, node, running, share, waiting
 
@@ -73,9 +74,9 @@ def test_demands_are_worked_out_once_for_a_job_of_one_node(monkeypatch: pytest.M
     room = columns_of(snapshot).room
     now, asked = demands_of(job, snapshot, room), []
 
-    def demands(*args: object) -> object:
+    def demands(*args: object, **options: object) -> object:
         asked.append(args)
-        return demands_of(*args)  # type: ignore[arg-type]
+        return demands_of(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(alike, "demands_of", demands)
     anew = WithoutSome(snapshot=snapshot, room=room)
@@ -85,3 +86,19 @@ def test_demands_are_worked_out_once_for_a_job_of_one_node(monkeypatch: pytest.M
     assert not anew.costs(job, now)
     several = replace(job, request=replace(SEVERAL, sharing="USER"))
     assert anew.costs(several, demands_of(several, snapshot, room))
+
+
+@pytest.mark.parametrize("request_", [ONE, SEVERAL])
+def test_job_that_may_want_whole_nodes_is_counted_both_ways_if_some_were_gone(request_: Request) -> None:
+    snapshot = site()
+    known = [
+        Partition(name="p", nodes=frozenset(NODES), exclusive_user=True),
+        Partition(name="whole", nodes=frozenset({"n4"}), exclusive_user=True, oversubscribe="EXCLUSIVE"),
+    ]
+    snapshot = replace(snapshot, partitions={one.name: one for one in known})
+    room, job = columns_of(snapshot).room, waiting(10, request_, user="eve", partitions=("p", "whole"))
+    anew, gone, cpus = WithoutSome(snapshot=snapshot, room=room), frozenset({TE, BE}), []
+    for one in (job, with_whole_nodes(job)):
+        now = demands_of(one, snapshot, room, binds=False)
+        cpus.append([int(demand.takes[0, 0]) for demand in anew.demands(one, now, gone)])
+    assert cpus[0][0] < cpus[1][0] == room.total[0, 0]
