@@ -52,8 +52,8 @@ from tesched_db.lease import (
 )
 from tesched_db.process import place, ticks_of
 from tesched_db.store_file import lost
-from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
-from tesched_db.views import DAEMON, TROUBLES, UNDO
+from tesched_db.tables import TROUBLES, ActionRow, CycleRow, DaemonRow, TransitionRow
+from tesched_db.views import DAEMON, UNDO
 
 #: The longest stretch of idle cycles that one row stands for, seconds: so its counts of jobs are not too far apart.
 IDLE_ROW_S = 3600.0

@@ -75,6 +75,10 @@ class Base(DeclarativeBase):
     }
 
 
+#: columns of `DaemonRow` in which a daemon says what is wrong with parts of its own, in words
+TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble")
+
+
 class DaemonRow(Base):
     """One row: the daemon as it last reported, and the scalars of its memory."""
 

@@ -27,8 +27,6 @@ from tesched_db.te_refused import TeRefused
 
 #: What a process that writes the store may be (`DaemonView.role`).
 DAEMON, UNDO = "daemon", "undo"
-#: What a daemon says in words of its own parts.
-TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
