@@ -387,3 +387,24 @@ def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_
     assert [above in explained(path, name) for name in ("1", "2")] == [False, True]
     seen = [json.loads(explained(path, name, "--json"))["story"]["job"] for name in ("1", "2")]
     assert [(one["most_preemptions"], len(one["not_followed"])) for one in seen] == [(1, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("may_say_none", "often"),
+    [
+        (
+            False,
+            "at most 1 time(s) for trial-and-error jobs of other users, by its owner's word (preemptions=0; 1 counts)",
+        ),
+        (True, "never for trial-and-error jobs, by its owner's word (preemptions=0)"),
+    ],
+)
+def test_a_job_that_is_never_to_leave_may_still_take_turns_and_what_counts_of_it_is_said(
+    tmp_path: Path, may_say_none: bool, often: str
+) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    how = Classification(user_word=UserWord(may_say_no_preemptions=may_say_none))
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=[job(1, comment="preemptions=0")]), how))
+    engine.dispose()
+    assert f"  often   it is preempted {often}\n" in explained(path, "1")
