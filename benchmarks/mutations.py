@@ -141,7 +141,7 @@ NEAR = {
     "ends_for_good": ("tests/unit/core/intake/test_ends_for_good.py", "tests/scenarios/test_ends_for_good.py"),
     "requeue": ("tests/scenarios/test_ends_for_good.py",),
     "patience": ("tests/scenarios/test_patience.py",),
-    "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_explain.py"),
+    "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
