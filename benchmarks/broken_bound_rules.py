@@ -214,6 +214,18 @@ BOUND_MUTATIONS = (
     Mutation("bound: a preemption that is over", _ADVANCE, "add_delay(after, context)", "pass"),
     Mutation("bound: not its own user's", _SETTLED, "seconds > 0 and not victim.of_own_user", "seconds > 0"),
     Mutation("bound: undone", _UNDO, "add_delay(now, context)", "pass"),
+    Mutation(
+        "bound: grace periods, not of exempt jobs",
+        "core/tesched_core/intake/class_rules.py",
+        "rule.job_class is JobClass.EXEMPT",
+        "False",
+    ),
+    Mutation(
+        "bound: grace periods, of TE rules too",
+        "core/tesched_core/intake/class_rules.py",
+        "rule.job_class is JobClass.EXEMPT",
+        "rule.job_class is not JobClass.BE",
+    ),
     Mutation("bound: outlived", _CLASSIFY, "JobClass.TE and _outlives(", "JobClass.TE and False and _outlives("),
     Mutation("bound: raised alone", _CLASSIFY, "return is_raised and now", "return now"),
     Mutation("bound, simulated: since when it waits", _SIMULATED, "eligible_time=self._eligible_s(row),", ""),

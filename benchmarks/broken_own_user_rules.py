@@ -8,7 +8,8 @@ _ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/mod
 _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
 _BOOST, _SUSPEND = "core/tesched_core/levers/victim_boost.py", "core/tesched_core/levers/suspend.py"
 _OWN = "victim.of_own_user"
-_EQUALS = "policies/tesched_policies/among_equals.py"
+_EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
+_FEWEST = "core/tesched_core/placement/fewest.py"
 
 OWN_USER_MUTATIONS = (
     Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
@@ -60,7 +61,7 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation(
         "withdrawn: not hopeless for others",
-        "policies/tesched_policies/victim_search.py",
+        _SEARCH,
         "hopeless.add((asker, *one.shape))",
         'hopeless.add(("", *one.shape))',
     ),
@@ -87,6 +88,11 @@ OWN_USER_MUTATIONS = (
     Mutation("equals: the key", _EQUALS, "if view.limits.own_jobs_first else None", "if view.limits else None"),
     Mutation("equals: the site's margin", _EQUALS, "max(view.limits.equal_within, _LEAST)", "0.01"),
     Mutation("equals: a price, not its place", _EQUALS, "score + steps * (margin * size + least)", "score + steps"),
+    Mutation(
+        "equals: no more victims", _SEARCH, "if prices.steps is None or not (may_shrink", "if True or not (may_shrink"
+    ),
+    Mutation("equals: it is seen where fewer may be", _SEARCH, "min(least) < count)", "min(least) > count)"),
+    Mutation("equals: of the largest of a node", _FEWEST, "np.lexsort((-frees[shares],", "np.lexsort((frees[shares],"),
     Mutation("equals: below zero as above", _EQUALS, "size = np.abs(score)", "size = score"),
     Mutation("equals: where nothing has a price", _EQUALS, "(float(size.max()) or 1.0)", "float(size.max())"),
     Mutation("equals: a draw is no price", _EQUALS, "if drawn:", "if False:"),
@@ -98,7 +104,7 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation(
         "equals: one that stays is not called dearer",
-        "policies/tesched_policies/victim_search.py",
+        _SEARCH,
         "why[(why == 2) & (score <= dearest)] = 4",
         "pass",
     ),

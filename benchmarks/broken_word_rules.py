@@ -35,6 +35,12 @@ WORD_MUTATIONS = (
         "and not word.may_say_no_preemptions",
         "and False",
     ),
+    Mutation(
+        "own most: what was said, and what counts",
+        "cli/tesched_cli/render/not_followed.py",
+        'f"{one}; {most} counts" for one in said',
+        'f"{one}" for one in ()',
+    ),
     Mutation("end: the exact word alone", _ENDS, 'said.add(value if equals else "")', "said.add(value.lower())"),
     Mutation("end: no other word of its key", _ENDS, "return said == {ENDS}", "return ENDS in said"),
     Mutation("end: for TE jobs alone", _DEPARTURES, "ends=victim.purpose is Purpose.TE and", "ends="),

@@ -59,6 +59,7 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
+    "fewest": ("tests/unit/core/placement/test_fewest.py", "tests/unit/policies/test_among_equals.py"),
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
     "own_file": ("tests/unit/daemon/test_own_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
@@ -140,9 +141,9 @@ NEAR = {
     "ends_for_good": ("tests/unit/core/intake/test_ends_for_good.py", "tests/scenarios/test_ends_for_good.py"),
     "requeue": ("tests/scenarios/test_ends_for_good.py",),
     "patience": ("tests/scenarios/test_patience.py",),
-    "not_followed": ("tests/unit/core/intake/test_not_followed.py",),
+    "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
-    "class_rules": ("tests/unit/core/intake/test_notices.py",),
+    "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),

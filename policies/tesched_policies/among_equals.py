@@ -15,8 +15,10 @@ Principle
 
     That is one number for each job, whatever else runs. So there are no classes with borders that a job may be put on
     the right side of, no job that is submitted moves others, and it goes before none that is cheaper by more than the
-    margin for each step between them. Fewer victims go before more of them, as without this. With a margin of 0, and
-    where prices are 0, equals are those that a thousand millionth part tells apart.
+    margin for each step between them. With a margin of 0, and where prices are 0, equals are those that a thousand
+    millionth part tells apart.
+
+    No more victims leave for that: where the policy's price alone finds fewer, those leave (`victim_search.py`).
 
     A draw (`rand`) is no price: there all are equals.
 

@@ -13,7 +13,7 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -27,6 +27,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.fewest import least_of_all
 from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
@@ -176,7 +177,7 @@ def plan_all(
             demand = candidates.any[0]
             if pool.any():
                 ground = _Ground(view=view, room=room, pool=pool, score=prices.price, search=search, hopeless=hopeless)
-                pair, may_shrink = ground.cheapest(candidates, asker)
+                pair, may_shrink, prices = _no_more_for_the_steps(ground, candidates, asker, prices)
                 if may_shrink:
                     refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                     continue
@@ -279,6 +280,24 @@ class _Ground:
         jobs = (JobId(int(self.view.running.job_id[row])) for row in found.victims)
         traits = (self.view.snapshot.traits[job_id] for job_id in jobs)
         return all(not one.notice_signal or one.grace_period_s <= limit_s for one in traits)
+
+
+def _no_more_for_the_steps(
+    ground: _Ground, candidates: Candidates, asker: str, prices: Prices
+) -> tuple[tuple[Demand, Found] | None, bool, Prices]:
+    """Return what `_Ground.cheapest` does, and by which prices: the policy's own alone, where fewer victims leave so.
+
+    In an order by steps many own jobs may come before the one of another's that is enough.
+    """
+    pair, may_shrink = ground.cheapest(candidates, asker)
+    count = len(pair[1].victims) if pair else 0
+    least = (least_of_all(one, ground.view.running, ground.pool, ground.room) for one in candidates.any)
+    if prices.steps is None or not (may_shrink or (count > 1 and min(least) < count)):
+        return pair, may_shrink, prices
+    other, _ = replace(ground, score=prices.score).cheapest(candidates, asker)
+    if other is None or (pair and count <= len(other[1].victims)):
+        return pair, may_shrink, prices
+    return other, False, Prices(score=prices.score, price=prices.score)
 
 
 def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:

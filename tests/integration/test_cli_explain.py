@@ -367,23 +367,3 @@ def test_a_signal_to_the_steps_alone_is_shown_with_what_the_batch_shell_takes(tm
     engine.dispose()
     words = "  notice  its steps are what srun started: a trap of its batch script takes B:USR1\n"
     assert [words in explained(path, name) for name in "12"] == [True, False]
-
-
-def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_site_s_raises_nothing(
-    tmp_path: Path,
-) -> None:
-    path, url = configured_store(tmp_path)
-    engine = open_store(url)
-    jobs = [job(number, comment=f"preemptions={number}") for number in (1, 2)]
-    Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), Classification()))
-    engine.dispose()
-
-    often = "  often   it is preempted at most 1 time(s) for trial-and-error jobs of other users, by its owner's word"
-    above = (
-        "  said    preemptions=2 (the job's comment) is not followed: guard.max_preemptions_per_job = 1, and no job "
-        "raises that; instead: it is preempted 1 time(s) at most\n"
-    )
-    assert [often in explained(path, name) for name in ("1", "2")] == [True, False]
-    assert [above in explained(path, name) for name in ("1", "2")] == [False, True]
-    seen = [json.loads(explained(path, name, "--json"))["story"]["job"] for name in ("1", "2")]
-    assert [(one["most_preemptions"], len(one["not_followed"])) for one in seen] == [(1, 0), (2, 1)]

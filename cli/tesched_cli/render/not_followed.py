@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tesched_core.intake.user_words import PREEMPTIONS
 from tesched_core.model.not_followed import About, NotFollowed
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
@@ -37,8 +38,12 @@ def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
     most = job.most_preemptions
     if most is None or most > config.guard.max_preemptions_per_job:
         return
-    often = f"at most {most} time(s) for trial-and-error jobs of other users" if most else "never"
-    yield f"  often   it is preempted {often}, by its owner's word (preemptions={most})"
+    # Turns of best-effort jobs preempt it in any case.
+    jobs = "trial-and-error jobs"
+    often = f"at most {most} time(s) for {jobs} of other users" if most else f"never for {jobs}"
+    said = (one.said for one in job.not_followed if f"{PREEMPTIONS}=" in one.said.lower())
+    word = next((f"{one}; {most} counts" for one in said), f"{PREEMPTIONS}={most}")
+    yield f"  often   it is preempted {often}, by its owner's word ({word})"
 
 
 def _above_the_sites(job: JobView, most: int) -> NotFollowed | None:

@@ -171,7 +171,11 @@ class Classification:
         return JobClass.TE in classes or self.user_word.may_say_te
 
     def longest_grace_period(self) -> tuple[str, float]:
-        """Return the key that gives the longest grace period, and that period, seconds; of equal ones the first."""
+        """Return the key that gives a victim the longest grace period, and that, seconds; of equal ones the first.
+
+        No exempt job is a victim, whatever it says. One of a rule of TE jobs is, with the rule's grace period, once it
+        says `be` or outlives its time limit.
+        """
         given = {
             "classes.default_grace_period_s": self.default_grace_period_s,
             "classes.user_word.max_grace_period_s": self.user_word.max_grace_period_s,
@@ -182,7 +186,8 @@ class Classification:
         }
         for key, listed in rules.items():
             for place, rule in enumerate(listed):
-                if rule.grace_period_s is not None:
+                exempt = isinstance(rule, Rule) and rule.job_class is JobClass.EXEMPT
+                if rule.grace_period_s is not None and not exempt:
                     given[f"{key}[{place}].grace_period_s"] = rule.grace_period_s
         return max(given.items(), key=lambda one: one[1])
 

@@ -12,8 +12,14 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.columns import Running
+from tesched_core.model.room import Room
+from tesched_core.placement.demand import Demand
+
 #: sets that are compared at most on one node, and jobs of a set; above that the cheapest first is good enough
 MOST_SETS, MOST_JOBS = 5000, 6
+#: more victims than there are: on that node no set is enough
+_NEVER = 2**31
 
 
 def fewest_that_free(
@@ -42,6 +48,33 @@ def fewest_that_free(
             best = enough[np.argmin(score[sets[enough]].sum(axis=1))]
             return tuple(int(row) for row in sets[best])
     return ()
+
+
+def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], room: Room) -> int:
+    """Return a number of victims below which no set of them is enough, in whatever order they are taken.
+
+    On each node so many of the largest, of each resource alone, as reach what is missing; and as a victim may run on
+    all nodes of the job, the most of any one of these. 0 where its tasks may be spread in other ways.
+    """
+    if demand.uneven is not None:
+        return 0
+    missing = demand.takes - room.free
+    where = running.share_node
+    shares = np.flatnonzero(demand.allowed[where] & pool[running.share_job])
+    least = np.where(demand.allowed, 0, _NEVER)
+    for resource in np.flatnonzero((missing[demand.allowed] > 0).any(axis=0)).tolist():
+        frees = running.frees[:, resource]
+        order = shares[np.lexsort((-frees[shares], where[shares]))]
+        nodes, reached = where[order], np.cumsum(frees[order])
+        first = np.flatnonzero(np.r_[True, np.diff(nodes) > 0][: len(nodes)])
+        reached -= np.repeat(reached[first] - frees[order[first]], np.diff(np.r_[first, len(nodes)]))
+        lacks = missing[:, resource]
+        too_few = np.bincount(nodes[reached < lacks[nodes]], minlength=len(least))
+        all_of_them = np.bincount(nodes, minlength=len(least))
+        needed = np.where(too_few == all_of_them, _NEVER, too_few + 1)
+        least = np.maximum(least, np.where(lacks > 0, needed, 0))
+    of_required = int(least[list(demand.required)].max(initial=0))
+    return max(of_required, int(np.sort(least)[demand.nodes - 1])) if demand.nodes <= len(least) else _NEVER
 
 
 def _least(useful: NDArray[np.int64], deficit: NDArray[np.int64]) -> int:

@@ -9,11 +9,13 @@ import pytest
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
 from tesched_core.policy import MakeRoom, Policy, Proposal
 from tesched_policies.among_equals import prices_for
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.patient import Patient
+from tesched_policies.victim_search import fewest_and_cheapest, plan_all
 
 from tests.builders import NOW, cluster, node, rooms, running, share, view_of, waiting
 
@@ -90,9 +92,22 @@ def test_of_the_longest_remaining_it_is_a_part_of_what_remains() -> None:
     assert victims(ask(LongestRemaining(), left(1, "bob", 1000), left(3, "ada", 979))) == [1]
 
 
-def test_fewer_victims_go_before_own_ones() -> None:
-    halves = [running(number, share("n3", 16), user="ada") for number in (3, 4)]
-    assert victims(ask(FitGpp(), STRANGER, *halves)) == [1]
+@every_policy
+@pytest.mark.parametrize("parts", [2, 4])
+def test_fewer_victims_go_before_own_ones(policy: Policy[None], parts: int) -> None:
+    own = [replace(OWN, job_id=JobId(3 + part), allocation=(share("n3", 32 // parts),)) for part in range(parts)]
+    found = ask(policy, STRANGER, *own)
+    assert victims(found) == [1]
+    assert "own" not in why(found)
+
+
+def test_nor_do_own_ones_of_several_nodes_go_where_one_job_holds_as_many() -> None:
+    spanning = running(1, share("n1", 32), share("n2", 32), user="bob")
+    own = [replace(OWN, job_id=JobId(number), allocation=(share(f"n{number}", 32),)) for number in (3, 4)]
+    te = waiting(90, Request(cpus=64, min_nodes=2, max_nodes=2, mem_per_node_mib=1), user="ada", account="vision")
+    view = view_of(cluster([node(f"n{number}") for number in (1, 2, 3, 4)], [spanning, *own, te]))
+    found = plan_all(view, lambda view, _: np.ones(len(view.running)), fewest_and_cheapest, why="")
+    assert victims(found) == [1]
 
 
 def test_of_several_victims_as_many_as_do_as_well_are_own_ones() -> None:

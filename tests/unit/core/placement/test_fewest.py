@@ -7,7 +7,10 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.placement.fewest import fewest_that_free
+from tesched_core.model.cluster import Request
+from tesched_core.placement.demand import demands_of
+from tesched_core.placement.fewest import fewest_that_free, least_of_all
+from tesched_core.placement.what_if import WhatIf
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import cluster, node, rooms, running, share, view_of, waiting
@@ -61,3 +64,49 @@ def test_no_smaller_set_and_none_as_small_that_is_cheaper_is_enough(
         assert len(rows) == fewest
         cheapest = min(score[list(one)].sum() for one in enough if len(one) == fewest)
         assert score[list(rows)].sum() == cheapest
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("1", "2", "3", "12", "23")), st.integers(1, 3), st.integers(1, 3)), max_size=6),
+    st.integers(1, 2),
+    st.integers(1, 6),
+    st.integers(1, 6),
+)
+def test_no_set_of_victims_is_below_the_least_of_all(
+    jobs: list[tuple[str, int, int]], nodes: int, cpus: int, mem_mib: int
+) -> None:
+    held = [
+        running(number, *(share(f"n{name}", cpus, mem_mib) for name in where))
+        for number, (where, cpus, mem_mib) in enumerate(jobs, 1)
+    ]
+    te = waiting(
+        90, Request(cpus=cpus * nodes, min_nodes=nodes, max_nodes=nodes, cpus_per_task=cpus, mem_per_node_mib=mem_mib)
+    )
+    size = 6
+    view = view_of(cluster([node(f"n{n}", cpus=size, mem_mib=size) for n in (1, 2, 3)], [*held, te]))
+    (demand,) = demands_of(te, view.snapshot, view.room_after_orders)
+    rows, pool = range(len(view.running)), np.ones(len(view.running), dtype=np.bool_)
+
+    def enough(victims: tuple[int, ...]) -> bool:
+        what_if = WhatIf(demand, view.running, pool, np.zeros(len(pool)), view.room_after_orders)
+        for one in victims:
+            what_if.take(one)
+        return what_if.rows_for_all(()) is not None
+
+    fewest = next(
+        (count for count in range(len(rows) + 1) if any(enough(victims) for victims in combinations(rows, count))),
+        99,
+    )
+    least = least_of_all(demand, view.running, pool, view.room_after_orders)
+    assert least <= fewest or fewest == 99
+
+
+def test_where_jobs_are_alike_the_least_of_all_is_what_it_takes() -> None:
+    te = waiting(90, cpus=7)
+    jobs = [running(4 * n + part, share(f"n{n}", 3)) for n in (1, 2) for part in range(4)]
+    view = view_of(cluster([node(f"n{n}", cpus=12) for n in (1, 2)], [*jobs, te]))
+    (demand,) = demands_of(te, view.snapshot, view.room_after_orders)
+    room, everyone = view.room_after_orders, np.ones(8, dtype=np.bool_)
+    assert least_of_all(demand, view.running, everyone, room) == 3
+    of_two = view.running.job_id % 4 < 2
+    assert least_of_all(demand, view.running, of_two, room) > 4, "two of them on each node are not enough"

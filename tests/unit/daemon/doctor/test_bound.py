@@ -127,8 +127,34 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
             Level.WARN,
             "classes.notice_rules[1].grace_period_s",
         ),
+        (
+            Classification(
+                rules=(Rule(name="admins", job_class=JobClass.EXEMPT, grace_period_s=900),),
+                user_word=UserWord(max_grace_period_s=60),
+            ),
+            Level.OK,
+            "classes.user_word.max_grace_period_s",
+        ),
+        (
+            Classification(
+                rules=(
+                    Rule(
+                        name="trials",
+                        job_class=JobClass.TE,
+                        match=Match(max_time_limit_s=1800),
+                        grace_period_s=900,
+                    ),
+                ),
+                user_word=UserWord(max_grace_period_s=60),
+            ),
+            Level.WARN,
+            "classes.rules[0].grace_period_s",
+        ),
     ],
-    ids=["a user's word, by default", "as long as counted on", "a rule", "a notice rule"],
+    ids=[
+        *("a user's word, by default", "as long as counted on", "a rule", "a notice rule"),
+        *("a rule of exempt jobs", "a rule of TE jobs, which be or a raised time limit makes victims"),
+    ],
 )
 def test_a_grace_period_that_the_bound_does_not_count_on_is_found(
     classes: Classification, level: Level, key: str
