@@ -20,10 +20,7 @@ were admitted have waited. Exit status 1 unless no bound was violated and every 
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import random
 import sqlite3
 import sys
 import tempfile
@@ -32,7 +29,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +47,11 @@ from tesched_testcluster.load import EVENTS, EventName, LoadJob, read_events, sc
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_users
 
+from benchmarks.bound_flood import CPUS, SEEN, TE_LIMIT_S, Flood, Seen, read_seen
 from benchmarks.hour_site import script
 
-NODES, CPUS = 84, 8
+NODES = 84
 HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
-#: guard.bound.te_time_limit_s, and the least that Slurm takes for a limit
-TE_LIMIT_S = 60
 #: loop.backoff_max_s, guard.min_run_time_s; seconds after which a TE job's user cancels it
 POLL_S, MIN_RUN_S, PATIENCE_S = 5.0, 10.0, 300.0
 KILL_WAIT_S, CRED_EXPIRE_S = 2, 5
@@ -92,80 +87,9 @@ BY_THE_HOUR = (
     "max_victims_for_te_user_hour",
     "max_victims_for_te_account_hour",
 )
-#: what was seen, in the folder of --keep
-SEEN = "seen.json"
 #: slurmctld runs it when a job has its nodes, and each node the Epilog when a run has left it
 _PROLOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURM_JOB_NODELIST" >>{folder}/starts.log\n'
 _EPILOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURMD_NODENAME" >>{folder}/ends.log\n'
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flood:
-    """What is asked for."""
-
-    minutes: float
-    nodes: int
-    te_load: float
-    be_load: float
-    slowdown: float
-    seed: int
-
-    @property
-    def seconds(self) -> float:
-        """Return how long TE jobs come."""
-        return self.minutes * 60
-
-    def jobs(self) -> list[LoadJob]:
-        """Draw the jobs, in the order of their submission."""
-        draw = random.Random(self.seed)  # noqa: S311 - a workload
-        found = [*self._drawn(draw, "te"), *self._drawn(draw, "be")]
-        return sorted(found, key=lambda job: job.submit_after_s)
-
-    def _drawn(self, draw: random.Random, kind: str) -> Iterator[LoadJob]:
-        """Yield the jobs of a kind: so many that they ask for their part of the cluster's time."""
-        te = kind == "te"
-        left_s = (self.te_load if te else self.be_load) * self.nodes * self.seconds
-        within_s = self.seconds if te else self.seconds * 2 / 3
-        number = 0
-        while left_s > 0:
-            number += 1
-            nodes = min(draw.choice((1, 1, 2, 4, 8) if te else (1, 1, 1, 2, 4, 16)), self.nodes)
-            cpus = draw.choice((CPUS, CPUS, CPUS // 2))
-            run_s = TE_LIMIT_S * draw.choice((0.05, 0.3, 0.9, 1.0, 2.0)) if te else self._be_run_s(draw)
-            left_s -= nodes * cpus / CPUS * (min(run_s, TE_LIMIT_S) if te else run_s)
-            options = ["--partition=debug", "--time=1"] if te else [f"--time={1 + math.ceil(2 * run_s / 60)}"]
-            if not te and draw.random() < 0.5:
-                options.append(f"--comment=run={math.ceil(run_s)}")
-            yield LoadJob(
-                name=f"{kind}-{number:05}",
-                kind="te" if te else "be",
-                submit_after_s=draw.uniform(0, within_s),
-                nodes=nodes,
-                cpus=cpus,
-                mem_mib=100,
-                ticks=1,
-                tick_s=round(run_s, 1),
-                options=tuple(options),
-            )
-
-    def _be_run_s(self, draw: random.Random) -> float:
-        """Draw from 5 s to a sixth of the time, as many in each order of magnitude."""
-        return math.exp(draw.uniform(math.log(5), math.log(max(self.seconds / 6, 10))))
-
-
-@dataclass(kw_only=True)
-class Seen:
-    """What was seen of the run."""
-
-    jobs: dict[int, LoadJob] = field(default_factory=dict)
-    #: Unix seconds
-    submitted: dict[int, float] = field(default_factory=dict)
-    cancelled: dict[int, float] = field(default_factory=dict)
-    loads: list[float] = field(default_factory=list)
-    #: TE jobs that have waited for a BE job's bound
-    bounded: int = 0
-    #: seconds of the longest poll
-    longest_poll_s: float = 0.0
 
 
 def definition(folder: Path, nodes: int) -> ClusterDefinition:
@@ -386,7 +310,7 @@ def _said(one: Verdict, jobs: Mapping[int, LoadJob]) -> str:
 def main(*, keep: Path | None, judge: Path | None, **asked: Any) -> None:
     """Run it and print what came of it."""
     if judge is not None:
-        flood, seen = _read(judge)
+        flood, seen = read_seen(judge)
         ledger, replay = judged(judge, flood, seen)
         sys.exit(not report(seen, ledger, replay))
     flood = Flood(**asked)
@@ -398,7 +322,7 @@ def main(*, keep: Path | None, judge: Path | None, **asked: Any) -> None:
             (folder / log).touch()
         try:
             seen = run(folder, flood)
-            _write(folder, flood, seen)
+            seen.write(folder, flood)
             ledger, replay = judged(folder, flood, seen)
         finally:
             if keep is not None:
@@ -407,21 +331,6 @@ def main(*, keep: Path | None, judge: Path | None, **asked: Any) -> None:
     took_s = time.monotonic() - began
     print(f"{flood.minutes:g} minutes, {flood.nodes} nodes, B = {flood.slowdown:g}, seed {flood.seed}: {took_s:.0f} s")
     sys.exit(not well)
-
-
-def _write(folder: Path, flood: Flood, seen: Seen) -> None:
-    """Write what was seen, but for the jobs: those are drawn again, and in the order of their submission."""
-    kept = {key: value for key, value in asdict(seen).items() if key != "jobs"}
-    (folder / SEEN).write_text(json.dumps({"flood": asdict(flood), "seen": kept}))
-
-
-def _read(folder: Path) -> tuple[Flood, Seen]:
-    kept = json.loads((folder / SEEN).read_text())
-    flood, seen = Flood(**kept["flood"]), Seen(**kept["seen"])
-    seen.submitted = {int(job_id): at for job_id, at in seen.submitted.items()}
-    seen.cancelled = {int(job_id): at for job_id, at in seen.cancelled.items()}
-    seen.jobs = dict(zip(seen.submitted, flood.jobs(), strict=True))
-    return flood, seen
 
 
 def _kept(folder: Path, where: Path) -> None:
