@@ -174,7 +174,7 @@ def test_a_job_cancelled_in_slurmctlds_prolog_leaves_when_its_cancel_has_returne
     assert one.bystander_s == 7.0
 
 
-def test_a_run_whose_epilog_is_missing_and_that_was_not_cancelled_is_a_doubt() -> None:
+def test_a_missing_epilog_of_a_run_that_was_not_cancelled_is_a_doubt() -> None:
     replay = with_cancels(
         [job(TE, te=True), job(BE)],
         [
