@@ -290,7 +290,7 @@ def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
     return tuple(Retry(label=row.label, user=row.user, at=row.retry_at) for row in session.execute(query))
 
 
-def trials_among(orders: ColumnElement[bool]) -> Select[tuple[int]]:
+def trials_among(orders: ColumnElement[bool]) -> Select[int]:
     """Return the query for those of these orders that are for TE jobs; the others are turns of BE jobs."""
     ours = select(OrderRow.order_id).join(JobRow, JobRow.key == OrderRow.preemptor_key)
     return ours.where(orders, JobRow.job_class == JobClass.TE.value)
