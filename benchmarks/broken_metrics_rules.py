@@ -18,7 +18,22 @@ METRICS_MUTATIONS = (
         "_known(order) for order in ()}",
     ),
     Mutation("metrics: a victim's departure counts once", _TAIL, "is not victim.departure", "is not None"),
-    Mutation("metrics: a futile order counts once", _TAIL, "now.futile and not known.futile", "now.futile"),
+    Mutation("metrics: a futile order counts once", _TAIL, "if now.futile and not known.futile", "if now.futile"),
+    Mutation("metrics: until all its steps are read", _TAIL, "if len(steps) < MOST_ROWS:", "if True:"),
+    Mutation(
+        "metrics: turns are counted apart",
+        _TAIL,
+        "return Purpose.TE if order.order_id in trials else Purpose.ROUND",
+        "return Purpose.TE",
+    ),
+    Mutation(
+        "metrics: an endpoint that has ended is said",
+        _EXPORTER,
+        "return self._endpoint is not None and not self._endpoint.alive",
+        "return False",
+    ),
+    Mutation("metrics: a host may change on its port", _EXPORTER, "error.errno != errno.EADDRINUSE or", "True or"),
+    Mutation("metrics: nothing comes of a read that was ended", _EXPORTER, "if ends.is_set():", "if False:"),
     Mutation(
         "metrics: deleted rows' keys come again",
         _TAIL,
@@ -36,7 +51,7 @@ METRICS_MUTATIONS = (
     Mutation(
         "metrics: the endpoint of before stays",
         _EXPORTER,
-        "            except (OSError, RuntimeError) as error:\n",
-        "            except (OSError, RuntimeError) as error:\n                self.close()\n",
+        "            except (OSError, RuntimeError, ValueError) as error:\n",
+        "            except (OSError, RuntimeError, ValueError) as error:\n                self.close()\n",
     ),
 )

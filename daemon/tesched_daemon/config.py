@@ -143,6 +143,8 @@ class MetricsConfig:
         right = 'such as "127.0.0.1:9817"'
         try:
             where = address_of(self.listen) if self.listen else None
+        except UnicodeError as error:
+            raise ValueError(f"listen must name a host, {right}: {error}") from None
         except ValueError:
             raise ValueError(f'listen must be empty, "host:port" or an absolute path, {right}') from None
         if isinstance(where, TcpAddress) and not where.host:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from sqlalchemy import Engine, and_, func, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
 from tesched_core.intake.pending_reason import starts_no_more
@@ -290,6 +290,12 @@ def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
     return tuple(Retry(label=row.label, user=row.user, at=row.retry_at) for row in session.execute(query))
 
 
+def trials_among(orders: ColumnElement[bool]) -> Select[int]:
+    """Return the query for those of these orders that are for TE jobs; the others are turns of BE jobs."""
+    ours = select(OrderRow.order_id).join(JobRow, JobRow.key == OrderRow.preemptor_key)
+    return ours.where(orders, JobRow.job_class == JobClass.TE.value)
+
+
 def tally_of(session: Session, since: UnixSeconds) -> Tally:
     """Return the orders that ended since then, and what they cost."""
     ended: list[Order] = []
@@ -299,13 +305,7 @@ def tally_of(session: Session, since: UnixSeconds) -> Tally:
     victims = victims_of(session, [row.order_id for row in rows])
     known = [order_of(row, victims.get(row.order_id, ())) for row in rows]
     every = [order for order in known if order.ended_at is not None]
-    trials = set(
-        session.scalars(
-            select(OrderRow.order_id)
-            .join(JobRow, JobRow.key == OrderRow.preemptor_key)
-            .where(OrderRow.ended_at >= since, JobRow.job_class == JobClass.TE.value)
-        )
-    )
+    trials = set(session.scalars(trials_among(OrderRow.ended_at >= since)))
     ended = [order for order in every if order.order_id in trials]
     # However far their orders are: a victim that has left has paid.
     gone = session.scalars(select(VictimRow).where(VictimRow.left_at >= since)).all()

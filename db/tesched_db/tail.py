@@ -1,8 +1,8 @@
 """What is new in the store since it was last read: steps of orders, runs, refusals and polls, for counters.
 
 A counter that was added up from the whole store would fall when `tesched db prune` forgets a part of it, which
-Prometheus takes for a restart: then all that is left would count again. So counts begin with the process, and rise
-by the rows that its journal adds. Nothing is counted that the store does not hold.
+Prometheus takes for a restart: then all that is left would count again. So counts begin when metrics are served, and
+rise by the rows that the store gets. Nothing is counted that the store does not hold.
 
 Each table is read from the last key on, so much at a time and no more (`MOST_ROWS`); the rest comes with the next read.
 A key may be used again once the newest rows of all are deleted: what was written before that is noticed is not counted.
@@ -10,9 +10,9 @@ A key may be used again once the newest rows of all are deleted: what was writte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Engine, and_, exists, func, not_, or_, select
@@ -27,7 +27,7 @@ from tesched_db.errors import store_errors
 from tesched_db.job_rows import CHUNK
 from tesched_db.lease import read_pause, read_standbys
 from tesched_db.memory_rows import order_of, victims_of
-from tesched_db.queries import WINDOW_S, queues_of, tally_of
+from tesched_db.queries import WINDOW_S, queues_of, tally_of, trials_among
 from tesched_db.tables import CycleRow, DaemonRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow
 from tesched_db.view_builders import daemon_view
 from tesched_db.views import DaemonView, QueueView, Tally
@@ -91,9 +91,12 @@ class News:
     started: tuple[Started, ...] = ()
     #: slowdown of jobs that ended, with their classes
     slowdowns: tuple[tuple[str, float], ...] = ()
+    #: of orders for TE jobs
     phases: tuple[Phases, ...] = ()
-    endings: tuple[Ending, ...] = ()
-    futile: int = 0
+    #: of orders for TE jobs, and of turns of BE jobs
+    endings: tuple[tuple[Ending, Purpose], ...] = ()
+    #: of each order that is known to be futile now, what it was for
+    futile: tuple[Purpose, ...] = ()
     left: tuple[Left, ...] = ()
     #: by code, and whether it is about the preemptor itself
     refusals: Mapping[tuple[str, bool], int] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class _Known:
     departures: dict[tuple[JobId, int], Departure | None]
     lost_node_s: dict[tuple[JobId, int], float]
     futile: bool
+    ended: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,17 +173,8 @@ class Tail:
             self._skip(session)
         daemon = session.get(DaemonRow, 1)
         started, slowdowns = self._jobs(session)
-        phases, endings, futile, left = self._steps(session)
-        news = News(
-            started=started,
-            slowdowns=slowdowns,
-            phases=phases,
-            endings=endings,
-            futile=futile,
-            left=left,
-            refusals=self._refusals(session),
-            polls=self._polls(session),
-        )
+        refusals, polls = self._refusals(session), self._polls(session)
+        news = self._steps(session, News(started=started, slowdowns=slowdowns, refusals=refusals, polls=polls))
         return Now(
             daemon=daemon_view(daemon) if daemon else None,
             queues=queues_of(session, now, WINDOW_S),
@@ -228,41 +223,47 @@ class Tail:
         ended = [(one.job_class, _slowdown(one.waited_s, one.ran_s)) for one in found if one.ends]
         return started, tuple((job_class, value) for job_class, value in ended if value is not None)
 
-    def _steps(self, session: Session) -> tuple[tuple[Phases, ...], tuple[Ending, ...], int, tuple[Left, ...]]:
+    def _steps(self, session: Session, news: News) -> News:
+        """Return the news with what is new of orders."""
         row = TransitionRow
         last = self._from(session, row.key)
         columns = (row.key, row.order_id, row.at, row.job_id, row.before, row.after)
         steps = session.execute(select(*columns).where(row.key > last).order_by(row.key).limit(MOST_ROWS)).all()
         if not steps:
-            return (), (), 0, ()
+            return news
         self._last[row.__tablename__] = steps[-1].key
         ids = sorted({step.order_id for step in steps})
         rows: list[OrderRow] = []
+        trials: set[int] = set()
         for start in range(0, len(ids), CHUNK):
-            rows += session.scalars(select(OrderRow).where(OrderRow.order_id.in_(ids[start : start + CHUNK])))
+            some = OrderRow.order_id.in_(ids[start : start + CHUNK])
+            rows += session.scalars(select(OrderRow).where(some))
+            trials |= set(session.scalars(trials_among(some)))
         orders = {order.order_id: order for order in _orders(session, rows)}
         left: list[Left] = []
-        futile = 0
+        futile: list[Purpose] = []
         for order in orders.values():
-            known = self._orders.get(order.order_id, _Known({}, {}, futile=False))
+            known = self._orders.get(order.order_id, _Known({}, {}, futile=False, ended=False))
             now = _known(order)
             left += _left(order, known, now)
-            futile += now.futile and not known.futile
+            if now.futile and not known.futile:
+                futile.append(_purpose(order, trials))
             self._orders[order.order_id] = now
         phases: list[Phases] = []
-        endings: list[Ending] = []
+        endings: list[tuple[Ending, Purpose]] = []
         for step in steps:
             one = orders.get(step.order_id)
             if one is None or step.job_id is not None:
                 continue
-            if step.before == OrderState.OPEN and step.after == OrderState.SETTLING and _has_started(one):
+            starts = step.before == OrderState.OPEN and step.after == OrderState.SETTLING and _has_started(one)
+            if starts and _purpose(one, trials) is Purpose.TE:
                 phases.append(_phases(one, step.at))
             if step.after == OrderState.ENDED:
-                endings.append(one.ending or Ending.WITHDRAWN)
-        for order in orders.values():
-            if order.ended_at is not None:
-                del self._orders[order.order_id]
-        return tuple(phases), tuple(endings), futile, tuple(left)
+                endings.append((one.ending or Ending.WITHDRAWN, _purpose(one, trials)))
+        if len(steps) < MOST_ROWS:
+            # Of an order that has ended another step may follow as long as not all are read.
+            self._orders = {order_id: known for order_id, known in self._orders.items() if not known.ended}
+        return replace(news, phases=tuple(phases), endings=tuple(endings), futile=tuple(futile), left=tuple(left))
 
     def _refusals(self, session: Session) -> Mapping[tuple[str, bool], int]:
         row = RefusalRow
@@ -306,7 +307,7 @@ def _known(order: Order) -> _Known:
     keys = [(victim.job_id, victim.restarts) for victim in order.victims]
     departures = {key: victim.departure for key, victim in zip(keys, order.victims, strict=True)}
     lost = {key: lost_node_s(victim) for key, victim in zip(keys, order.victims, strict=True)}
-    return _Known(departures, lost, futile=order.futile)
+    return _Known(departures, lost, futile=order.futile, ended=order.ended_at is not None)
 
 
 def _left(order: Order, before: _Known, now: _Known) -> list[Left]:
@@ -320,6 +321,11 @@ def _left(order: Order, before: _Known, now: _Known) -> list[Left]:
         if victim.departure is not None
         and before.departures.get(key := (victim.job_id, victim.restarts)) is not victim.departure
     ]
+
+
+def _purpose(order: Order, trials: Collection[int]) -> Purpose:
+    """Return what an order is for."""
+    return Purpose.TE if order.order_id in trials else Purpose.ROUND
 
 
 def _has_started(order: Order) -> bool:

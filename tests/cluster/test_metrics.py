@@ -149,7 +149,7 @@ def differing(prometheus: PrivatePrometheus, status: Any) -> dict[str, tuple[flo
         'tesched_victims_total{departure="requeued"}': tally["victims_left"],
         "tesched_last_day_victims": tally["victims_left"],
         "tesched_last_day_orders": tally["orders"],
-        'tesched_orders_total{ending="started_here"}': tally["started_here"],
+        'tesched_orders_total{ending="started_here",purpose="te"}': tally["started_here"],
         "tesched_futile_orders_total": tally["futile"],
         "tesched_lost_node_seconds_total": tally["lost_node_s"],
         "tesched_last_day_lost_node_seconds": tally["lost_node_s"],

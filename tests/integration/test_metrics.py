@@ -1,9 +1,13 @@
-"""Metrics of a store that a daemon's journal writes: what is counted, what a scrape gets, and what cannot stop it."""
+"""Metrics of a store that a daemon's journal writes: what is counted, what a scrape gets, and what cannot stop it.
+
+Over 400 lines: all of them are of one store and one exporter, and share its fixture.
+"""
 
 from __future__ import annotations
 
 import re
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +19,7 @@ import pytest
 from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.order import Departure, Ending, OrderState, VictimState
+from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
 from tesched_daemon.metrics import endpoint as endpoint_module
 from tesched_daemon.metrics import exporter as exporter_module
 from tesched_daemon.metrics.endpoint import MOST_CLIENTS, MOST_REQUEST
@@ -23,7 +27,9 @@ from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.settings import Mode
 from tesched_db import queries as read
 from tesched_db import retention
-from tesched_db.tail import Tail
+from tesched_db import tail as tail_module
+from tesched_db.errors import StoreError
+from tesched_db.tail import Now, Tail
 from tesched_testcluster.harness.private_prometheus import free_port
 from tesched_testcluster.harness.store_examples import (
     DOWN,
@@ -90,7 +96,7 @@ def test_an_orders_phases_its_victims_and_its_end_are_counted_each_once(store: E
     jobs = [job(1, JobState.RUNNING, nodes=["n1"]), job(2)]
     writer.look(NOW, *jobs, te=[2], memory=remembering(made), transitions=[moved(1, 200.0, "", "open")])
     news = tail.read(NOW).news
-    assert (news.phases, news.left, news.endings, news.futile) == ((), (), (), 0)
+    assert (news.phases, news.left, news.endings, news.futile) == ((), (), (), ())
     gone = victim(1, VictimState.LEFT, noticed_at=203.0, left_at=213.0, departure=Departure.REQUEUED)
     started = replace(made, victims=(gone,), state=OrderState.SETTLING, ending=Ending.STARTED_HERE)
     steps = [moved(1, 213.0, "requeuing", "left", 1), moved(1, 218.0, "open", "settling")]
@@ -106,7 +112,7 @@ def test_an_orders_phases_its_victims_and_its_end_are_counted_each_once(store: E
     writer.look(NOW + 2, *jobs, te=[2], memory=remembering(ended), transitions=steps)
     news = tail.read(NOW + 2).news
     assert [(left.departure, left.lost_node_s) for left in news.left] == [(Departure.LOST, 0.0)]
-    assert (news.phases, news.endings, news.futile) == ((), (Ending.STARTED_HERE,), 0)
+    assert (news.phases, news.endings, news.futile) == ((), ((Ending.STARTED_HERE, Purpose.TE),), ())
 
 
 def test_a_futile_order_is_counted_when_that_is_known(store: Engine) -> None:
@@ -115,12 +121,59 @@ def test_a_futile_order_is_counted_when_that_is_known(store: Engine) -> None:
     made = order(1, 2, gone, state=OrderState.SETTLING, ending=Ending.EXPIRED)
     writer.look(NOW, job(1), job(2), te=[2], memory=remembering(made), transitions=[moved(1, NOW, "open", "settling")])
     now = tail.read(NOW)
-    assert (now.news.futile, now.news.phases, now.tally.futile) == (1, (), 1)
+    assert (now.news.futile, now.news.phases, now.tally.futile) == ((Purpose.TE,), (), 1)
     ended = replace(made, state=OrderState.ENDED, ended_at=NOW + 1)
     step = moved(1, NOW + 1, "settling", "ended")
     writer.look(NOW + 1, job(1), job(2), te=[2], memory=remembering(ended), transitions=[step])
     now = tail.read(NOW + 1)
-    assert (now.news.futile, now.news.endings, now.tally.futile) == (0, (Ending.EXPIRED,), 1)
+    assert (now.news.futile, now.news.endings, now.tally.futile) == ((), ((Ending.EXPIRED, Purpose.TE),), 1)
+
+
+def test_turns_of_be_jobs_are_counted_apart_and_have_no_phases(store: Engine) -> None:
+    writer, tail = Writer(store), tail_of(store)
+    gone = victim(1, VictimState.LEFT, noticed_at=203.0, left_at=213.0, departure=Departure.REQUEUED)
+    gave_way = replace(gone, purpose=Purpose.ROUND)
+    turn = order(1, 2, gave_way, state=OrderState.ENDED, ending=Ending.STARTED_HERE, ended_at=NOW)
+    in_vain = order(2, 3, gave_way, state=OrderState.ENDED, ending=Ending.EXPIRED, ended_at=NOW)
+    trial = order(3, 4, gone, state=OrderState.ENDED, ending=Ending.STARTED_HERE, ended_at=NOW)
+    steps = [
+        moved(number, NOW, *step) for number in (1, 2, 3) for step in (("open", "settling"), ("settling", "ended"))
+    ]
+    jobs = [job(number) for number in (1, 2, 3, 4)]
+    writer.look(NOW, *jobs, te=[4], memory=remembering(turn, in_vain, trial), transitions=steps)
+    now = tail.read(NOW)
+    expected = [
+        (Ending.STARTED_HERE, Purpose.ROUND),
+        (Ending.EXPIRED, Purpose.ROUND),
+        (Ending.STARTED_HERE, Purpose.TE),
+    ]
+    assert list(now.news.endings) == expected
+    assert now.news.futile == (Purpose.ROUND,)
+    # of the trial alone: 800 s from the decision
+    assert [one.whole_s for one in now.news.phases] == [800.0]
+    assert (now.tally.orders, now.tally.turns) == (1, 1)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_an_order_that_ends_in_more_steps_than_one_read_takes_is_counted_once(
+    store: Engine, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(tail_module, "MOST_ROWS", most)
+    writer, tail = Writer(store), tail_of(store)
+    gone = victim(1, VictimState.LEFT, noticed_at=203.0, left_at=213.0, departure=Departure.REQUEUED)
+    ended = order(1, 2, gone, state=OrderState.ENDED, ending=Ending.EXPIRED, ended_at=NOW)
+    steps = [
+        moved(1, NOW, "requeuing", "left", 1),
+        moved(1, NOW, "open", "settling"),
+        moved(1, NOW, "settling", "ended"),
+        # of the same poll, after the order's own
+        moved(1, NOW, "left", "back", 1),
+    ]
+    writer.look(NOW, job(1), job(2), te=[2], memory=remembering(ended), transitions=steps)
+    read = [tail.read(NOW).news for _ in range(6)]
+    assert [one for news in read for one in news.endings] == [(Ending.EXPIRED, Purpose.TE)]
+    assert [one for news in read for one in news.futile] == [Purpose.TE]
+    assert [left.lost_node_s for news in read for left in news.left] == [226.0]
 
 
 def test_refusals_and_polls_are_counted_as_they_come_and_repeated_ones_once(store: Engine) -> None:
@@ -201,7 +254,7 @@ def test_a_scrape_says_what_status_says_and_a_daemon_that_does_not_lead_has_its_
     writer.look(at, *jobs, te=[2])
     wait_for(lambda: value(scraped(served), "tesched_leader") == 1)
     writer.look(at, *jobs, te=[2], memory=remembering(made), transitions=[moved(1, at, "settling", "ended")])
-    wait_for(lambda: value(scraped(served), 'tesched_orders_total{ending="started_here"}') == 1)
+    wait_for(lambda: value(scraped(served), 'tesched_orders_total{ending="started_here",purpose="te"}') == 1)
     text, tally = scraped(served), read.status(store).tally
     assert value(text, "tesched_last_day_lost_victims") == tally.lost == 1
     assert value(text, "tesched_last_day_lost_node_seconds") == pytest.approx(tally.lost_node_s)
@@ -291,6 +344,99 @@ def test_an_address_that_is_taken_is_said_and_the_endpoint_of_before_stays(serve
     assert served.port == int(taken.rpartition(":")[2])
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S)
+
+
+def test_a_host_that_can_be_no_name_and_a_store_that_cannot_be_opened_are_said(
+    served: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = f"127.0.0.1:{served.port}"
+    assert served.configure("a..b:9817") == (
+        "metrics.listen: a..b:9817 cannot be listened on: each part of a host's name, between dots, has 1 to 63 "
+        f"characters; metrics are served on {before}, as before"
+    )
+    assert served.configure("") == ""
+
+    def fails(*_: object, **__: object) -> Engine:
+        raise StoreError("cannot open the state store: it is gone")
+
+    monkeypatch.setattr(exporter_module, "make_engine", fails)
+    said = served.configure(before)
+    assert said == f"metrics.listen: {before} is not served: cannot open the state store: it is gone"
+    assert (served.trouble, served.port) == (said, 0)
+    with socket.create_server(("127.0.0.1", int(before.rpartition(":")[2]))):
+        pass  # nothing listens there
+
+
+def test_the_host_can_be_changed_on_the_same_port_and_back(served: Exporter) -> None:
+    port = served.port
+    for host in ("0.0.0.0", "127.0.0.1"):  # noqa: S104 - for a moment
+        assert served.configure(f"{host}:{port}") == ""
+        assert value(scraped(served), "tesched_leader") == 0
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.2", port))
+        other.listen()
+        said = served.configure(f"0.0.0.0:{port}")
+    assert said.endswith(f"Address already in use; metrics are served on 127.0.0.1:{port}, as before")
+    assert value(scraped(served), "tesched_leader") == 0
+
+
+def test_an_endpoint_that_has_ended_by_an_error_is_said_and_the_next_reload_serves_again(
+    served: Exporter, open_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = str(open_folder / "metrics.sock")
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(endpoint_module.Endpoint, "_accept", broken)
+        assert served.configure(address) == ""
+        wait_for(lambda: served.trouble)
+    assert served.trouble == (
+        f"metrics.listen: {address} is served no more, the log says why; a reload serves it again"
+    )
+    assert "a bug" in caplog.text
+    assert served.configure(address) == served.trouble == ""
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(HANG_S)
+        channel.connect(address)
+        channel.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert channel.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_reload_waits_for_no_read_and_nothing_comes_of_one_that_was_under_way(
+    served: Exporter, store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = served.port
+    Writer(store).look(time.time(), job(1))
+    wait_for(lambda: value(scraped(served), 'tesched_jobs{class="be",state="pending"}') == 1)
+    reads, goes_on, is_over = threading.Event(), threading.Event(), threading.Event()
+    reader, read_of_before = served._reader, Tail.read
+
+    def slow(tail: Tail, now: float) -> Now:
+        if threading.current_thread() is not reader:
+            return read_of_before(tail, now)
+        found = read_of_before(tail, now)
+        reads.set()
+        goes_on.wait(HANG_S)
+        is_over.set()
+        return replace(found, standbys=99)
+
+    monkeypatch.setattr(Tail, "read", slow)
+    assert reads.wait(HANG_S)
+    monkeypatch.setattr(exporter_module, "_ENDS_WITHIN_S", HANG_S)
+    assert served.configure("") == ""
+    assert not is_over.is_set()
+    assert served.configure(f"127.0.0.1:{port}") == ""
+    wait_for(lambda: value(scraped(served), "tesched_standbys") == 0)
+    # The new one stands still: whatever changes now is the old one's.
+    monkeypatch.setattr(exporter_module, "EVERY_S", 10 * HANG_S)
+    goes_on.set()
+    assert reader is not None
+    reader.join(HANG_S)
+    assert not reader.is_alive()
+    assert value(scraped(served), "tesched_standbys") == 0
 
 
 def test_a_unix_socket_takes_a_dead_ones_place_and_goes_with_the_endpoint(served: Exporter, open_folder: Path) -> None:

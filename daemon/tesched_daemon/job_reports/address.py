@@ -16,7 +16,10 @@ class TcpAddress:
 
 
 def address_of(text: str) -> TcpAddress | Path:
-    """Return what `host:port`, `[v6]:port`, `:port` or an absolute path means. Raises ValueError."""
+    """Return what `host:port`, `[v6]:port`, `:port` or an absolute path means.
+
+    Raises ValueError; where the host can be no name UnicodeError, which is one: so would the system's resolver.
+    """
     if text.startswith("/"):
         # Linux has room for 108 bytes, the last one for the end.
         if "\0" in text or len(text.encode()) > 107:
@@ -25,4 +28,9 @@ def address_of(text: str) -> TcpAddress | Path:
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):(\d{1,5})", text)
     if not found or not 1 <= int(found[3]) <= 65535:
         raise ValueError('it is "host:port", ":port" or an absolute path, such as "login1:6820"')
-    return TcpAddress(found[1] or found[2] or "", int(found[3]))
+    where = TcpAddress(found[1] or found[2] or "", int(found[3]))
+    try:
+        where.host.encode("idna")
+    except UnicodeError:
+        raise UnicodeError("each part of a host's name, between dots, has 1 to 63 characters") from None
+    return where

@@ -51,6 +51,8 @@ class Endpoint:
     def __init__(self, listener: socket.socket, page: Callable[[bool], bytes]) -> None:
         """Take the socket, which is closed in the end, and begin. Raises RuntimeError if no thread can be started."""
         self._listener, self._page = listener, page
+        #: of a TCP socket
+        self.port = int(listener.getsockname()[1]) if listener.family != socket.AF_UNIX else 0
         self._path = listener.getsockname() if listener.family == socket.AF_UNIX else ""
         self._clients: dict[asyncio.Task[None], None] = {}
         self._loop = asyncio.new_event_loop()
@@ -66,9 +68,9 @@ class Endpoint:
             raise
 
     @property
-    def port(self) -> int:
-        """Return the port of a TCP socket."""
-        return int(self._listener.getsockname()[1])
+    def alive(self) -> bool:
+        """Return whether it serves."""
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """End it; connections that are open are cut off."""
@@ -92,7 +94,9 @@ class Endpoint:
         accepting = self._loop.create_task(self._accept())
         ends = self._loop.create_task(self._ends.wait())
         try:
-            await asyncio.wait([accepting, ends], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([accepting, ends], return_when=asyncio.FIRST_COMPLETED)
+            if accepting in done:
+                accepting.result()  # it never ends but by an error
         finally:
             left = [accepting, ends, *self._clients]
             for task in left:

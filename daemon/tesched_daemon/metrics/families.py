@@ -1,8 +1,9 @@
 """The metrics: each with its kind, its labels and what it says. `docs/reference/metrics.md` has their table.
 
-Gauges say what `tesched status` says, by the same queries. Counters and histograms begin with the process and rise by
-what its store gets (`tesched_db.tail`), so that `rate` and `increase` see a restart as Prometheus expects it. Labels
-are words of tesched's own, and names of partitions, of which there are at most `MOST_PARTITIONS`: no user, no job.
+Gauges say what `tesched status` says, by the same queries. Counters and histograms begin when they are first served and
+rise by what the store gets (`tesched_db.tail`), so that `rate` and `increase` see a restart as Prometheus expects it.
+Labels are words of tesched's own, and names of partitions, of which there are at most `MOST_PARTITIONS`: no user, no
+job.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ STORE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "tesched_bound_slowdown": ((), "guard.bound.slowdown; without a value: nothing is bounded."),
     "tesched_bound_waiting_jobs": ((), "TE jobs that have to wait for guard.bound."),
     "tesched_bound_near_jobs": ((), "BE jobs that are near their bounds."),
-    "tesched_bound_used_ratio": ((), "Largest part of its bound by which a BE job is delayed: at most 1."),
+    "tesched_bound_used_ratio": ((), "Largest part of its bound by which a BE job is delayed, by tesched's account."),
     "tesched_bound_left_seconds": ((), "Least time by which TE jobs may yet delay a BE job that they have delayed."),
 }
 
@@ -110,7 +111,7 @@ class Calls(Collector):
 
 
 class Counts:
-    """Counters and histograms, from the start of the process on."""
+    """Counters and histograms, from when they are first served on."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them, each with a first 0 for every word that its labels can be: `increase` needs that."""
@@ -136,8 +137,15 @@ class Counts:
             registry=registry,
             buckets=PHASE_S,
         )
-        self.orders = Counter("tesched_orders", "Orders that ended, by their endings.", ("ending",), registry=registry)
-        self.futile = Counter("tesched_futile_orders", "Orders with victims that left for nothing.", registry=registry)
+        self.orders = Counter(
+            "tesched_orders",
+            "Orders that ended, by their endings: for TE jobs, and, as round, turns of BE jobs.",
+            ("ending", "purpose"),
+            registry=registry,
+        )
+        self.futile = Counter(
+            "tesched_futile_orders", "Orders with victims that left for nothing.", ("purpose",), registry=registry
+        )
         self.victims = Counter(
             "tesched_victims",
             "Victims that left, by how; one that is lost after it had left counts again, as lost.",
@@ -165,10 +173,11 @@ class Counts:
             self.phase.labels(phase)
         for job_class in JobClass:
             self.slowdown.labels(job_class)
-        for ending in Ending:
-            self.orders.labels(ending)
         for purpose in Purpose:
+            self.futile.labels(purpose)
             self.lost_node_s.labels(purpose)
+            for ending in Ending:
+                self.orders.labels(ending, purpose)
             for departure in Departure:
                 self.victims.labels(departure, purpose)
         for code in RefusalCode:
@@ -205,9 +214,10 @@ class Counts:
             for phase, seconds in zip(PHASES, times, strict=True):
                 if seconds is not None:
                     self.phase.labels(phase).observe(seconds)
-        for ending in news.endings:
-            self.orders.labels(ending).inc()
-        self.futile.inc(news.futile)
+        for ending, purpose in news.endings:
+            self.orders.labels(ending, purpose).inc()
+        for purpose in news.futile:
+            self.futile.labels(purpose).inc()
         for left in news.left:
             self.victims.labels(left.departure, left.purpose).inc()
             self.lost_node_s.labels(left.purpose).inc(left.lost_node_s)

@@ -66,6 +66,15 @@ def test_the_dashboard_and_the_rules_name_metrics_that_there_are() -> None:
     assert dashboard["panels"][0]["title"] == "TE waiting time"
 
 
+def test_the_bounds_alert_is_a_warning_as_tescheds_account_may_exceed_what_the_bound_counts() -> None:
+    rules = (DOCS / "examples" / "monitoring" / "tesched.rules.yml").read_text().split("- alert: ")
+    (rule,) = (one for one in rules if one.startswith("TeschedBoundReached\n"))
+    assert "severity: warning" in rule
+    assert re.search(r"^ +for: \d+m$", rule, re.MULTILINE)
+    assert "tesched's account, which may exceed what the bound counts" in rule
+    assert "at most 1" not in STORE["tesched_bound_used_ratio"][1]
+
+
 def test_partitions_are_bounded_and_what_a_name_has_in_it_is_escaped() -> None:
     families = Families()
     strange = 'a"b\\c\nd'
@@ -100,7 +109,8 @@ def test_counters_begin_at_zero_for_every_word() -> None:
     text = Families().text(openmetrics=False, leads=True).decode()
     for series in (
         'tesched_victims_total{departure="lost",purpose="te"} 0.0',
-        'tesched_orders_total{ending="expired"} 0.0',
+        'tesched_orders_total{ending="expired",purpose="te"} 0.0',
+        'tesched_futile_orders_total{purpose="round"} 0.0',
         'tesched_refusals_total{code="bound",of="job"} 0.0',
         'tesched_polls_total{outcome="unreachable"} 0.0',
         'tesched_order_phase_seconds_count{phase="whole"} 0.0',
