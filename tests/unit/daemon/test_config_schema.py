@@ -28,6 +28,7 @@ BEYOND = {
     "slurm.admission",
     "loop.socket",
     "reports.socket",
+    "metrics.listen",
     "tell.command",
     "policy.gavel.qos_weights",
     "policy.gavel.entity_weights",

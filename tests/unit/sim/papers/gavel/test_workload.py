@@ -90,7 +90,7 @@ def test_weights_are_one_or_five() -> None:
 def test_as_many_as_given_are_there_from_the_beginning_without_gaps() -> None:
     jobs = list(GavelWorkload(mean_gap_s=0.0, count=7).jobs(0, measured()))
     assert [(job.index, job.arrival_s) for job in jobs] == [(index, 0.0) for index in range(7)]
-    with pytest.raises(WorkloadError, match="how many jobs"):
+    with pytest.raises(WorkloadError, match="the number of jobs must be given"):
         GavelWorkload(mean_gap_s=0.0)
 
 
