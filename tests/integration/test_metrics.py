@@ -5,6 +5,7 @@ Over 400 lines: all of them are of one store and one exporter, and share its fix
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
@@ -384,14 +385,17 @@ def test_the_host_can_be_changed_on_the_same_port_and_back(served: Exporter) -> 
 def test_an_endpoint_that_has_ended_by_an_error_is_said_and_the_next_reload_serves_again(
     served: Exporter, open_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    address = str(open_folder / "metrics.sock")
+    address, dies = str(open_folder / "metrics.sock"), threading.Event()
 
     async def broken(*_: object) -> None:
+        # Not before `configure` has returned.
+        await asyncio.to_thread(dies.wait)
         raise RuntimeError("a bug")
 
     with monkeypatch.context() as patch:
         patch.setattr(endpoint_module.Endpoint, "_accept", broken)
         assert served.configure(address) == ""
+        dies.set()
         wait_for(lambda: served.trouble)
     assert served.trouble == (
         f"metrics.listen: {address} is served no more, the log says why; a reload serves it again"
