@@ -21,7 +21,7 @@ SEEN = "seen.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Flood:
-    """What is asked for."""
+    """Length, size and load of one flood."""
 
     minutes: float
     nodes: int

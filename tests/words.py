@@ -1,4 +1,4 @@
-"""Words that messages, documents and names of tests are to be without, and how often each stands there.
+"""Words that messages, documents, names of tests, docstrings and comments are to be without, and each one's count.
 
 `python -m tests.words` lists each place. `python -m tests.words --lower` takes the counts that have fallen into
 `words_ceiling.json`, which a test compares (`tests/unit/project/test_language.py`); it raises none.
@@ -10,15 +10,19 @@ import ast
 import json
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CEILING = Path(__file__).with_name("words_ceiling.json")
 #: what is installed; strings in it are messages, help and what commands print
 CODE = ("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report")
-#: generated, or told as it was then
+#: what else has docstrings and comments to read
+FOR_DEVELOPERS = ("benchmarks", "slurm_test_cluster", "tests")
+#: generated, or written as it was then
 NO_PAGES = ("docs/man", "docs/adr", "CHANGELOG.md")
 
 #: a pattern, and what is written instead; a job, a node, a file is "it"
@@ -36,6 +40,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
 #: besides, in names of tests, which have no people in them but users
 OF_TESTS = {"who": (r"who|whose", "that, which")}
 
+KINDS = ("messages", "documents", "test names", "docstrings and comments")
+
 #: what a command of ours has printed, in README: its words are read where they are written
 _SAMPLES = re.compile(r"(?s)<!-- samples.*?<!-- end -->")
 
@@ -51,11 +57,14 @@ class Place:
 
 
 def places() -> Iterator[Place]:
-    """Yield each place in messages, documents and names of tests."""
-    for folder in CODE:
+    """Yield each place in messages, documents, names of tests, docstrings and comments."""
+    for folder in (*CODE, *FOR_DEVELOPERS):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for line, text in messages(path.read_text()):
+            source = path.read_text()
+            for line, text in messages(source) if folder in CODE else ():
                 yield from _in("messages", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
+            for line, text in (*docstrings(source), *comments(source)):
+                yield from _in("docstrings and comments", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
     for path in pages():
         for line, text in enumerate(_SAMPLES.sub(_blank, path.read_text()).splitlines(), 1):
             yield from _in("documents", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
@@ -77,16 +86,34 @@ def pages() -> list[Path]:
 def messages(source: str) -> Iterator[tuple[int, str]]:
     """Yield the string constants of a module that have several words, with their lines; of docstrings, a command's."""
     tree = ast.parse(source)
-    passed = set()
+    passed = set(_docstrings(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in passed and " " in node.value:
+            yield node.lineno, node.value
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of a module that no user sees, with their lines."""
+    for node in _docstrings(ast.parse(source)):
+        if isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             # `--help` shows the docstring of a command.
-            if isinstance(first, ast.Expr) and not (isinstance(node, ast.FunctionDef) and _is_command(node)):
-                passed.add(first.value)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in passed and " " in node.value:
-            yield node.lineno, node.value
+            shown = isinstance(node, ast.FunctionDef) and _is_command(node)
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and not shown:
+                yield first.value
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a module, with their lines."""
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
 
 
 def _is_command(node: ast.FunctionDef) -> bool:
@@ -108,7 +135,7 @@ def _in(kind: str, where: str, text: str, words: Mapping[str, tuple[str, str]]) 
 
 def counts() -> dict[str, dict[str, int]]:
     """Return how often each word stands, by kind."""
-    found = {kind: dict.fromkeys(WORDS, 0) for kind in ("messages", "documents", "test names")}
+    found = {kind: dict.fromkeys(WORDS, 0) for kind in KINDS}
     found["test names"] |= dict.fromkeys(OF_TESTS, 0)
     for place in places():
         found[place.kind][place.word] += 1

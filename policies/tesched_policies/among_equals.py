@@ -15,8 +15,8 @@ Principle
 
     That is one number for each job, whatever else runs. So there are no classes with borders that a job may be put on
     the right side of, no job that is submitted moves others, and it goes before none that is cheaper by more than the
-    margin for each step between them. With a margin of 0, and where prices are 0, equals are those that a thousand
-    millionth part tells apart.
+    margin for each step between them. With a margin of 0, and where prices are 0, equals differ by less than a
+    thousand millionth part.
 
     No more victims leave for that: where the policy's price alone finds fewer, those leave (`victim_search.py`).
 
@@ -38,7 +38,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.policy import View
 
-#: what tells two prices apart in any case: more than adding up in another order does
+#: the least difference of two prices that are not equal: more than adding up in another order makes
 _LEAST, _LEAST_OF_ALL = 1e-9, 1e-12
 _OWN_USER, _OWN_ACCOUNT, _OTHER = range(3)
 

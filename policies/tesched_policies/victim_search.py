@@ -349,7 +349,7 @@ def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Se
 
 
 def _would_do(demand: Demand, running: Running, pool: NDArray[np.bool_], found: Found, room: Room) -> NDArray[np.intp]:
-    """Return the candidates that were not taken and free something where it may run; enough, where one does."""
+    """Return the candidates that were not taken and free resources where it may run; enough, where one does."""
     where = running.share_node
     shares = demand.allowed[where] & pool[running.share_job]
     if len(found.victims) == 1:

@@ -324,7 +324,7 @@ def fresh_look(
 
 
 def not_waiting(job: Job) -> Failure | None:
-    """Return why the job is not to be bound or held, looked at right before acting: it waits no more.
+    """Return why the job is not to be bound or held, read right before the change: it waits no more.
 
     Slurm would take a running job's priority, and hold it at its next requeue.
     """

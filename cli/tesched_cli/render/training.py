@@ -74,7 +74,7 @@ def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: C
 
 
 def lines(view: ReportView | TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
-    """Return what a job, or an array's tasks together, told of itself, for `tesched explain`."""
+    """Return what a job, or an array's tasks together, reported of itself, for `tesched explain`."""
     if ahead is not None:
         yield from _losses(view, ahead, out)
     if view.refused:

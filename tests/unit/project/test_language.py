@@ -6,10 +6,7 @@ each with a ceiling that only falls.
 
 from __future__ import annotations
 
-import ast
-import io
 import re
-import tokenize
 from pathlib import Path
 
 import pytest
@@ -34,17 +31,7 @@ PEOPLE = re.compile(
 
 def prose(source: str) -> str:
     """Return the docstrings and comments of a module."""
-    texts = [
-        node.body[0].value.value
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-        and isinstance(node.body[0].value, ast.Constant)
-        and isinstance(node.body[0].value.value, str)
-    ]
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return "\n".join([*texts, *(token.string for token in tokens if token.type == tokenize.COMMENT)])
+    return "\n".join(text for _, text in (*words.docstrings(source), *words.comments(source)))
 
 
 def of_jobs(text: str) -> list[str]:
@@ -89,7 +76,7 @@ def places() -> list[words.Place]:
     return list(words.places())
 
 
-@pytest.mark.parametrize("kind", ["messages", "documents", "test names"])
+@pytest.mark.parametrize("kind", words.KINDS)
 def test_a_word_stands_no_more_often_than_its_ceiling_which_falls_with_it(kind: str, places: list[words.Place]) -> None:
     ceiling = words.ceiling()[kind]
     known = {**words.WORDS, **(words.OF_TESTS if kind == "test names" else {})}
@@ -130,3 +117,20 @@ def other():
 def test_a_name_of_a_test_is_read_as_a_sentence() -> None:
     source = "def test_nobody_yields() -> None: ...\ndef helper_told() -> None: ...\n"
     assert list(words.test_names(source)) == [(1, "test nobody yields")]
+
+
+def test_docstrings_and_comments_are_read_but_for_what_help_shows() -> None:
+    source = '''
+"""A room."""
+#: told apart
+SAID = "no room"  # nobody
+
+@click.command()
+def wait():
+    """Wait for room."""
+
+def other():
+    """Return room."""
+'''
+    assert sorted(text for _, text in words.docstrings(source)) == ["A room.", "Return room."]
+    assert [text for _, text in words.comments(source)] == ["#: told apart", "# nobody"]
