@@ -31,7 +31,7 @@ from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
 from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.renamed_keys import renamed_keys
-from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
+from tesched_daemon.settings import IdleConfig, Mode, Pace, RunTimesConfig, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 _BELOW_ROOT = r"|/[^\x00]*"
@@ -168,6 +168,7 @@ class Config:
     tell: TellConfig = TellConfig()
     run_times: RunTimesConfig = RunTimesConfig()
     metrics: MetricsConfig = MetricsConfig()
+    idle: IdleConfig = IdleConfig()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a lever that the policy for TE jobs cannot use, and for a bound that they may pass."""
@@ -196,6 +197,7 @@ class Config:
             "reports.munge_socket": (self.reports.munge_socket,),
             "tell.command": self.tell.command[:1],
             "metrics.listen": (self.metrics.listen,),
+            "idle.file": (self.idle.file,),
         }
         return {key: tuple(filter(None, paths)) for key, paths in named.items()}
 

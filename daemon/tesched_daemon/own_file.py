@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,15 +54,28 @@ def new_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def beginning(path: Path, most: int) -> bytes:
-    """Return so many bytes of a file at most, without ever waiting. Raises OSError, also for what is no file."""
-    handle = os.open(path, _READ)
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Give a file's descriptor for reading, without ever waiting. Raises OSError, also for what is no file."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise AnotherFileError(errno.EEXIST, "it is no file")
-        return os.read(handle, most)
+        handle = os.open(path, _READ)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise AnotherFileError(errno.ELOOP, "it is a symbolic link") from None
+        raise
+    try:
+        found = os.fstat(handle).st_mode
+        if not stat.S_ISREG(found):
+            raise AnotherFileError(errno.EEXIST, f"it is {_KINDS.get(stat.S_IFMT(found), 'no file')}, not a file")
+        yield handle
     finally:
         os.close(handle)
+
+
+def beginning(path: Path, most: int) -> bytes:
+    """Return so many bytes of a file at most, without ever waiting. Raises OSError, also for what is no file."""
+    with opened(path) as handle:
+        return os.read(handle, most)
 
 
 @dataclass(kw_only=True)

@@ -123,6 +123,8 @@ class Snapshot:
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: run times that are expected of jobs whose owners say nothing, learned from runs like theirs
     expected: Mapping[JobId, ExpectedRun] = field(default_factory=dict, compare=False, repr=False)
+    #: running best-effort jobs that the site calls idle, and since when, Unix seconds
+    idle_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict, compare=False)
     #: the marks file may say something else than was last written (`levers/mark.py`)
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
