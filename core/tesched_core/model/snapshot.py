@@ -83,6 +83,8 @@ class Traits:
     patience_s: float = 0.0
     #: of a BE job: how often it may be preempted at most, by its owner's word; None: its owner says nothing of that
     most_preemptions: int | None = None
+    #: the number that its owner said, where another counts
+    most_said: int | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
     workload: str = ""
     #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)
