@@ -128,6 +128,8 @@ ADMISSION_MUTATIONS = (
     Mutation("own files: what one has put there", _OWN, "if not self._is_written(path) and", "if"),
     Mutation("own files: held open", _OWN, "        self._hold(handle)\n", "        os.close(handle)\n"),
     Mutation("own files: beside it, too", _OWN, "            self._refuse(new)\n", "            pass\n"),
+    Mutation("sockets: a folder that is missing", _CHECKS, 'f"there is no folder {path.parent}"', '""'),
+    Mutation("sockets: the unit's own folder", _CHECKS, " or where.parent == _RUNTIME:", ":"),
     Mutation("own files: the configuration's are others", _CHECKS, "if path.samefile(file):", "if False:"),
     Mutation("bound: mode shadow is told", _CHECKS, "if config.mode is not Mode.ENFORCE:", "if False:"),
     Mutation("bound: no TE job is told", _CHECKS, "if not config.classes.makes_te:", "if False:"),

@@ -146,7 +146,7 @@ class MetricsConfig:
         except UnicodeError as error:
             raise ValueError(f"listen must name a host, {right}: {error}") from None
         except ValueError:
-            raise ValueError(f'listen must be empty, "host:port" or an absolute path, {right}') from None
+            raise ValueError(f'listen must be empty, "host:port" or the absolute path of a socket, {right}') from None
         if isinstance(where, TcpAddress) and not where.host:
             raise ValueError(f"listen must name the address to listen on, {right}")
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _KINDS = {
+    stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
     stat.S_IFLNK: "a symbolic link",
@@ -31,6 +32,11 @@ class AnotherFileError(OSError):
     """The path leads to something that is not the daemon's. `strerror` says what."""
 
 
+def kind_of(mode: int) -> str:
+    """Return what a path leads to, by its mode: "a FIFO"."""
+    return _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
 def obstacle(path: Path, word: str) -> str:
     """Return what at `path` is no file that begins with this word; empty where there is none, or such a file.
 
@@ -41,7 +47,7 @@ def obstacle(path: Path, word: str) -> str:
     except FileNotFoundError:
         return ""
     if not stat.S_ISREG(kind):
-        return f"it is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, where a file of tesched's own is to be"
+        return f"it is {kind_of(kind)}, where a file of tesched's own is to be"
     try:
         head = beginning(path, len(word) + 1)
     except FileNotFoundError:
@@ -66,7 +72,7 @@ def opened(path: Path) -> Iterator[int]:
     try:
         found = os.fstat(handle).st_mode
         if not stat.S_ISREG(found):
-            raise AnotherFileError(errno.EEXIST, f"it is {_KINDS.get(stat.S_IFMT(found), 'no file')}, not a file")
+            raise AnotherFileError(errno.EEXIST, f"it is {kind_of(found)}, not a file")
         yield handle
     finally:
         os.close(handle)
