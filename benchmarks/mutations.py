@@ -65,6 +65,7 @@ NEAR = {
     "idle_file": ("tests/unit/daemon/test_idle_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
     "config_checks": ("tests/unit/daemon/test_config_checks.py",),
+    "config": ("tests/unit/daemon/test_config_all_errors.py",),
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),
