@@ -10,7 +10,8 @@ every job counts as busy until it has been idle again for long enough.
 What it does not see: GPUs. A job whose CPUs wait while its GPUs compute is called idle here, which most training is
 not, as its CPUs load data and poll. A job that polls in a loop for nothing is called busy. A site whose exporters know
 the GPU load of each job (DCGM, nvidia-smi) should write the same lines from that, and only of jobs for which both are
-idle. sstat asks the nodes of all jobs that it names, and needs root and JobAcctGatherType in slurm.conf.
+idle. sstat asks the nodes of all jobs that it names. It needs root, and in slurm.conf JobAcctGatherType and a
+JobAcctGatherFrequency above 0 and below SECONDS: else CPU times stand still, and every job is called idle.
 """
 
 from __future__ import annotations
