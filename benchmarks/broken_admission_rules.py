@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook.py"
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
 _OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
+_CONFIG = "daemon/tesched_daemon/config.py"
 _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/levers/other_hand.py", "core/tesched_core/model/memory.py"
@@ -128,6 +129,15 @@ ADMISSION_MUTATIONS = (
     Mutation("own files: what one has put there", _OWN, "if not self._is_written(path) and", "if"),
     Mutation("own files: held open", _OWN, "        self._hold(handle)\n", "        os.close(handle)\n"),
     Mutation("own files: beside it, too", _OWN, "            self._refuse(new)\n", "            pass\n"),
+    Mutation("sockets: a folder that is missing", _CHECKS, 'f"there is no folder {path.parent}"', '""'),
+    Mutation("sockets: the unit's own folder", _CHECKS, " or where.parent == _RUNTIME:", ":"),
+    Mutation(
+        "config: all complaints",
+        _CONFIG,
+        "yield _blamed(tree, key, what)\n",
+        "yield _blamed(tree, key, what)\n            return\n",
+    ),
+    Mutation("config: none of a comparison with a default", _CONFIG, "if gone.isdisjoint(words):", "if words:"),
     Mutation("own files: the configuration's are others", _CHECKS, "if path.samefile(file):", "if False:"),
     Mutation("bound: mode shadow is told", _CHECKS, "if config.mode is not Mode.ENFORCE:", "if False:"),
     Mutation("bound: no TE job is told", _CHECKS, "if not config.classes.makes_te:", "if False:"),

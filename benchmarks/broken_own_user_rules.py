@@ -9,6 +9,7 @@ _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/s
 _BOOST, _SUSPEND = "core/tesched_core/levers/victim_boost.py", "core/tesched_core/levers/suspend.py"
 _OWN = "victim.of_own_user"
 _EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
+_IDLE = "daemon/tesched_daemon/idle_file.py"
 _FEWEST = "core/tesched_core/placement/fewest.py"
 
 OWN_USER_MUTATIONS = (
@@ -85,7 +86,19 @@ OWN_USER_MUTATIONS = (
     Mutation("equals: own user's first", _EQUALS, "if te.user and owner.user == te.user", "if False"),
     Mutation("equals: then own account's", _EQUALS, "if te.account and owner.account == te.account", "if False"),
     Mutation("equals: no user is no own one", _EQUALS, "if te.user and owner.user", "if owner.user"),
-    Mutation("equals: the key", _EQUALS, "if view.limits.own_jobs_first else None", "if view.limits else None"),
+    Mutation("equals: the key", _EQUALS, "if not by_owner:", "if False:"),
+    Mutation("idle: first among equals", _EQUALS, "steps - _IDLE, steps)", "steps, steps)"),
+    Mutation("idle: before own ones", _EQUALS, "_IDLE = 3", "_IDLE = 1"),
+    Mutation("idle: said only where it decided", _EQUALS, "(self.idle_s[behind] == 0).any()", "True"),
+    Mutation("idle: for so long", _IDLE, "if now - at >= self.config.after_s:", "if True:"),
+    Mutation("idle: in its present run", _IDLE, "now if job.start_time is None else job.start_time", "0.0"),
+    Mutation("idle: no old file", _IDLE, "if age_s > self.config.stale_s:", "if False:"),
+    Mutation("idle: no file of the future", _IDLE, "if age_s < -AHEAD_S:", "if False:"),
+    Mutation("idle: no file of another user", _IDLE, "if why := distrusted(status, os.geteuid()):", 'if why := "":'),
+    Mutation("idle: a job that stands twice", _IDLE, "max(float(match[2]), found.get(job_id, 0.0))", "float(match[2])"),
+    Mutation("idle: running best-effort jobs", _IDLE, "job.state is not JobState.RUNNING or", ""),
+    Mutation("idle: no FIFO", "daemon/tesched_daemon/own_file.py", "if not stat.S_ISREG(found):", "if False:"),
+    Mutation("idle: no more lines than that", _IDLE, "if len(lines) > MOST_LINES:", "if False:"),
     Mutation("equals: the site's margin", _EQUALS, "max(view.limits.equal_within, _LEAST)", "0.01"),
     Mutation("equals: a price, not its place", _EQUALS, "score + steps * (margin * size + least)", "score + steps"),
     Mutation(
@@ -99,8 +112,8 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "equals: the reason only where it decided",
         _EQUALS,
-        "if (before & (steps[rows] > steps[row])).any():",
-        "if True:",
+        "behind = rows[before & (steps[rows] > steps[row])]",
+        "behind = rows",
     ),
     Mutation(
         "equals: one that stays is not called dearer",

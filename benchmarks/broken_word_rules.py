@@ -41,6 +41,18 @@ WORD_MUTATIONS = (
         'f"{one}; {most} counts" for one in said',
         'f"{one}" for one in ()',
     ),
+    Mutation(
+        "said: of an outlived job its words count",
+        _CLASSIFY,
+        "if one.about is not About.NOTICE)\n            traits",
+        ")\n            traits",
+    ),
+    Mutation(
+        "said: of another class",
+        _NOT_FOLLOWED,
+        "(_of_victims(said) if job_class is not JobClass.BE",
+        "(() if job_class is not JobClass.BE",
+    ),
     Mutation("end: the exact word alone", _ENDS, 'said.add(value if equals else "")', "said.add(value.lower())"),
     Mutation("end: no other word of its key", _ENDS, "return said == {ENDS}", "return ENDS in said"),
     Mutation("end: for TE jobs alone", _DEPARTURES, "ends=victim.purpose is Purpose.TE and", "ends="),

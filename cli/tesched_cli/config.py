@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from tesched_daemon.config import Loaded, leaves, load_files
 from tesched_daemon.config_checks import refuse, remarks
-from tesched_daemon.config_errors import SECRET, toml
+from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
 from tesched_cli.common import config_option, console, json_option, say, say_lines, table
@@ -75,8 +75,13 @@ def show(*, config_path: Path, as_json: bool) -> None:
 def check(path: Path | None) -> None:
     """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
-    loaded = load_files(path)
-    refuse(loaded)
+    try:
+        loaded = load_files(path)
+        refuse(loaded)
+    except ConfigError as error:
+        for complaint in error.every:
+            say(f"Error: {complaint}", err=True)
+        raise SystemExit(2) from None
     rules = len(loaded.config.classes.rules)
     more = len(loaded.tree.files) - 1
     with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""

@@ -36,7 +36,7 @@ def doctor(*, config_path: Path | None, as_json: bool) -> None:
 
     It checks the configuration, Slurm, the store and the daemon; nothing is changed. The answers are those for the
     user who asks: run it as the daemon's, as in `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is
-    FAIL.
+    FAIL; 2 if the configuration cannot be read.
     """
     found: list[Finding] = []
     out = console()
@@ -52,7 +52,8 @@ def doctor(*, config_path: Path | None, as_json: bool) -> None:
     else:
         out.print(", ".join(f"{counts[level]} {level.upper()}" for level in Level))
     if counts[Level.FAIL]:
-        raise SystemExit(1)
+        # Where the configuration cannot be read, nothing else is examined: bad input, as for every command.
+        raise SystemExit(2 if len(found) == 1 else 1)
 
 
 def _lines(finding: Finding) -> Iterator[Text]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
 from tesched_core.model.snapshot import JobClass
+from tesched_core.model.told_error import ToldError
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
@@ -45,6 +49,39 @@ def _list(_context: click.Context, _parameter: click.Parameter, value: str | Non
     if not found:
         raise click.BadParameter(f"{value!r} names none; right are names with commas between them")
     return found
+
+
+class UnknownUserError(ToldError):
+    """No user of this name is known, and no job of one."""
+
+
+def _names(users: frozenset[str] | None) -> frozenset[str]:
+    """Return the users' names; a number is a user's id, as for squeue."""
+    found = set()
+    for user in users or ():
+        with suppress(KeyError, OverflowError):
+            found.add(pwd.getpwuid(int(user)).pw_name if user.isascii() and user.isdecimal() else user)
+            continue
+        found.add(user)
+    return frozenset(found)
+
+
+def _refuse_unknown(engine: Engine, users: frozenset[str]) -> None:
+    """Raise UnknownUserError for users that neither this host nor a job in the store knows, as squeue says it."""
+    unknown = [user for user in sorted(users) if not _is_here(user) and not _has_jobs(engine, user)]
+    if unknown:
+        raise UnknownUserError(f"Invalid user: {', '.join(unknown)}; no such user is known here, and none has jobs")
+
+
+def _is_here(user: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(user))
+    except (KeyError, ValueError):  # ValueError: a text that can't be a name
+        return False
+
+
+def _has_jobs(engine: Engine, user: str) -> bool:
+    return bool(read.jobs(engine, JobFilter(users=frozenset({user}), with_gone=True, limit=1)))
 
 
 def _as_squeue(fields: Fields[R], *, variable: str | None) -> Callable[[F], F]:
@@ -151,7 +188,7 @@ def jobs(
     if mine and users is not None:
         raise click.UsageError("--mine is your own jobs: it cannot be together with --user")
     which = JobFilter(
-        users=frozenset({who_asks()}) if mine else users or frozenset(),
+        users=frozenset({who_asks()}) if mine else _names(users),
         partitions=partitions or frozenset(),
         job_class=JobClass(job_class) if job_class else None,
         states=states,
@@ -164,6 +201,7 @@ def jobs(
         return
     shown = form or (JOBS_DEFAULT if as_json else _usual(JOB_FIELDS, JOBS_DEFAULT))
     with store(config_path) as engine:
+        _refuse_unknown(engine, which.users)
         found = read.jobs(engine, which)
     if as_json:
         print_json(JobsJson(jobs=found))
@@ -201,9 +239,10 @@ def orders(
     """
     if mine and users is not None:
         raise click.UsageError("--mine is orders with your own jobs: it cannot be together with --user")
-    theirs = frozenset({who_asks()}) if mine else users or frozenset()
+    theirs = frozenset({who_asks()}) if mine else _names(users)
     which = OrderFilter(open_only=open_only, futile_only=futile_only, users=theirs, limit=limit)
     with store(config_path) as engine:
+        _refuse_unknown(engine, theirs)
         found = read.orders(engine, which)
     if as_json:
         print_json(OrdersJson(orders=found))

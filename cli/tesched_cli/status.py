@@ -194,6 +194,8 @@ def _page(
             parts.append(Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red"))
         if view.daemon.metrics_trouble:
             parts.append(Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red"))
+        if view.daemon.idle_trouble:
+            parts.append(Text(f"IDLE     {view.daemon.idle_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):
             parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]

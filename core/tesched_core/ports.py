@@ -152,6 +152,8 @@ class CycleReport:
     admission_trouble: str = ""
     #: what is wrong with the endpoint of the metrics, in words; empty if nothing
     metrics_trouble: str = ""
+    #: why no job counts as idle, though a file is to say which do, in words; empty if nothing is wrong
+    idle_trouble: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforcement: Enforcement | None = None
     #: limits of associations and QOS that could not be read

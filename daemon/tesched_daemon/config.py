@@ -27,11 +27,11 @@ from tesched_policies.registry import BROKEN, PolicyConfig, normal_be
 from tesched_slurm.client_choice import ClientChoice
 
 from tesched_daemon import config_files
-from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
+from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys, without
 from tesched_daemon.config_files import Tree
 from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.renamed_keys import renamed_keys
-from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
+from tesched_daemon.settings import IdleConfig, Mode, Pace, RunTimesConfig, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 _BELOW_ROOT = r"|/[^\x00]*"
@@ -39,6 +39,9 @@ _BELOW_ROOT = r"|/[^\x00]*"
 _CONF = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
 _SPOOL = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/shared/tesched"')
 _MUNGE = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/run/munge/munge.socket.2"')
+#: complaints of one check that are named
+_MOST_COMPLAINTS = 20
+_WORD, _INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"\[\d+\]")
 #: keys of [slurm] that name files which the daemon writes
 OWN_FILES = ("marks", "admission")
 
@@ -146,7 +149,7 @@ class MetricsConfig:
         except UnicodeError as error:
             raise ValueError(f"listen must name a host, {right}: {error}") from None
         except ValueError:
-            raise ValueError(f'listen must be empty, "host:port" or an absolute path, {right}') from None
+            raise ValueError(f'listen must be empty, "host:port" or the absolute path of a socket, {right}') from None
         if isinstance(where, TcpAddress) and not where.host:
             raise ValueError(f"listen must name the address to listen on, {right}")
 
@@ -168,6 +171,7 @@ class Config:
     tell: TellConfig = TellConfig()
     run_times: RunTimesConfig = RunTimesConfig()
     metrics: MetricsConfig = MetricsConfig()
+    idle: IdleConfig = IdleConfig()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a lever that the policy for TE jobs cannot use, and for a bound that they may pass."""
@@ -196,6 +200,7 @@ class Config:
             "reports.munge_socket": (self.reports.munge_socket,),
             "tell.command": self.tell.command[:1],
             "metrics.listen": (self.metrics.listen,),
+            "idle.file": (self.idle.file,),
         }
         return {key: tuple(filter(None, paths)) for key, paths in named.items()}
 
@@ -260,20 +265,55 @@ def _broken_policies(layer: Mapping[str, object]) -> Iterator[str]:
 def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
     layers = [(source, _with_normal_be(layer)) for source, layer in layers]
     # Each file by itself: an unknown key is an error also where a later file would put something else in its place.
-    for source, layer in layers:
-        for complaint in (*renamed_keys(layer), *_broken_policies(layer), *unknown_keys(layer, Config)):
-            raise ConfigError(f"{source}: {complaint}")
+    unknown = [f"{source}: {complaint}" for source, layer in layers for complaint in _not_known(layer)]
+    if unknown:
+        raise ConfigError(unknown[0], unknown[1:_MOST_COMPLAINTS])
     tree = config_files.merged(layers)
     try:
         return Loaded(config=msgspec.convert(tree.values, Config), tree=tree)
     except msgspec.ValidationError as error:
-        key, what = in_words(str(error), Config, tree.values)
-        file = tree.blamed(key)
-        # "backoff_max_s must be at least poll_interval_s": each of the two may have come from another file.
-        table = key.rpartition(".")[0]
-        others = [
-            f"{word} is set in {found}"
-            for word in re.findall(r"[a-z0-9_]+", what)
-            if (found := tree.origins.get(f"{table}.{word}", file)) != file
-        ]
-        raise ConfigError(f"{file}: {key}: {'; '.join([what, *others])}") from None
+        first, *others = _complaints(tree, str(error))
+        raise ConfigError(first, others) from None
+
+
+def _not_known(layer: Mapping[str, object]) -> Iterator[str]:
+    """Yield what a file says that is not known; of a key that has another name now, that name alone."""
+    renamed = [*renamed_keys(layer)]
+    yield from (*renamed, *_broken_policies(layer))
+    keys = {complaint.partition(":")[0] for complaint in renamed}
+    yield from (one for one in unknown_keys(layer, Config) if one.partition(":")[0] not in keys)
+
+
+def _complaints(tree: Tree, error: str) -> Iterator[str]:
+    """Yield what is wrong, key by key: msgspec stops at the first, so each is taken away and the rest tried again."""
+    values: Mapping[str, object] = tree.values
+    gone: set[str] = set()
+    for _ in range(_MOST_COMPLAINTS):
+        key, what = in_words(error, Config, values)
+        table, _, name = key.rpartition(".")
+        words = [name, *_WORD.findall(re.sub(r'"[^"]*"', "", what))]
+        # A key that is compared with one that was taken away is compared with its default: that says nothing.
+        if gone.isdisjoint(words):
+            yield _blamed(tree, key, what)
+        left = (without(values, f"{table}.{word}".removeprefix(".")) for word in words)
+        values = next((one for one in left if one is not None), {})
+        gone.add(_INDEX.sub("", name))
+        try:
+            msgspec.convert(values, Config)
+        except msgspec.ValidationError as another:
+            error = str(another)
+        else:
+            return
+
+
+def _blamed(tree: Tree, key: str, what: str) -> str:
+    """Return a complaint with the file that gave the value."""
+    file = tree.blamed(key)
+    # "backoff_max_s must be at least poll_interval_s": each of the two may have come from another file.
+    table = key.rpartition(".")[0]
+    others = [
+        f"{word} is set in {found}"
+        for word in _WORD.findall(what)
+        if (found := tree.origins.get(f"{table}.{word}", file)) != file
+    ]
+    return f"{file}: {key}: {'; '.join([what, *others])}"

@@ -6,6 +6,7 @@ by `tesched config check` and `tesched doctor`.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.hook_fit import MARKS_ALONE, keys_of
 from tesched_daemon.job_reports.address import TcpAddress, address_of
-from tesched_daemon.own_file import new_beside, obstacle
-from tesched_daemon.settings import Mode
+from tesched_daemon.own_file import kind_of, new_beside, obstacle
+from tesched_daemon.settings import Mode, Pace
 
 #: the first words of the files that the daemon writes, by key of [slurm]
 _WORDS = {"marks": marks_file.WORD, "admission": admission_file.WORD}
+#: the unit's RuntimeDirectory (systemd/tesched.service)
+_RUNTIME = Path(Pace().socket).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,40 @@ def refuse(loaded: Loaded) -> None:
     """Raise ConfigError for what no daemon can run on."""
     refuse_missing_packages(loaded)
     refuse_other_files(loaded)
+    refuse_missing_folders(loaded)
+
+
+def refuse_missing_folders(loaded: Loaded) -> None:
+    """Raise ConfigError for a socket that no folder could have, or in whose place something else stands.
+
+    The unit's own folder in /run is there while the service runs. What this user may not see is left to the daemon.
+    """
+    for key, text in (
+        ("metrics.listen", loaded.config.metrics.listen),
+        ("reports.socket", loaded.config.reports.socket),
+    ):
+        where = address_of(text) if text else None
+        if not isinstance(where, Path) or where.parent == _RUNTIME:
+            continue
+        if why := _no_place_for(where):
+            name = where.name
+            right = f'name a path in a folder that is there, such as "{_RUNTIME / name}"'
+            raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {where}: {why}; {right}")
+
+
+def _no_place_for(path: Path) -> str:
+    """Return why no socket can be made at the path; empty if one can, or that may not be seen."""
+    try:
+        if not stat.S_ISDIR(path.parent.stat().st_mode):
+            return f"{path.parent} is no folder"
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return "" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    except PermissionError:
+        return ""
+    except OSError as error:
+        return f"it cannot be examined: {error.strerror}"
+    return "" if stat.S_ISSOCK(found) else f"it is {kind_of(found)}, where a socket is to be"
 
 
 def refuse_missing_packages(loaded: Loaded) -> None:

@@ -48,6 +48,13 @@ def _keys_of(kind: Any) -> Mapping[str, Any]:
 class ConfigError(ToldError):
     """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
 
+    def __init__(self, text: str, others: Sequence[str] = ()) -> None:
+        """Take the first complaint, and the others of the same check: the text counts these."""
+        more = f"; {len(others)} more complaint(s), which `tesched config check` has" if others else ""
+        super().__init__(f"{text}{more}")
+        #: each complaint by itself, the first one first
+        self.every = (text, *others)
+
 
 def unknown_keys(tree: Mapping[str, object], kind: type[Any], prefix: str = "") -> Iterator[str]:
     """Yield a complaint for each key that `kind` does not have. msgspec passes over them in dataclasses."""
@@ -155,6 +162,32 @@ def value_at(tree: Mapping[str, object], key: str) -> object:
         else:
             return None
     return value
+
+
+def without(tree: Mapping[str, object], key: str) -> Mapping[str, object] | None:
+    """Return the tree without what stands at the key; without the whole list, if that is a part of one.
+
+    None: nothing stands there.
+    """
+    # Else the tables that follow it in the list would have other numbers.
+    key = re.sub(r"\[\d+\]$", "", key)
+    name, _, rest = _INDEX.sub(r".\1", key).partition(".")
+    return None if not name else _without(tree, [name, *filter(None, rest.split("."))])
+
+
+def _without(tree: Mapping[str, object], path: Sequence[str]) -> Mapping[str, object] | None:
+    name, *below = path
+    value = tree.get(name)
+    if value is None:
+        return None
+    if not below:
+        return {key: part for key, part in tree.items() if key != name}
+    if isinstance(value, list) and below[0].isdecimal() and int(below[0]) < len(value) and below[1:]:
+        at = int(below[0])
+        inner = _without(value[at], below[1:]) if isinstance(value[at], Mapping) else None
+        return None if inner is None else {**tree, name: [*value[:at], inner, *value[at + 1 :]]}
+    inner = _without(value, below) if isinstance(value, Mapping) else None
+    return None if inner is None else {**tree, name: inner}
 
 
 def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[str, str]:

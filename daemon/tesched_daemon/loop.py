@@ -52,6 +52,7 @@ from tesched_core.step import step
 
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.hook_fit import HookFit
+from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -123,6 +124,8 @@ class Loop:
     speeds: Speeds | None = None
     #: None: a run time is expected where its owner says one, and nowhere else
     expectations: Expectations | None = None
+    #: None: no job counts as idle
+    idle: IdleFile | None = None
     #: None: jobs' own options are not read, and only comments, rules and the default declare signals
     declarations: Declarations | None = None
     #: the file of the lever `plugin`; None: there is none, as in a simulation
@@ -311,6 +314,8 @@ class Loop:
             # A waiting job's bound rests on what is expected of it, whatever the policy reads.
             waiting = self.limits.bound.is_set or any(entry.policy.reads_run_times for entry in self.policies)
             snapshot = replace(snapshot, expected=self.expectations.read(snapshot, waiting=waiting))
+        if self.idle is not None and self.mode is not Mode.OBSERVE:
+            snapshot = replace(snapshot, idle_since=self.idle.read(snapshot))
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot
@@ -419,6 +424,7 @@ class Loop:
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
             admission_trouble=self.admission.failure if self.admission else "",
             metrics_trouble=self.metrics_trouble(),
+            idle_trouble=self.idle.trouble if self.idle else "",
             enforcement=self._enforcement(seen),
         )
 

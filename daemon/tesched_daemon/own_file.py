@@ -11,10 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 _KINDS = {
+    stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
     stat.S_IFLNK: "a symbolic link",
@@ -29,6 +32,11 @@ class AnotherFileError(OSError):
     """The path leads to something that is not the daemon's. `strerror` says what."""
 
 
+def kind_of(mode: int) -> str:
+    """Return what a path leads to, by its mode: "a FIFO"."""
+    return _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
 def obstacle(path: Path, word: str) -> str:
     """Return what at `path` is no file that begins with this word; empty where there is none, or such a file.
 
@@ -39,7 +47,7 @@ def obstacle(path: Path, word: str) -> str:
     except FileNotFoundError:
         return ""
     if not stat.S_ISREG(kind):
-        return f"it is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, where a file of tesched's own is to be"
+        return f"it is {kind_of(kind)}, where a file of tesched's own is to be"
     try:
         head = beginning(path, len(word) + 1)
     except FileNotFoundError:
@@ -52,15 +60,28 @@ def new_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def beginning(path: Path, most: int) -> bytes:
-    """Return so many bytes of a file at most, without ever waiting. Raises OSError, also for what is no file."""
-    handle = os.open(path, _READ)
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Give a file's descriptor for reading, without ever waiting. Raises OSError, also for what is no file."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise AnotherFileError(errno.EEXIST, "it is no file")
-        return os.read(handle, most)
+        handle = os.open(path, _READ)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise AnotherFileError(errno.ELOOP, "it is a symbolic link") from None
+        raise
+    try:
+        found = os.fstat(handle).st_mode
+        if not stat.S_ISREG(found):
+            raise AnotherFileError(errno.EEXIST, f"it is {kind_of(found)}, not a file")
+        yield handle
     finally:
         os.close(handle)
+
+
+def beginning(path: Path, most: int) -> bytes:
+    """Return so many bytes of a file at most, without ever waiting. Raises OSError, also for what is no file."""
+    with opened(path) as handle:
+        return os.read(handle, most)
 
 
 @dataclass(kw_only=True)

@@ -86,6 +86,8 @@ class Reloader:
             pace=now.loop,
             telling=now.tell.telling(now.guard.max_preemptions_per_job),
         )
+        if loop.idle is not None:
+            loop.idle.configure(now.idle)
         if self.teller is not None:
             self.teller.configure(now.tell)
         unserved = self.metrics.configure(now.metrics.listen) if self.metrics is not None else ""

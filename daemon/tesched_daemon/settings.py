@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from tesched_core.model.actions import Record
-from tesched_core.model.ranges import Range, between, check_ranges
+from tesched_core.model.ranges import Form, Range, Seconds, between, check_ranges
 
 if TYPE_CHECKING:
     from tesched_core.orders.tell_users import Telling
@@ -74,6 +74,28 @@ class TellConfig:
         from tesched_core.orders.tell_users import Telling  # noqa: PLC0415 - for the daemon alone
 
         return Telling(record=self.record, by_command=bool(self.command), most=most)
+
+
+_IDLE_FILE = Form(
+    pattern=r"|/[^\x00]*[^\x00/]",
+    said=' must be empty or the absolute path of a file, such as "/run/tesched-idle/idle"',
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleConfig:
+    """File of the site's that says which jobs are idle: they leave before busy ones of like price."""
+
+    #: lines "JOBID SINCE"; empty: no job counts as idle
+    file: Annotated[str, _IDLE_FILE] = ""
+    #: seconds for which a job must have been idle
+    after_s: Seconds = 900.0
+    #: seconds after which a file that was not written anew is believed no more
+    stale_s: Annotated[float, between(1, 86_400, "seconds")] = 300.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a relative path, and for times that make no sense."""
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

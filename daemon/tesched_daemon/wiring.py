@@ -30,6 +30,7 @@ from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import Config, load_files
 from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
@@ -99,6 +100,7 @@ def opened_loop(
             reports=_reports(config, engine, inbox),
             speeds=StoredSpeeds(engine=engine),
             expectations=LearnedRunTimes(engine=engine) if config.run_times.learn else None,
+            idle=IdleFile(config=config.idle),
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,

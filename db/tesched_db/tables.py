@@ -76,7 +76,7 @@ class Base(DeclarativeBase):
 
 
 #: columns of `DaemonRow` in which a daemon says what is wrong with parts of its own, in words
-TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble")
+TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble", "idle_trouble")
 
 
 class DaemonRow(Base):
@@ -128,6 +128,8 @@ class DaemonRow(Base):
     admission_trouble: Mapped[str]
     #: what is wrong with the endpoint of the metrics, in words; empty if nothing
     metrics_trouble: Mapped[str]
+    #: why no job counts as idle, in words; empty if nothing is wrong
+    idle_trouble: Mapped[str]
     #: how far the limits on TE jobs are enforced (`enforcement.Enforcement`); {}: none is set
     enforced: Mapped[dict[str, Any]]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]

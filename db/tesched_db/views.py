@@ -1,4 +1,7 @@
-"""Views that `read` returns: plain values, with nothing of the database in them."""
+"""Views that `read` returns: plain values, with nothing of the database in them.
+
+Over 400 lines: all values that one reader returns.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,8 @@ class DaemonView:
     admission_trouble: str = ""
     #: what is wrong with the endpoint of the metrics, in words; empty if nothing
     metrics_trouble: str = ""
+    #: why no job counts as idle, in words; empty if nothing is wrong
+    idle_trouble: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read

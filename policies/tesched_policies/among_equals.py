@@ -1,15 +1,17 @@
-"""Among equals: of victims that a policy prices alike, those of the TE job's own user go first.
+"""Among equals: of victims that a policy prices alike, idle ones go first, then those of the TE job's own user.
 
-With `guard.own_jobs_first`, for every policy that serves TE jobs by the victim search.
+With `idle.file` and `guard.own_jobs_first`, for every policy that serves TE jobs by the victim search.
 
 Definitions
     price       a policy's score of a victim; the lowest goes first
-    step        0: of the TE job's own user; 1: of its own account; 2: of any other
+    step        0: of the TE job's own user; 1: of its own account; 2: of any other; less 3 for an idle job
+    idle        the site's file says so, for long enough (`Snapshot.idle_since`)
     margin      part of a price by which two may differ and be equals, `guard.equal_within`
 
 Principle
     Who starts a trial while an own best-effort job runs has that one leave rather than a stranger's, if it does as
-    well. So each step makes a victim dearer by the margin:
+    well. An idle job leaves rather than a busy one, whoever owns them, since no work stops. So each step makes a victim
+    dearer by the margin:
 
         price * (1 + margin * step)
 
@@ -25,6 +27,7 @@ Principle
 Worked example
     A trial of Ada's, account vision; margin 0.01. Prices 1.000 (Bob, speech), 1.006 (Eve, vision), 1.015 (Ada).
     1.000 * 1.02 = 1.020, 1.006 * 1.01 = 1.016 and 1.015: Ada's job leaves. At 1.021 it would stay, and Eve's leave.
+    Were Bob's idle, its step would be -1, its sum 0.990, and it would leave.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ from tesched_core.policy import View
 #: the least difference of two prices that are not equal: more than adding up in another order makes
 _LEAST, _LEAST_OF_ALL = 1e-9, 1e-12
 _OWN_USER, _OWN_ACCOUNT, _OTHER = range(3)
+#: steps by which an idle job comes before a busy one of the same owner: more than owners differ
+_IDLE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class Prices:
     price: NDArray[np.float64]
     #: [running] steps behind the first; None: there are none
     steps: NDArray[np.int8] | None = None
+    #: [running] for how long the job has been idle, seconds; 0: it is busy
+    idle_s: NDArray[np.float64] | None = None
 
     def go_first(
         self, victims: Sequence[int], running: Running, others: Callable[[], NDArray[np.intp]]
@@ -62,16 +69,26 @@ class Prices:
         `others` are the candidates that would do: by the policy's own order one of them comes before such a victim.
         """
         steps, score, job_id = self.steps, self.score, running.job_id
-        favoured = [row for row in victims if steps is not None and int(steps[row]) in _WHY]
+        favoured = [row for row in victims if steps is not None and int(steps[row]) < _OTHER]
         if steps is None or not favoured:
             return {}
         rows = others()
         found: dict[int, str] = {}
         for row in favoured:
             before = (score[rows] < score[row]) | ((score[rows] == score[row]) & (job_id[rows] < job_id[row]))
-            if (before & (steps[rows] > steps[row])).any():
-                found[row] = _WHY[int(steps[row])]
+            behind = rows[before & (steps[rows] > steps[row])]
+            if len(behind):
+                found[row] = self._why(row, behind)
         return found
+
+    def _why(self, row: int, behind: NDArray[np.intp]) -> str:
+        """Return why this victim goes before those, which the policy's price alone puts first."""
+        own = int(self.steps[row]) if self.steps is not None else _OTHER
+        if self.idle_s is None or not self.idle_s[row]:
+            return _WHY[own]
+        if (self.idle_s[behind] == 0).any():
+            return f"idle for {self.idle_s[row] / 60:.0f} min, and idle jobs go first among equals (idle.file)"
+        return _WHY[own + _IDLE]
 
 
 _WHY = {
@@ -83,20 +100,37 @@ _WHY = {
 
 def prices_for(te: Job, view: View, score: NDArray[np.float64], *, drawn: bool = False) -> Prices:
     """Return the prices for this TE job; `drawn`: the score is a draw from 0 to 1, and no price."""
-    steps = _steps(te, view.running) if view.limits.own_jobs_first else None
-    if steps is None or not len(steps) or steps.min() == steps.max():
+    steps = _steps(te, view.running, by_owner=view.limits.own_jobs_first)
+    idle_s = _idle_s(view)
+    if idle_s is not None:
+        steps = np.where(idle_s > 0, steps - _IDLE, steps).astype(np.int8)
+    if not len(steps) or steps.min() == steps.max():
         return Prices(score=score, price=score)
     if drawn:
-        return Prices(score=score, price=score + steps, steps=steps)
+        return Prices(score=score, price=score + steps, steps=steps, idle_s=idle_s)
     size = np.abs(score)
     margin = max(view.limits.equal_within, _LEAST)
     least = _LEAST_OF_ALL * (float(size.max()) or 1.0)
-    return Prices(score=score, price=score + steps * (margin * size + least), steps=steps)
+    return Prices(score=score, price=score + steps * (margin * size + least), steps=steps, idle_s=idle_s)
 
 
-def _steps(te: Job, running: Running) -> NDArray[np.int8]:
+def _idle_s(view: View) -> NDArray[np.float64] | None:
+    """Return [running] for how long each has been idle, seconds, 0 for a busy one; None where none is idle."""
+    running, since = view.running, view.snapshot.idle_since
+    rows = [(running.row_of[job_id], at) for job_id, at in since.items() if job_id in running.row_of]
+    if not rows:
+        return None
+    found = np.zeros(len(running))
+    for row, at in rows:
+        found[row] = max(view.snapshot.taken_at - at, _LEAST)
+    return found
+
+
+def _steps(te: Job, running: Running, *, by_owner: bool) -> NDArray[np.int8]:
     """Return [running] how far each is from the TE job's own user. A user or an account that is not known is no own."""
-    by_owner = [
+    if not by_owner:
+        return np.full(len(running), _OTHER, dtype=np.int8)
+    by_owner_row = [
         _OWN_USER
         if te.user and owner.user == te.user
         else _OWN_ACCOUNT
@@ -104,5 +138,5 @@ def _steps(te: Job, running: Running) -> NDArray[np.int8]:
         else _OTHER
         for owner in running.owners
     ]
-    found: NDArray[np.int8] = np.array(by_owner, dtype=np.int8)[running.owner]
+    found: NDArray[np.int8] = np.array(by_owner_row, dtype=np.int8)[running.owner]
     return found

@@ -98,6 +98,11 @@ class Option:
     variable: str = ""
 
     @property
+    def is_known(self) -> bool:
+        """Return whether sbatch has it by itself, or a name that begins so; else a plugin's (SPANK) may."""
+        return any(name.startswith(self.name) for name in TAKE_A_WORD | STAND_ALONE)
+
+    @property
     def place(self) -> str:
         """Return where it was said."""
         if self.variable:

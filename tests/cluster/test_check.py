@@ -53,3 +53,12 @@ def test_it_knows_the_sites_exit_codes_and_times(cluster: LocalCluster, tmp_path
     plain = run_tesched("check", "--wrap=true", SLURM_CONF=str(cluster.slurm_conf))
     assert plain.returncode == 1
     assert f"SIGKILL after {wait_s} s" in plain.stdout
+
+
+def test_a_partition_that_slurm_does_not_have_is_named_as_sbatch_refuses_it(cluster: LocalCluster) -> None:
+    refused = cluster.run("sbatch", "--partition=main,nope", "--wrap=true", check=False)
+    assert "invalid partition specified: nope" in refused.stderr
+    ran = run_tesched("check", "--partition=main,nope", "--wrap=true", SLURM_CONF=str(cluster.slurm_conf))
+    assert "its partition: invalid partition nope; Slurm has " in " ".join(ran.stdout.split())
+    ran = run_tesched("check", "--partition=main", "--wrap=true", SLURM_CONF=str(cluster.slurm_conf))
+    assert "invalid partition" not in ran.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.harness.daemon_process import daemon_of, running_daemon, write_config
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
@@ -90,6 +90,38 @@ def test_an_own_job_leaves_rather_than_a_strangers(
         said = " ".join(daemon.ask("explain", str(te)).stdout.split())
         assert "of the trial-and-error job's own user, whose jobs go first among equals" in said
         assert "it would do too" in daemon.ask("explain", str(stranger)).stdout
+
+
+@pytest.mark.gate
+def test_an_idle_job_leaves_rather_than_a_busy_one(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
+    file = tmp_path / "idle"
+    file.write_text("no idle job\n")
+    config = write_config(cluster, tmp_path, one_client, poll_interval_s=0.2)
+    with config.open("a") as more:
+        more.write(f'[idle]\nfile = "{file}"\nafter_s = 1\n')
+    with daemon_of(cluster, config) as daemon:
+        # Of equal prices the lower id is first, and the own user's before that: so neither is the idle one.
+        busy = submit(cluster, "be-mine", user=ordinary_user())
+        cluster.wait_state(busy, "RUNNING")
+        idle = submit(cluster, "be-idle")
+        cluster.wait_state(idle, "RUNNING")
+        why = f"no job counts as idle: {file}: line 1: 'no idle job' is no idle job"
+        cluster.wait_for(lambda: why in daemon.json("status")["daemon"]["idle_trouble"], "status to say so")
+        assert "IDLE" in daemon.ask("status").stdout
+        new = tmp_path / "idle.new"
+        new.write_text(f"{idle} 1\n")
+        new.replace(file)
+        cluster.wait_for(lambda: daemon.json("status")["daemon"]["idle_trouble"] == "", "the file to be believed")
+        te = submit(cluster, "te-1", user=ordinary_user())
+        cluster.wait_state(te, "RUNNING")
+        assert [cluster.job(job)["Restarts"] for job in (busy, idle)] == ["0", "1"]
+        said = " ".join(daemon.ask("explain", str(te)).stdout.split())
+        assert "idle for" in said
+        assert "idle jobs go first among equals (idle.file)" in said
+        assert "it would do too" in daemon.ask("explain", str(busy)).stdout
 
 
 @pytest.mark.gate

@@ -31,9 +31,9 @@ def _site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("text", "why"),
     [
         (None, "job.sh: No such file or directory"),
-        (b"", 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
+        (b"", "job.sh: the batch script is empty; it begins with a line such as #!/bin/bash"),
         (b"echo\n", 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
-        (b"\x7fELF\0\0", 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
+        (b"\x7fELF\0\0", "job.sh: it is a program, and sbatch takes a batch script; "),
         (b"#!/bin/sh\n\0\n", "job.sh: it is no text"),
         (b"#!/bin/sh\r\ntrue\r\n", "job.sh: sbatch takes no lines that end as DOS has them"),
         (b"#!/bin/sh\n" + b"#" * 4_194_304, "job.sh: it has more than 4194304 bytes"),
@@ -58,11 +58,13 @@ def test_an_error_is_one_line_that_names_what_is_wrong(tmp_path: Path, text: byt
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (("--bogus",), "unrecognized option --bogus, unless a plugin of the site's has it; no script is named: "),
+        (("/bin/true",), "/bin/true: it is a program, and sbatch takes a batch script; --wrap="),
         ((), "no script is named: tesched ask [SBATCH_OPTION]... SCRIPT"),
         (("--wrap=true", "job.sh"), "--wrap and a script, job.sh: name one of them"),
         (("--site", "x"), "whether --site takes a value is not known"),
         (("-Z",), "sbatch has no option -Z"),
-        (("/",), "/: it is no file"),
+        (("/",), "/: it is a folder, not a file; name a batch script"),
         (("--usage", "--wrap=true"), "--usage: with it sbatch submits nothing"),
         (("a\0b",), "embedded null byte"),
     ],

@@ -96,7 +96,17 @@ def test_standard_input_and_wrap() -> None:
         (("job.sh",), "#!/bin/sh\n" + "a && " * 10_000, "job.sh: its commands stand in each other too deep"),
         (("job.sh",), "#!/bin/sh\n" + "#" * 66_000, "job.sh: it has more than 65536 bytes"),
         (("job.sh",), "#!/bin/sh\r\ntrue\r\n", "job.sh: sbatch takes no lines that end as DOS has them"),
-        (("/dev/zero",), "", "/dev/zero: it is no file"),
+        (("/dev/zero",), "", "/dev/zero: it is a device, not a file; name a batch script"),
+        (("/dev/null",), "", "/dev/null: the batch script is empty; name a batch script"),
+        (("..",), "", "..: it is a folder, not a file; name a batch script"),
+        (("job.sh",), "", "job.sh: the batch script is empty; it begins with a line such as #!/bin/bash"),
+        (
+            ("job.sh",),
+            "\x7fELF\0\0" + "x" * 70_000,
+            "job.sh: it is a program, and sbatch takes a batch script; --wrap=",
+        ),
+        (("job.sh",), "x" * 70_000, 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
+        (("--bogus",), "", "unrecognized option --bogus, unless a plugin of the site's has it; no script is named"),
         (("--signal=full:USR1", "job.sh"), SCRIPT, "--signal=full:USR1 on the command line: sbatch takes [R][B]:SIG"),
         (("--signal=USR1@99999", "job.sh"), SCRIPT, "of 65535 s at most"),
         (("job.sh",), "#!/bin/sh\n" + CALLS, "job.sh: it has more than 20000 commands"),
@@ -107,6 +117,13 @@ def test_what_it_cannot_judge_ends_with_2(words: tuple[str, ...], text: str, sai
     ran = run(*words)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert said in ran.stderr
+
+
+def test_an_option_that_sbatch_does_not_have_is_named(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --bogus=1\ntrue\n")
+    said = "sbatch refuses --bogus in line 2, unless a plugin of the site's has it"
+    assert f"note: {said}" in run("job.sh").stdout
+    assert "sbatch refuses" not in run("--parti=x", "--nice=3", "-J", "x", "--wrap=true").stdout
 
 
 def test_a_configuration_that_is_named_has_to_be_right(tmp_path: Path) -> None:

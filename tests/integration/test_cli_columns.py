@@ -196,8 +196,20 @@ class TestUsers:
         assert ids("-u", "bob") == ["1"]
         assert ids("--mine") == ids("--me") == ["2"]
         assert ids("-u", f"bob,{ME}") == ["1", "2"]
-        assert ids("-u", "eve") == []
+        assert ids("-u", "daemon") == []
         assert ask(config, "orders", "-u", "ada", "--mine").exit_code == 2
+
+    @pytest.mark.parametrize("command", ["jobs", "orders"])
+    def test_a_user_that_neither_the_system_nor_a_job_knows_is_refused(self, config: Path, command: str) -> None:
+        said = ask(config, command, "-u", "ada,nouser,4294967000")
+        assert (said.exit_code, said.stdout) == (2, "")
+        assert said.stderr.startswith("Error: Invalid user: 4294967000, nouser; ")
+        assert ask(config, command, "-u", "nouser", "--json").exit_code == 2
+
+    def test_a_user_may_be_named_by_its_id(self, config: Path) -> None:
+        mine = lines(config, "jobs", "--noheader", "-o", "%i", "-u", ME)
+        assert mine == lines(config, "jobs", "--noheader", "-o", "%i", "-u", str(os.getuid()))
+        assert mine
 
     def test_the_limit_counts_orders_of_those_users(self, config: Path) -> None:
         assert lines(config, "orders", "--noheader", "-o", "%i", "-n", "1", "-u", "ada") == ["1"]

@@ -22,9 +22,7 @@ def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
     built_in = {"none", "fill", "gavel", "pdors"}
     if not job.elastic or any(one.said.lower().endswith("elastic") for one in job.not_followed):
         return recorded
-    if job.job_class is not JobClass.BE:
-        why = "only a best-effort job array is elastic"
-    elif set(asked) <= built_in:
+    if job.job_class is JobClass.BE and set(asked) <= built_in:
         why = f"policy.be is {', '.join(asked) or 'none'}; {_SLAQ} goes by that word"
     else:
         return recorded

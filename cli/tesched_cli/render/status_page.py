@@ -82,6 +82,8 @@ def _daemon(health: str, view: StatusView, at: float) -> Iterator[str]:
         yield f'<p class="warn">{html_text(f"hook: {view.daemon.admission_trouble}")}</p>'
     if view.daemon and view.daemon.metrics_trouble:
         yield f'<p class="warn">{html_text(f"metrics: {view.daemon.metrics_trouble}")}</p>'
+    if view.daemon and view.daemon.idle_trouble:
+        yield f'<p class="warn">{html_text(f"idle: {view.daemon.idle_trouble}")}</p>'
     for said in unread_limits(view.daemon.limits_unread if view.daemon else ()):
         yield f'<p class="warn">{html_text(said)}</p>'
     for said in refusals(view.daemon.refused if view.daemon else {}, at):

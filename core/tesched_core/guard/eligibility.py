@@ -228,7 +228,7 @@ def _too_often(count: int, limits: Limits) -> Why:
 def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
     """Return the jobs that were preempted as often as the site allows, or as their owners do where that is less."""
     own = {
-        job_id: _by_its_owner(memory.preemptions.get(job_id, 0), most)
+        job_id: _by_its_owner(memory.preemptions.get(job_id, 0), most, running.most_said.get(job_id, most))
         for job_id, most in running.most_preemptions.items()
         if most < limits.max_preemptions_per_job and memory.preemptions.get(job_id, 0) >= most
     }
@@ -240,8 +240,9 @@ def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, W
     return own | site
 
 
-def _by_its_owner(count: int, most: int) -> Why:
-    said = f"by its owner's word it may be preempted {most} time(s) (preemptions={most})"
+def _by_its_owner(count: int, most: int, word: int) -> Why:
+    counts = "" if word == most else f"; {most} counts"
+    said = f"by its owner's word it may be preempted {most} time(s) (preemptions={word}{counts})"
     return RefusalCode.MAX_PREEMPTIONS, f"it was preempted {count} time(s); {said}" if most else said
 
 

@@ -142,6 +142,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         run_time_s=seconds(pairs.get("run", "")) or None,
         patience_s=(seconds(pairs.get("patience", "")) or 0.0) if job_class is JobClass.TE else 0.0,
         most_preemptions=_own_most(pairs, word) if job_class is JobClass.BE else None,
+        most_said=said if (said := count(pairs.get("preemptions", ""))) != _own_most(pairs, word) else None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
         weight=weight(pairs.get("weight", "")),
         slo_s=seconds(pairs.get("slo", "")) or None,
@@ -149,7 +150,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         utility=utility(pairs.get("utility", "")),
         not_followed=(
             *of_comment(job, word, job_class, name),
-            *of_notice(job, declared, word, notice),
+            *(of_notice(job, declared, word, notice) if job_class is JobClass.BE else ()),
         ),
     )
 
@@ -220,7 +221,14 @@ def classified(
             question = questions.get(job_id)
             traits[job_id] = classify(question.asked_by(job) if question else job, how, declared)
         if traits[job_id].job_class is JobClass.TE and _outlives(job, traits[job_id], snapshot.taken_at):
-            traits[job_id] = replace(traits[job_id], job_class=JobClass.BE, rule=OUTLIVED)
+            kept = tuple(one for one in traits[job_id].not_followed if one.about is not About.NOTICE)
+            traits[job_id] = replace(
+                traits[job_id],
+                job_class=JobClass.BE,
+                rule=OUTLIVED,
+                most_preemptions=_own_most(words(job.comment)[1], how.user_word),
+                not_followed=kept,
+            )
     return snapshot.with_traits(MappingProxyType(traits))
 
 

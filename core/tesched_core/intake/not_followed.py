@@ -104,10 +104,9 @@ def of_comment(job: Job, word: UserWord, job_class: JobClass, rule: str) -> tupl
     of_class = _of_class(said, job, word, job_class, rule)
     of_values = (
         *_of_patience(said, job_class, rule),
-        *_of_end(said, job_class),
-        *_of_preemptions(said, word, job_class),
+        *(_of_victims(said) if job_class is not JobClass.BE else (*_of_end(said), *_of_preemptions(said, word))),
     )
-    return (*of_class, *of_values, *_of_the_rest(said))[:MOST_SAID]
+    return (*of_class, *of_values, *_of_the_rest(said, job_class))[:MOST_SAID]
 
 
 def _of_class(said: list[_Said], job: Job, word: UserWord, job_class: JobClass, rule: str) -> Iterator[NotFollowed]:
@@ -119,6 +118,8 @@ def _of_class(said: list[_Said], job: Job, word: UserWord, job_class: JobClass, 
             if job.array_job_id is None and not job.array_tasks:
                 why = "a job array alone is elastic: its tasks are the workers of one training"
                 yield _no(About.CLASS, one.text, why, "it is a job as any other")
+            elif job_class is not JobClass.BE:
+                yield _no(About.RUN, one.text, _FOR_BE, "its tasks run as those of any other array")
         elif one.key != job_class.value:
             why = _why_not(one.key, job, word, job_class, rule)
             yield _no(About.CLASS, one.text, why, f"{_CLASSES[job_class]} (rule: {rule})")
@@ -134,18 +135,29 @@ def _why_not(key: str, job: Job, word: UserWord, job_class: JobClass, rule: str)
     return "; ".join(f"classes.user_word.within.{one.in_words}" for one in unmet(job, word.within))
 
 
-def _of_end(said: list[_Said], job_class: JobClass) -> Iterator[NotFollowed]:
+def _of_victims(said: list[_Said]) -> Iterator[NotFollowed]:
+    """Yield the words on how a job is preempted, of one that never is."""
+    for one in {one.key: one for one in said if one.key in _ON_PREEMPTIONS and one.value is not None}.values():
+        if _cannot_be_read(one):
+            why = _not_a_notice(one.value or "") if one.key == "signal" else _not_right(one.key)
+            yield _no(About.RUN, one.text, why, _NEVER)
+        elif READERS[one.key](one.value or "") is not None:
+            # It counts once the job outlives its time limit, and is best effort.
+            yield _no(About.NOTICE, one.text, _FOR_BE, _NEVER)
+
+
+def _of_end(said: list[_Said]) -> Iterator[NotFollowed]:
     """Yield the words on what becomes of the job when it is preempted that are not followed: then it is requeued."""
     mine = [one for one in said if one.key == PREEMPTED and one.value is not None]
     instead = "when it is preempted it is put back in the queue"
     for one in mine:
         if _cannot_be_read(one):
             yield _no(About.RUN, one.text, _not_right(one.key), instead)
-        elif job_class is JobClass.BE and one.value == ENDS and any(other.value != ENDS for other in mine):
+        elif one.value == ENDS and any(other.value != ENDS for other in mine):
             yield _no(About.RUN, one.text, "another word of the comment contradicts it", instead)
 
 
-def _of_preemptions(said: list[_Said], word: UserWord, job_class: JobClass) -> Iterator[NotFollowed]:
+def _of_preemptions(said: list[_Said], word: UserWord) -> Iterator[NotFollowed]:
     """Yield a number of preemptions that does not count as it was said; of two, the last one counts.
 
     One above the site's is known where the site's limits are.
@@ -155,8 +167,6 @@ def _of_preemptions(said: list[_Said], word: UserWord, job_class: JobClass) -> I
         return
     if _cannot_be_read(one):
         yield _no(About.RUN, one.text, _not_right(one.key), "it is preempted as often as the site allows")
-    elif job_class is not JobClass.BE:
-        yield _no(About.RUN, one.text, "it is for best-effort jobs", "this job is never preempted")
     elif READERS[one.key](one.value or "") == 0 and not word.may_say_no_preemptions:
         yield _no(
             About.RUN, one.text, "classes.user_word.may_say_no_preemptions = false", "it is preempted once at most"
@@ -176,16 +186,16 @@ def _of_patience(said: list[_Said], job_class: JobClass, rule: str) -> Iterator[
         yield _no(About.RUN, one.text, _not_right(one.key), "others leave for it as for any other")
 
 
-def _of_the_rest(said: list[_Said]) -> Iterator[NotFollowed]:
+def _of_the_rest(said: list[_Said], job_class: JobClass) -> Iterator[NotFollowed]:
     """Yield pairs on the run that can't be read, and words that tesched does not know."""
     for one in said:
         if one.value is not None and one.key in READERS:
-            if (
-                one.key not in _OF_NOTICE
-                and one.key not in {"patience", PREEMPTED, PREEMPTIONS}
-                and _cannot_be_read(one)
-            ):
+            if one.key in _ON_PREEMPTIONS or one.key == "patience":
+                continue
+            if _cannot_be_read(one):
                 yield _no(About.RUN, one.text, _not_right(one.key), "nothing was said of it")
+            elif one.is_sure and one.key in _OF_POLICIES and job_class is not JobClass.BE:
+                yield _no(About.RUN, one.text, _FOR_BE, "nothing was said of it")
         elif one.is_sure and one.key and one.key not in BARE:
             known = ", ".join([*sorted(BARE), *(f"{key}=" for key in READERS)])
             yield _no(About.UNKNOWN, one.text, f"tesched knows no such word; it knows {known}", "nothing")
@@ -194,6 +204,10 @@ def _of_the_rest(said: list[_Said]) -> Iterator[NotFollowed]:
 
 
 _OF_NOTICE = frozenset({"signal", "grace", "exit0"})
+#: Words on how a job is preempted, and those by which policies for best-effort jobs go.
+_ON_PREEMPTIONS = _OF_NOTICE | {PREEMPTED, PREEMPTIONS}
+_OF_POLICIES = frozenset({"workload", "weight", "slo", "samples", "utility"})
+_FOR_BE, _NEVER = "it is for best-effort jobs", "this job is never preempted"
 
 
 def _with_equals(one: _Said) -> str | None:

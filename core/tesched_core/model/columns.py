@@ -110,6 +110,8 @@ class Running:
     frees: NDArray[np.int64]
     #: how often a job may be preempted at most, where its owner says so
     most_preemptions: Mapping[JobId, int] = field(default_factory=dict)
+    #: the number that its owner said, where another counts
+    most_said: Mapping[JobId, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of jobs."""

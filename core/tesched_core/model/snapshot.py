@@ -83,6 +83,8 @@ class Traits:
     patience_s: float = 0.0
     #: of a BE job: how often it may be preempted at most, by its owner's word; None: its owner says nothing of that
     most_preemptions: int | None = None
+    #: the number that its owner said, where another counts
+    most_said: int | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
     workload: str = ""
     #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)
@@ -123,6 +125,8 @@ class Snapshot:
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: run times that are expected of jobs whose owners say nothing, learned from runs like theirs
     expected: Mapping[JobId, ExpectedRun] = field(default_factory=dict, compare=False, repr=False)
+    #: running best-effort jobs that the site calls idle, and since when, Unix seconds
+    idle_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict, compare=False)
     #: the marks file may say something else than was last written (`levers/mark.py`)
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave

@@ -108,6 +108,9 @@ class SnapshotColumns:
                 for job, one in zip(jobs, traits, strict=True)
                 if one.most_preemptions is not None
             },
+            most_said={
+                job.job_id: one.most_said for job, one in zip(jobs, traits, strict=True) if one.most_said is not None
+            },
         )
 
     @cached_property

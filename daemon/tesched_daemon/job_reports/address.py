@@ -24,6 +24,8 @@ def address_of(text: str) -> TcpAddress | Path:
         # Linux has room for 108 bytes, the last one for the end.
         if "\0" in text or len(text.encode()) > 107:
             raise ValueError("a path has at most 107 bytes")
+        if text.endswith(("/", "/.", "/..")):
+            raise ValueError('a path ends with the name of a socket, such as "/run/tesched/reports.sock"')
         return Path(text)
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):(\d{1,5})", text)
     if not found or not 1 <= int(found[3]) <= 65535:

@@ -42,6 +42,7 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_asked import NEVER_S, NotTaken
 
 from tesched_daemon.config import Config
+from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.rate_limited import longest_wait_s
 from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.settings import Mode
@@ -172,6 +173,7 @@ def _known(seen: Snapshot, job: Job, traits: Traits, config: Config, engine: Eng
         if one.on_nodes:
             recorded[job_id] = _recorded(one, snapshot.traits[job_id], views.get(job_id))
     snapshot = snapshot.with_traits(recorded)
+    snapshot = replace(snapshot, idle_since=IdleFile(config=config.idle).read(snapshot))
     if config.run_times.learn:
         waits = any(entry.policy.reads_run_times for entry in config.policy.entries())
         learned, known = LearnedRunTimes(engine=engine, writes=False), -1

@@ -29,6 +29,8 @@ from tesched_daemon.submission.survival import Submission
 
 #: characters of a script that a site's rules search (`classes.notice_rules`)
 _SEARCHED = 65_536
+#: partitions of Slurm's that are named
+_MOST_NAMED = 12
 #: seconds of the longest time that sbatch takes in --signal
 _MOST_SIGNAL_S = 65_535
 
@@ -40,8 +42,10 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
     """
     read = read_words("check", words)
     text, where, declared = read.text, read.where, read.by_name
-    settings, appends_all, assumed = _asked(config)
+    commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
+    settings, appends_all, assumed = _asked(commands)
     job = job_of(read)
+    assumed += filter(None, (read.unknown_note, _no_partition(job, commands), read.pbs_note))
     traits = classify(job, config.classes, declared_by(declared, text, config.classes))
     try:
         script = read_script(text)
@@ -55,7 +59,7 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
         text=text,
         is_file=read.is_file,
         last_option_line=max((line for line, _ in option_lines(text)), default=1),
-        assumed=[*assumed, read.pbs_note] if read.pbs_note else assumed,
+        assumed=assumed,
         requeues=may_requeue(read.options, settings),
         ends=ends_when_preempted(job.comment) and config.guard.lever is not YieldBy.PLUGIN,
         appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
@@ -63,11 +67,22 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
     )
 
 
-def _asked(config: Config) -> tuple[SlurmSettings, bool, list[str]]:
+def _no_partition(job: Job, commands: Commands) -> str:
+    """Return what is said of a partition that Slurm does not have; empty if it has it, or does not say."""
+    # Hidden ones, too: sbatch takes them.
+    answer = commands.run(("scontrol", "--all", "--oneliner", "show", "partitions")) if job.partitions else ""
+    known = [] if isinstance(answer, Failure) else re.findall(r"^PartitionName=(\S+)", answer, re.MULTILINE)
+    unknown = [name for name in job.partitions if name not in known] if known else []
+    if not unknown:
+        return ""
+    has = f"Slurm has {', '.join(known[:_MOST_NAMED])}{' and more' if len(known) > _MOST_NAMED else ''}"
+    what = f"invalid partition {', '.join(unknown)}; {has}"
+    return f"sbatch refuses it, unless the site's job_submit plugin changes its partition: {what}"
+
+
+def _asked(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
     """Return what slurm.conf says, whether all output files are written on, and what had to be assumed."""
-    answer = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf).run(
-        ("scontrol", "show", "config")
-    )
+    answer = commands.run(("scontrol", "show", "config"))
     why = answer.message if isinstance(answer, Failure) else ""
     try:
         if not isinstance(answer, Failure):

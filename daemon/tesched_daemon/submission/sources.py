@@ -15,10 +15,14 @@ from tesched_slurm.sbatch_environment import options_of_environment
 from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, pbs_lines, read_options
 from tesched_slurm.shell_script import MOST_BYTES
 
+from tesched_daemon.own_file import kind_of
+
 #: what stands for the name of a script that sbatch makes itself, and of one that is piped in
 WRAP, STDIN = "--wrap", "standard input"
 #: bytes of the longest script that slurmctld takes (max_script_size of slurm.conf, as it is by itself)
 _MOST_TAKEN = 4 * 1024 * 1024
+#: how a program begins
+_ELF = b"\x7fELF"
 #: words of a #SBATCH line, and of the command line, at which the next component of a heterogeneous job begins
 _NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
 _BETWEEN = ":"
@@ -58,6 +62,12 @@ class Words:
         )
 
     @property
+    def unknown_note(self) -> str:
+        """Return what is said of options that sbatch does not have by itself; empty without one."""
+        names = dict.fromkeys(f"--{option.name} {option.place}" for option in self.options if not option.is_known)
+        return f"sbatch refuses {', '.join(names)}, unless a plugin of the site's has it" if names else ""
+
+    @property
     def is_file(self) -> bool:
         """Return whether the script is a file of its own."""
         return self.where not in {WRAP, STDIN}
@@ -87,7 +97,9 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
         return Words(text=text, where=WRAP, options=(*variables, *given), given=told, is_heterogeneous=several)
     if not rest:
         usage = f"tesched {command} [SBATCH_OPTION]... SCRIPT, or - for standard input"
-        raise SubmissionError(f"no script is named: {usage}")
+        unknown = [f"--{option.name}" for option in all_given if not option.is_known]
+        why = f"unrecognized option {unknown[0]}, unless a plugin of the site's has it; " if unknown else ""
+        raise SubmissionError(f"{why}no script is named: {usage}")
     text = _script(rest[0], MOST_BYTES if command == "check" else _MOST_TAKEN)
     next_at = next((line for line, line_words in option_lines(text) if _NEXT_COMPONENT & {*line_words[:1]}), None)
     try:
@@ -116,14 +128,20 @@ def _script(name: str, most: int) -> str:
     try:
         if name == "-":
             raw = sys.stdin.buffer.read(most + 1)
-        elif not stat.S_ISREG((path := _found(name)).stat().st_mode):
-            raise SubmissionError(f"{name}: it is no file: name a batch script")
+        elif not stat.S_ISREG(mode := (path := _found(name)).stat().st_mode):
+            empty = "the batch script is empty" if path.samefile(os.devnull) else f"it is {kind_of(mode)}, not a file"
+            raise SubmissionError(f"{name}: {empty}; name a batch script")
         else:
             with path.open("rb") as stream:
                 raw = stream.read(most + 1)
     except (OSError, ValueError) as error:
         raise SubmissionError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
-    if len(raw) > most:
+    if not raw:
+        raise SubmissionError(f"{name}: the batch script is empty; it begins with a line such as #!/bin/bash")
+    if raw.startswith(_ELF):
+        right = f'--wrap="{name} ..." runs it, or a script that begins with a line such as #!/bin/bash'
+        raise SubmissionError(f"{name}: it is a program, and sbatch takes a batch script; {right}")
+    if len(raw) > most and raw.startswith(b"#!"):
         raise SubmissionError(f"{name}: it has more than {most} bytes, and so many are read")
     if not raw.startswith(b"#!"):
         raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')

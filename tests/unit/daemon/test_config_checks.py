@@ -226,3 +226,33 @@ def test_metrics_that_others_than_this_host_may_read_are_a_warning(tmp_path: Pat
     warned = f"Warning: {config}: metrics.listen: whatever reaches {listen} may read the metrics"
     assert said.stderr.startswith(warned) == is_open
     assert bool(said.stderr) == is_open
+
+
+@pytest.mark.parametrize("key", ["metrics.listen", "reports.socket"])
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("missing/a.sock", "there is no folder {}/missing"),
+        ("tesched.toml/a.sock", "{}/tesched.toml is no folder"),
+        ("tesched.toml", "it is a file, where a socket is to be"),
+        ("conf.d", "it is a folder, where a socket is to be"),
+    ],
+)
+def test_a_socket_that_has_no_place_is_refused(tmp_path: Path, key: str, place: str, why: str) -> None:
+    config, path = tmp_path / "tesched.toml", tmp_path / place
+    (tmp_path / "conf.d").mkdir()
+    table, _, name = key.partition(".")
+    config.write_text(f'[{table}]\n{name} = "{path}"\n')
+    said = check(config)
+    assert said.exit_code == 2
+    right = f'name a path in a folder that is there, such as "/run/tesched/{path.name}"'
+    assert said.stderr == f"Error: {config}: {key}: {path}: {why.format(tmp_path)}; {right}\n"
+    finding = next(one for one in examine(config) if one.level is Level.FAIL)
+    assert finding.advice == right
+
+
+@pytest.mark.parametrize("listen", ["/run/tesched/metrics.sock", "{}/a.sock", "127.0.0.1:9817", ""])
+def test_a_socket_that_has_a_place_is_good(tmp_path: Path, listen: str) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[metrics]\nlisten = "{listen.format(tmp_path)}"\n')
+    assert (check(config).exit_code, check(config).stderr) == (0, "")

@@ -146,3 +146,57 @@ def test_prices_of_zero_have_an_order_too() -> None:
     price = prices_for(te, view, np.zeros(3)).price
     by_id = {int(job_id): price[row] for row, job_id in enumerate(view.running.job_id)}
     assert by_id[3] < by_id[2] < by_id[1]
+
+
+def idling(policy: Policy[None], *jobs: Job, idle: dict[int, float], limits: Limits | None = None) -> Proposal[None]:
+    """Return what is proposed for Ada's TE job, of the account vision, where these jobs idle for so many seconds."""
+    te = waiting(90, cpus=32, user="ada", account="vision")
+    nodes = [node(name) for name in sorted({name for one in jobs for name in one.nodes})]
+    since = {JobId(number): NOW - seconds for number, seconds in idle.items()}
+    view = view_of(replace(cluster(nodes, [*jobs, te]), idle_since=since))
+    return policy.propose(replace(view, limits=limits or Limits()), None)
+
+
+@every_policy
+def test_an_idle_job_goes_before_a_busy_one_of_the_own_user(policy: Policy[None]) -> None:
+    idle = job(4, "eve", "speech")
+    found = idling(policy, STRANGER, OWN, idle, idle={4: 2520})
+    assert victims(found) == [4]
+    if not isinstance(policy, AtRandom):  # its draw may be the lowest anyway
+        assert why(found) == "idle for 42 min, and idle jobs go first among equals (idle.file)"
+
+
+@every_policy
+def test_of_idle_jobs_the_own_user_s_goes_first(policy: Policy[None]) -> None:
+    found = idling(policy, STRANGER, COLLEAGUE, OWN, idle={1: 900, 2: 900, 3: 900})
+    assert victims(found) == [3]
+    assert OF_USER in why(found), "that it is idle has not decided: all are"
+    assert victims(idling(policy, STRANGER, COLLEAGUE, OWN, idle={1: 900, 2: 900})) == [2]
+
+
+def test_that_an_own_job_is_idle_is_the_reason_where_a_busy_one_would_leave() -> None:
+    assert "idle for 15 min" in why(idling(FitGpp(), STRANGER, OWN, idle={3: 900}))
+
+
+@every_policy
+def test_an_idle_job_goes_first_though_owners_count_nothing(policy: Policy[None]) -> None:
+    found = idling(policy, STRANGER, OWN, idle={3: 900}, limits=Limits(own_jobs_first=False))
+    assert victims(found) == [3]
+
+
+@every_policy
+def test_fewer_busy_victims_go_before_idle_ones(policy: Policy[None]) -> None:
+    idle = [replace(OWN, job_id=JobId(3 + part), user="eve", allocation=(share("n3", 16),)) for part in (0, 1)]
+    found = idling(policy, STRANGER, *idle, idle={3: 900, 4: 900})
+    assert victims(found) == [1]
+    assert "idle" not in why(found)
+
+
+@pytest.mark.parametrize(("started", "chosen"), [(NOW - 1029, 3), (NOW - 1032, 1)])
+def test_an_idle_job_is_favoured_by_three_margins(started: float, chosen: int) -> None:
+    busy, idle = job(1, "bob", "speech", started=NOW - 1000), job(3, "bob", "speech", started=started)
+    assert victims(idling(YoungestFirst(), busy, idle, idle={3: 900})) == [chosen]
+
+
+def test_a_job_that_is_idle_and_not_running_changes_nothing() -> None:
+    assert victims(idling(FitGpp(), STRANGER, OWN, idle={77: 900})) == [3]

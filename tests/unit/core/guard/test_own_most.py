@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 
-from tests.builders import cluster, excused, node, running, share
+from tests.builders import NOW, cluster, excused, node, running, share
 
 MINE, OTHER = JobId(1), JobId(2)
 SITE = "guard.max_preemptions_per_job is {}"
@@ -39,3 +42,11 @@ def test_its_owner_s_number_counts_where_it_is_lower(site: int, own: int, count:
     code, text = found.get(MINE, (None, ""))
     assert code is (RefusalCode.MAX_PREEMPTIONS if why else None)
     assert text.endswith(why or "")
+
+
+def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
+    job = running(MINE, share("n1", 1), comment="preemptions=0")
+    snapshot = classified(Snapshot.of(NOW, jobs=[job], nodes=[node("n1")]), Classification())
+    limits = Limits(max_preemptions_per_job=3, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
+    _, text = excused(snapshot, Memory(preemptions={MINE: 1}), limits)[MINE]
+    assert text.endswith("it may be preempted 1 time(s) (preemptions=0; 1 counts)")

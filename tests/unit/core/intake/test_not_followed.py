@@ -314,3 +314,56 @@ class TestPreemptions:
         assert said("te preemptions=1", how) == [
             ("preemptions=1", "it is for best-effort jobs", "this job is never preempted")
         ]
+
+
+class TestClassOfAWord:
+    """Words for best-effort jobs, said of another job, and the one for trial-and-error jobs."""
+
+    @pytest.mark.parametrize(
+        "word",
+        ["preempted=end", "preempted=requeue", "preemptions=0", "signal=USR1", "grace=60", "exit0=again"]
+        + [f"tesched:{one}" for one in ("workload=bert", "weight=2", "slo=60", "samples=3", "utility=critical")],
+    )
+    @pytest.mark.parametrize("job_class", [JobClass.TE, JobClass.EXEMPT])
+    def test_a_word_for_best_effort_jobs_is_named_once_of_another_job(self, word: str, job_class: JobClass) -> None:
+        [(named, why, instead)] = said(f"{word} lr=0.1", Classification(default_class=job_class), READ)
+        assert (named, why) == (word, "it is for best-effort jobs")
+        assert instead == ("nothing was said of it" if word.startswith("tesched:") else "this job is never preempted")
+        assert said(word, Classification(), option("USR1")) == [] or word == "preemptions=0"
+
+    def test_so_is_a_value_of_it_that_cannot_be_read(self) -> None:
+        for word in ("grace=long", "signal=KILL", "preempted=ends", "preemptions=x", "exit0=agian"):
+            [(named, why, _)] = said(word, Classification(default_class=JobClass.TE), READ)
+            assert named == word
+            assert "for best-effort jobs" not in why
+
+    def test_elastic_is_named_of_an_array_that_is_not_best_effort(self) -> None:
+        array = replace(waiting(1, comment="elastic"), array_job_id=JobId(1), array_tasks="0-3")
+        assert ignored(array, Classification(default_class=JobClass.TE)) == [
+            ("elastic", "it is for best-effort jobs", "its tasks run as those of any other array")
+        ]
+        assert ignored(array) == []
+
+    @pytest.mark.parametrize("word", ["tesched:patience=60", "te patience=60"])
+    def test_patience_is_named_of_a_job_that_no_other_leaves_for(self, word: str) -> None:
+        found = {named: why for named, why, _ in said(word)}
+        why = found[word.rsplit(maxsplit=1)[-1]]
+        assert why == "it is for trial-and-error jobs: no other job leaves for this one"
+
+    def test_of_a_job_that_outlives_its_limit_they_count(self) -> None:
+        job = replace(
+            running(1, share("n1", 1), comment="signal=USR1 preempted=end preemptions=2"),
+            start_time=NOW - 100,
+            time_limit_s=60,
+        )
+        te = Classification(default_class=JobClass.TE)
+        before = classified(Snapshot.of(NOW - 90, jobs=[job]), te)
+        assert [one.said for one in before.traits[job.job_id].not_followed] == [
+            "signal=USR1",
+            "preempted=end",
+            "preemptions=2",
+        ]
+        raised = Snapshot.of(NOW, jobs=[replace(job, time_limit_s=600)])
+        after = classified(raised, te, before).traits[job.job_id]
+        assert (after.job_class, after.notice_signal, after.most_preemptions) == (JobClass.BE, "USR1", 2)
+        assert after.not_followed == ()
