@@ -30,7 +30,8 @@ def test_a_kind_of_script_starts_or_waits_as_foretold(
 ) -> None:
     kind = BATCH[name]
     cluster = make_cluster(ONE_NODE)
-    script = tmp_path / f"{name}.sh"
+    # The script names the job, and jobs named te* are TE jobs here.
+    script = tmp_path / f"be-{name}.sh"
     script.write_text(kind.script)
     words = (*ALONE, "--output=/dev/null", *kind.options, str(script))
     with running_daemon(cluster, tmp_path, one_client) as daemon:
