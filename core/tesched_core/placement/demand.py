@@ -6,7 +6,7 @@ resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -20,7 +20,6 @@ from tesched_core.model.column_layout import (
     vector,
 )
 from tesched_core.model.request import (
-    NO_GRES,
     PerGpu,
     takes_fewest_nodes,
     takes_whole_nodes,
@@ -59,27 +58,18 @@ from tesched_core.placement.modelled import (
     with_whole_nodes,
     with_whole_tasks,
 )
+from tesched_core.placement.uneven import (
+    MOST_TASKS,
+    Uneven,
+    fill_cores,
+    in_all,
+    kinds_of,
+    may_be_uneven,
+    start_with_devices,
+)
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
-
-
-#: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
-MOST_TASKS = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Uneven:
-    """Ways to spread the tasks of a job of several nodes over them, at least one on each (`spread.py`)."""
-
-    tasks: int
-    #: fewest and most nodes
-    least: int
-    most: int
-    #: [nodes] where it may run, however many it gets
-    allowed: NDArray[np.bool_]
-    #: what so many tasks take of each node, and what they hold there: [nodes, resources]
-    takes_of: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,7 +204,7 @@ def _demand_in(
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
-    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release):
+    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
         allowed &= room.threads == 1
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = takes_whole_nodes(request, partition)
@@ -234,7 +224,7 @@ def _demand_in(
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
     on_one = allowed
-    if least == 1 and not counts_anew(settings.release) and has_gres(request):
+    if binds and least == 1 and not counts_anew(settings.release) and has_gres(request):
         on_one = allowed & tasks_fill_cores(request, room)
     if binds:
         allowed = allowed & with_exactly(by_node_and_in_all(request), room)
@@ -246,6 +236,7 @@ def _demand_in(
         per_gpu=per_gpu,
         whole=whole,
         all_memory=all_memory,
+        release=settings.release,
         least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads) if request.sockets_per_node else None,
     )
     best: Demand | None = None
@@ -257,12 +248,13 @@ def _demand_in(
             per_node=per_node,
             takes=takes,
             allowed=(on_one if nodes == 1 else allowed)
-            & (required if len(request.required_nodes) == nodes else np.ones_like(allowed)),
+            & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
+            & (start_with_devices(request, nodes, room) if binds else np.ones_like(allowed)),
             all_memory=all_memory,
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,
             holds=holds,
-            uneven=amounts.uneven(least, most, allowed),
+            uneven=amounts.uneven(least, most, allowed, binds=binds),
             fewest=least,
         )
         best = best or demand
@@ -290,6 +282,7 @@ class _Amounts:
     per_gpu: PerGpu
     whole: bool
     all_memory: bool
+    release: str
     #: [nodes] CPUs that must be free, however few the job wants
     least_cpus: NDArray[np.int64] | None = None
 
@@ -321,27 +314,36 @@ class _Amounts:
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
 
-    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
+    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_], *, binds: bool) -> Uneven | None:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
-        request = self.request
-        each = max(request.cpus_per_task, 1)
-        devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
-        fixed = (
-            *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
-            *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
-            *(self.least_cpus is not None, SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
-            # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
-            any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
-        )
-        if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
+        request, room = self.request, self.room
+        each, devices = max(request.cpus_per_task, 1), in_all(request)
+        even = (self.whole and (least != most or devices is not None)) or most < 2
+        if even or not may_be_uneven(request, self.per_gpu, self.release, binds=binds):
+            return None
+        if not least <= request.tasks <= MOST_TASKS or (devices and devices[1] < least):
             return None
 
-        def takes_of(tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             on_one = replace(request, tasks=tasks, cpus=tasks * each, min_nodes=1)
+            if devices is not None:
+                on_one = replace(on_one, gres_per_job=((devices[0], count),))
             _, takes, holds, _ = self.on_each(on_one, 1)
             return takes, takes if holds is None else holds
 
-        return Uneven(tasks=request.tasks, least=least, most=most, allowed=allowed, takes_of=takes_of)
+        names = dict(with_bare_names([devices])) if devices is not None else {}
+        return Uneven(
+            tasks=request.tasks,
+            # On one node there is no other share, and `Demand.allowed` says on which it starts.
+            least=max(least, 2),
+            most=most,
+            allowed=allowed & fill_cores(request, room) if binds else allowed,
+            kinds=kinds_of(request, room, self.release, binds=binds),
+            takes_of=takes_of,
+            devices=devices[1] if devices is not None else 0,
+            columns=tuple(column for column, name in enumerate(room.resources) if name in names),
+            sure=devices is None and not request.tasks_per_core,
+        )
 
 
 def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:

@@ -136,7 +136,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
     default = default_cpus_per_gpu(request, partition, snapshot)
     alike = [snapshot.nodes[node].threads_per_core <= 1 for node in partition.nodes if node in snapshot.nodes]
-    if is_held_again(request, default, settings.release) and not any(alike):
+    if is_held_again(request, default, settings.release, binds=binds) and not any(alike):
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
     # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
     varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
@@ -205,13 +205,17 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
     return word == "FORCE" or (word == "YES" and sharing == "YES")
 
 
-def is_held_again(request: Request, cpus_per_gpu: int, release: str) -> bool:
+def is_held_again(request: Request, cpus_per_gpu: int, release: str, *, binds: bool = True) -> bool:
     """Return whether a job of --threads-per-core has GPUs that bring more CPUs than its tasks want on a node.
+
+    With `binds` on the most nodes that it may have, else on the fewest.
 
     On nodes with several threads a core Slurm 22.05 starts it with too few and holds it again (JobHeldAdmin), or says
     BadConstraints once its number of nodes is set. 26.05 starts it.
     """
-    return bool(request.threads_per_core) and not counts_anew(release) and _brings_more(request, cpus_per_gpu)
+    if not request.threads_per_core or counts_anew(release):
+        return False
+    return _brings_more(request if binds else replace(request, max_nodes=request.min_nodes), cpus_per_gpu)
 
 
 def counts_anew(release: str) -> bool:
