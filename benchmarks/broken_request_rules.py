@@ -210,7 +210,7 @@ REQUEST_MUTATIONS = (
         "False and _brings_too",
     ),
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
-    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "by_task and not all(alike)", "False"),
+    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "by_task and not alike.all()", "False"),
     Mutation(
         "GRES: tasks that share cores on one node alone",
         "core/tesched_core/placement/demand.py",

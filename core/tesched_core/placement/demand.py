@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import (
     ALONE,
-    SHARD,
     vector,
 )
 from tesched_core.model.request import (
@@ -42,6 +41,7 @@ from tesched_core.placement.allowed import (
     tasks_fill_cores,
     whole_allowed,
     with_exactly,
+    with_one_gpus_shards,
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -66,6 +66,7 @@ from tesched_core.placement.uneven import (
     kinds_of,
     may_be_uneven,
     start_with_devices,
+    threads_of,
 )
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
@@ -237,7 +238,10 @@ def _demand_in(
         whole=whole,
         all_memory=all_memory,
         release=settings.release,
-        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads) if request.sockets_per_node else None,
+        binds=binds,
+        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads, certain=binds)
+        if request.sockets_per_node
+        else None,
     )
     best: Demand | None = None
     for nodes in range(least, most + 1):
@@ -249,12 +253,12 @@ def _demand_in(
             takes=takes,
             allowed=(on_one if nodes == 1 else allowed)
             & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
-            & (start_with_devices(request, nodes, room) if binds else np.ones_like(allowed)),
+            & (start_with_devices(request, nodes, threads_of(room)) if binds else np.ones_like(allowed)),
             all_memory=all_memory,
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,
             holds=holds,
-            uneven=amounts.uneven(least, most, allowed, binds=binds),
+            uneven=amounts.uneven(least, most, allowed),
             fewest=least,
         )
         best = best or demand
@@ -283,6 +287,8 @@ class _Amounts:
     whole: bool
     all_memory: bool
     release: str
+    #: what certainly starts it if it is bound to nodes; else what may be enough for Slurm
+    binds: bool
     #: [nodes] CPUs that must be free, however few the job wants
     least_cpus: NDArray[np.int64] | None = None
 
@@ -310,16 +316,16 @@ class _Amounts:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
         if not self.whole:
-            takes = _with_one_gpus_shards(takes, room)
+            takes = with_one_gpus_shards(takes, room, certain=self.binds)
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
 
-    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_], *, binds: bool) -> Uneven | None:
+    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
         request, room = self.request, self.room
         each, devices = max(request.cpus_per_task, 1), in_all(request)
         even = (self.whole and (least != most or devices is not None)) or most < 2
-        if even or not may_be_uneven(request, self.per_gpu, self.release, binds=binds):
+        if even or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
             return None
         if not least <= request.tasks <= MOST_TASKS or (devices and devices[1] < least):
             return None
@@ -337,8 +343,8 @@ class _Amounts:
             # On one node there is no other share, and `Demand.allowed` says on which it starts.
             least=max(least, 2),
             most=most,
-            allowed=allowed & fill_cores(request, room) if binds else allowed,
-            kinds=kinds_of(request, room, self.release, binds=binds),
+            allowed=allowed & fill_cores(request, threads_of(room)) if self.binds else allowed,
+            kinds=kinds_of(request, room, self.release, binds=self.binds),
             takes_of=takes_of,
             devices=devices[1] if devices is not None else 0,
             columns=tuple(column for column, name in enumerate(room.resources) if name in names),
@@ -359,25 +365,6 @@ def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDAr
             found[room.layout.limited[partition.name]] = wanted.cpus
         found[[column for name, column in room.layout.sharing.items() if name != partition.name]] = ALONE
     return found
-
-
-def _with_one_gpus_shards(takes: NDArray[np.int64], room: Room) -> NDArray[np.int64]:
-    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
-
-    Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
-    """
-    if room.shards_each is None:
-        return takes
-    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
-    if not takes[:, columns].any():
-        return takes
-    gpus = room.total[:, room.resources.index("gpu")]
-    takes = takes.copy()
-    for column in columns:
-        wanted = takes[:, column]
-        certain = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1)
-        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), certain, wanted)
-    return takes
 
 
 def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:

@@ -172,10 +172,13 @@ def _shares(uneven: Uneven, now: _Fit, then: _Fit) -> tuple[list[int], list[int]
 
 
 def _counts(amount: int, now: NDArray[np.int64], then: NDArray[np.int64]) -> list[int]:
-    """Return so many tasks (or GPUs) on each node: one, then what fits there now, then what can."""
+    """Return so many tasks (or GPUs) on each node: one, then what fits there now, then what can.
+
+    First on nodes that a victim has to leave in any case, for the one.
+    """
     counts = [1] * len(now)
-    for most in (now, then):
-        for place in np.argsort(-then, kind="stable").tolist():
+    for most, order in ((now, np.argsort(-then, kind="stable")), (then, np.lexsort((-then, now > 0)))):
+        for place in order.tolist():
             left = amount - sum(counts)
             counts[place] += max(min(int(most[place]) - counts[place], left), 0)
     return counts

@@ -100,27 +100,32 @@ def kinds_of(request: Request, room: Room, release: str, *, binds: bool) -> NDAr
     return np.where(together, 0, room.threads)
 
 
-def start_with_devices(request: Request, nodes: int, room: Room) -> NDArray[np.bool_]:
+def start_with_devices(request: Request, nodes: int, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Return [nodes] on which Slurm certainly starts a job of so many nodes that wants devices for each task.
 
     Of one node, all. Of several those on which each task fills cores (`fill_cores`); or where, of a fixed number, each
-    has one task, or tasks that fill one core.
+    has one task, or tasks that fill one core. `threads` are the hardware threads of a core, [nodes].
     """
-    found = fill_cores(request, room)
-    if room.threads is None or nodes < 2:
+    found = fill_cores(request, threads)
+    if nodes < 2:
         return np.ones_like(found)
     if request.min_nodes == request.max_nodes == nodes and request.tasks % nodes == 0:
-        one_core = request.tasks // nodes * max(request.cpus_per_task, 1) == _used(request, room.threads)
+        one_core = request.tasks // nodes * max(request.cpus_per_task, 1) == _used(request, threads)
         found = found | one_core | (request.tasks == nodes)
     return found
 
 
-def fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
+def fill_cores(request: Request, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Return [nodes] on which each task fills cores; all where no task wants devices."""
-    if room.threads is None or not _by_task(request):
-        return np.ones(len(room.names), dtype=np.bool_)
-    found: NDArray[np.bool_] = max(request.cpus_per_task, 1) % _used(request, room.threads) == 0
+    if not _by_task(request):
+        return np.ones(len(threads), dtype=np.bool_)
+    found: NDArray[np.bool_] = max(request.cpus_per_task, 1) % _used(request, threads) == 0
     return found
+
+
+def threads_of(room: Room) -> NDArray[np.intp]:
+    """Return [nodes] the hardware threads of a core."""
+    return np.ones(len(room.names), dtype=np.intp) if room.threads is None else room.threads
 
 
 def _used(request: Request, threads: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
+from tesched_core.model.resources import JobId
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
@@ -36,12 +37,11 @@ def plans(
     return [(",".join(one.nodes), one.victim_ids) for one in proposal.plans if isinstance(one, MakeRoom)]
 
 
-def may_start(nodes: Sequence[Node], request: Request, release: str = "22.05.8", **site: int) -> bool:
+def may_start(nodes: Sequence[Node], request: Request, settings: SlurmSettings | None = None) -> bool:
     """Check whether a best-effort job that Slurm places by itself fits on these nodes, if they are empty."""
     partition = Partition(name="p", nodes=frozenset(one.name for one in nodes))
     job = waiting(9, request)
-    settings = SlurmSettings(release=release, **site)
-    snapshot = cluster(nodes, [job], partitions=[partition], settings=settings)
+    snapshot = cluster(nodes, [job], partitions=[partition], settings=settings or SlurmSettings(release="22.05.8"))
     room = room_of(snapshot)
     return fits_now(demands_of(job, snapshot, room, binds=False), room)
 
@@ -103,6 +103,11 @@ class TestATaskACore:
         assert plans(self.NODES, [], A_CORE) == [("n1,n2", ())]
         assert plans(self.NODES, [running(1, share("n2", 2))], A_CORE) == [("n1,n2", (1,))]
         assert plans(self.NODES, [], replace(A_CORE, tasks=7, cpus=7)) == []
+
+    def test_tasks_go_to_the_node_that_a_victim_has_to_leave_in_any_case(self) -> None:
+        nodes = [with_threads("n1", 8, 2), with_threads("n2", 8, 2)]
+        jobs = [running(1, share("n1", 8)), running(2, share("n2", 4))]
+        assert plans(nodes, jobs, A_CORE) == [("n1,n2", (1,))]  # 4 and 2, not 2 and 4
 
     def test_over_nodes_with_different_numbers_of_threads(self) -> None:
         assert plans([with_threads("n1", 8, 2), with_threads("n2", 2, 1)], [], A_CORE) == [("n1,n2", ())]
@@ -169,16 +174,17 @@ class TestWithoutBinding:
 
     @pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
     def test_it_fits_wherever_slurm_may_spread_it(self, release: str) -> None:
+        settings = SlurmSettings(release=release)
         gpus = [node("n1", gres={"gpu": 3}), node("n2", gres={"gpu": 1})]
         cores = [with_threads("n1", 8, 2), with_threads("n2", 4, 2)]
         both = [with_threads("n1", 8, 2, gpus=3), with_threads("n2", 3, 1, gpus=1)]
-        assert may_start(gpus, IN_ALL, release)
-        assert may_start(gpus, IN_ALL, release, def_mem_per_gpu_mib=1)
-        assert may_start(cores, A_CORE, release)
-        assert may_start(both, OF_THREE, release)
-        assert may_start(both, replace(OF_THREE, tasks=11, cpus=11, cpus_per_task=1, min_cpus_per_node=1), release)
-        assert may_start(both, BY_TASK, release)
-        assert not may_start(both, replace(BY_TASK, tasks=5, cpus=5), release)
+        assert may_start(gpus, IN_ALL, settings)
+        assert may_start(gpus, IN_ALL, replace(settings, def_mem_per_gpu_mib=1))
+        assert may_start(cores, A_CORE, settings)
+        assert may_start(both, OF_THREE, settings)
+        assert may_start(both, replace(OF_THREE, tasks=11, cpus=11, cpus_per_task=1, min_cpus_per_node=1), settings)
+        assert may_start(both, BY_TASK, settings)
+        assert not may_start(both, replace(BY_TASK, tasks=5, cpus=5), settings)
 
     def test_tasks_with_gres_that_share_cores_start_on_one_node(self) -> None:
         """`-n4 -c3 --gres=gpu:1` starts on a node with two threads a core; only with -N1 it does not."""
@@ -195,3 +201,25 @@ class TestWithoutBinding:
         request = Request(cpus=2, tasks=2, max_nodes=2, gres_per_node=(("gpu", 1),), threads_per_core=1)
         request = replace(request, cpus_per_gres=(("gpu", 2),), mem_per_node_mib=1)
         assert may_start(one, request)
+
+    def test_gres_beside_gpus_that_bring_cpus(self) -> None:
+        """`--gpus=1 --cpus-per-gpu=3 --gres=tmp:1` without -n starts; with -N1 -n1, which has the same record, not."""
+        nodes = [node("n1", gres={"gpu": 1, "tmp": 2})]
+        request = Request(gres_per_job=(("gpu", 1),), cpus_per_gres=(("gpu", 3),), gres_per_node=(("tmp", 1),))
+        assert may_start(nodes, replace(request, mem_per_node_mib=1))
+        assert plans(nodes, [running(1, share("n1", 32))], replace(request, mem_per_node_mib=1)) == []
+
+    def test_shards_may_be_of_one_gpu_and_cores_of_each_socket(self) -> None:
+        """Of which GPU the free shards are, and of which socket the free cores, the records do not say."""
+        one = replace(node("n1", cpus=8, gres={"gpu": 2, "shard": 8}), sockets=2, cores_per_socket=4)
+        shards = Request(gres_per_node=(("shard", 3),), mem_per_node_mib=1)
+        sockets = Request(cpus=2, tasks=2, sockets_per_node=2, mem_per_node_mib=1)
+        busy = [running(1, share("n1", 4, gres={"shard": 4}))]
+        for request, amount in ((shards, 3), (sockets, 2)):
+            snapshot = cluster([one], [*busy, waiting(9, request)])
+            column = 0 if request is sockets else room_of(snapshot).resources.index("shard")
+            job = snapshot.jobs[JobId(9)]
+            wanted = [
+                demands_of(job, snapshot, room_of(snapshot), binds=binds)[0].takes[0, column] for binds in (False, True)
+            ]
+            assert wanted == [amount, 5]
