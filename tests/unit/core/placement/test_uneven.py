@@ -169,6 +169,17 @@ class TestDevicesForEachTask:
         assert plans(nodes, [], replace(BY_TASK, tasks=6, cpus=6, threads_per_core=1)) == [("n1,n2", ())]
 
 
+def test_threads_a_core_with_cpus_by_gpus_on_a_number_of_nodes_that_they_fit() -> None:
+    """Seen with -N1; with a task on each of two nodes, of two CPUs by the GPU, Slurm 22.05 holds the job again."""
+    nodes = [with_threads(name, 8, 2, gpus=2) for name in ("n1", "n2")]
+    jobs = [running(job_id, share(f"n{job_id}", 8)) for job_id in (1, 2)]
+    request = Request(cpus=2, tasks=2, max_nodes=2, gres_per_node=(("gpu", 1),), threads_per_core=1)
+    settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
+    request = replace(request, mem_per_node_mib=1)
+    assert plans(nodes, jobs, request, settings) == [("n1", (1,))]
+    assert plans(nodes, jobs, replace(request, min_nodes=2), settings) == []
+
+
 class TestWithoutBinding:
     """What Slurm may start by itself, as a best-effort job is read: never less than it starts."""
 
