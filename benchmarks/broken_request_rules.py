@@ -247,7 +247,6 @@ REQUEST_MUTATIONS = (
     Mutation(
         "spread: fewer CPUs a task than threads a core", _UNEVEN, "(each >= room.threads) & (each > 1)", "(each > 1)"
     ),
-    Mutation("spread: threads, with devices for each task", _UNEVEN, " & (not _by_task(request))", ""),
     Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
     Mutation("spread: on releases where it was seen", _UNEVEN, "seen = not binds or release", "seen = True or release"),
     Mutation("spread: a task a core without devices", _UNEVEN, "request.tasks_per_core == 1 and not devices)", "True)"),
@@ -269,11 +268,15 @@ REQUEST_MUTATIONS = (
     Mutation(
         "devices by task: nor evenly",
         _DEMAND,
-        "start_with_devices(request, nodes, threads_of(room)) if binds else",
+        "amounts.start_with_devices(nodes) if binds else",
         "",
     ),
-    Mutation("devices by task: one on each node", _UNEVEN, " | (request.tasks == nodes)", ""),
-    Mutation("devices by task: tasks that fill one core", _UNEVEN, "found | one_core |", "found |"),
+    Mutation("devices by task: no more than the node has", _UNEVEN, "(exact | by_node)", "by_node"),
+    Mutation("devices by task: no more by the number for a node", _UNEVEN, "(exact | by_node)", "exact"),
+    Mutation("devices by task: where more may be taken", _UNEVEN, " & (exact | by_node)", ""),
+    Mutation("devices by task: no more, of one CPU", _UNEVEN, "(each == 1) & (on_each", "(on_each"),
+    Mutation("devices by task: one on each node", _UNEVEN, " | (on_each == 1)", ""),
+    Mutation("devices by task: tasks that fill one core", _UNEVEN, "found | (on_each * each == used) |", "found |"),
     Mutation(
         "devices by task: threads that are left unused",
         _UNEVEN,

@@ -61,6 +61,7 @@ from tesched_core.placement.modelled import (
 from tesched_core.placement.uneven import (
     MOST_TASKS,
     Uneven,
+    devices_on_each,
     fill_cores,
     in_all,
     kinds_of,
@@ -253,7 +254,7 @@ def _demand_in(
             takes=takes,
             allowed=(on_one if nodes == 1 else allowed)
             & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
-            & (start_with_devices(request, nodes, threads_of(room)) if binds else np.ones_like(allowed)),
+            & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed)),
             all_memory=all_memory,
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,
@@ -319,6 +320,11 @@ class _Amounts:
             takes = with_one_gpus_shards(takes, room, certain=self.binds)
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
+
+    def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
+        """Return [nodes] on which Slurm certainly starts a job of so many nodes with devices for each task."""
+        exact = with_exactly(devices_on_each(self.request, nodes), self.room)
+        return start_with_devices(self.request, nodes, threads_of(self.room), exact)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""

@@ -19,7 +19,7 @@ from tesched_core.model.request import NO_GRES, by_device, gres_on_each, takes_w
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
-from tesched_core.placement.uneven import start_with_devices
+from tesched_core.placement.uneven import devices_on_each, start_with_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -138,7 +138,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
     default = default_cpus_per_gpu(request, partition, snapshot)
-    threads = np.array([snapshot.nodes[node].threads_per_core for node in partition.nodes if node in snapshot.nodes])
+    nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
+    threads = np.array([max(node.threads_per_core, 1) for node in nodes], dtype=np.intp)
     alike = threads <= 1
     if is_held_again(request, default, settings.release, binds=binds) and not alike.any():
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
@@ -155,7 +156,9 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     if by_task and not alike.all() and not counts_anew(settings.release):
         # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
-    if binds and len(threads) and not start_with_devices(request, request.min_nodes, np.maximum(threads, 1)).any():
+    on_each = devices_on_each(request, max(request.min_nodes, 1))
+    exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
+    if binds and nodes and not start_with_devices(request, request.min_nodes, threads, exact).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
@@ -163,9 +166,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         # 22.05 says BadConstraints of it, once its number of nodes is set.
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():
-        nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
-        exact = sum(dict(node.total.gres).get(device) == count for node in nodes)
-        if 1 < request.min_nodes > exact:
+        just = sum(dict(node.total.gres).get(device) == count for node in nodes)
+        if 1 < request.min_nodes > just:
             yield f"{device}:{count} by node beside a number in all"
     by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
     others = [

@@ -93,26 +93,39 @@ def kinds_of(request: Request, room: Room, release: str, *, binds: bool) -> NDAr
     each = max(request.cpus_per_task, 1)
     together = (each % room.threads == 0) & (each > 1)
     if release.startswith(_SEEN_ON):
-        together |= (each >= room.threads) & (each > 1) & (not _by_task(request))
+        together |= (each >= room.threads) & (each > 1)
         together |= request.tasks_per_core == 1
     if request.threads_per_core:
         together = np.zeros_like(together)
     return np.where(together, 0, room.threads)
 
 
-def start_with_devices(request: Request, nodes: int, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
+def start_with_devices(
+    request: Request, nodes: int, threads: NDArray[np.intp], exact: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return [nodes] on which Slurm certainly starts a job of so many nodes that wants devices for each task.
 
     Of one node, all. Of several those on which each task fills cores (`fill_cores`); or where, of a fixed number, each
-    has one task, or tasks that fill one core. `threads` are the hardware threads of a core, [nodes].
+    has one task, tasks that fill one core, or tasks of one CPU that fill cores and are all that it can have: by
+    --ntasks-per-node, or where the node has no more devices. `threads` are the hardware threads of a core, [nodes],
+    and `exact` says which have just the devices of `devices_on_each`.
     """
     found = fill_cores(request, threads)
     if nodes < 2:
         return np.ones_like(found)
-    if request.min_nodes == request.max_nodes == nodes and request.tasks % nodes == 0:
-        one_core = request.tasks // nodes * max(request.cpus_per_task, 1) == _used(request, threads)
-        found = found | one_core | (request.tasks == nodes)
+    each, used = max(request.cpus_per_task, 1), _used(request, threads)
+    on_each = request.tasks // nodes
+    by_node = request.tasks_per_node == on_each
+    if request.min_nodes == request.max_nodes == nodes and request.tasks == on_each * nodes:
+        no_more = (each == 1) & (on_each % used == 0) & (exact | by_node)
+        found = found | (on_each * each == used) | (on_each == 1) | no_more
     return found
+
+
+def devices_on_each(request: Request, nodes: int) -> dict[str, int]:
+    """Return the devices that the tasks want on each of so many nodes, by name."""
+    by_task = {name: count for name, count in request.gres_per_task if name.partition("/")[0] not in NO_GRES}
+    return {name: count * (request.tasks // nodes) for name, count in by_task.items()}
 
 
 def fill_cores(request: Request, threads: NDArray[np.intp]) -> NDArray[np.bool_]:

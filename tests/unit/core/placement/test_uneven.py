@@ -153,7 +153,7 @@ class TestDevicesForEachTask:
             (2, 3, True),
             (4, 1, True),  # two fill one core
             (6, 1, False),  # with 4 GPUs on the first node it takes 4 CPUs there, and two are left
-            (8, 1, False),
+            (8, 1, True),  # each node has no more GPUs than these
             (4, 3, False),
             (4, 2, True),  # each fills one
         ],
@@ -162,6 +162,15 @@ class TestDevicesForEachTask:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
         request = replace(BY_TASK, tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task)
         assert bool(plans(nodes, [], replace(request, min_cpus_per_node=of_a_task))) is starts
+
+    def test_with_more_gpus_on_a_node_only_by_a_number_of_tasks_for_each(self) -> None:
+        nodes = [with_threads(name, 8, 2, gpus=5) for name in ("n1", "n2")]
+        eight = replace(BY_TASK, tasks=8, cpus=8)
+        assert plans(nodes, [], eight) == []
+        assert plans(nodes, [], replace(eight, tasks_per_node=4)) == [("n1,n2", ())]
+        assert plans(nodes, [], replace(eight, tasks=6, cpus=6, tasks_per_node=3)) == []
+        of_three = replace(BY_TASK, cpus=12, cpus_per_task=3, tasks_per_node=2, min_cpus_per_node=3)
+        assert plans(nodes, [], of_three) == []
 
     def test_one_thread_a_core_is_filled_by_any(self) -> None:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
