@@ -9,9 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.demand import demands_of
+from tesched_core.placement.in_the_way import fits_now
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.harness.slurm_clients import connecting
 from tesched_testcluster.local import LocalCluster, installed_release
 
 from tests.cluster.conftest import MakeCluster
@@ -101,3 +107,26 @@ def test_one_victim_leaves_where_even_shares_would_cost_two(
         assert len(cluster.put_back(jobs)) == (1 if installed_release() == (22, 5) else 2)
         daemon.await_polls(cluster)
         assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_slurm_starts_by_itself_what_a_best_effort_job_is_read_as(
+    make_cluster: MakeCluster, one_client: ClientChoice
+) -> None:
+    """Jobs of which the rules for one that is bound to nodes would say that they never fit."""
+    cluster = make_cluster(THREADS)
+    running(cluster, "-w", "a1", "-n8", "--exclusive")
+    observer = connecting(one_client)(cluster).observer
+    for options in (
+        ("-n2", "-c3", "--gres=gpu:1"),
+        ("-n2", "--gpus-per-node=1", "--cpus-per-gpu=2", "--hint=nomultithread"),
+    ):
+        job = submitted(cluster, "-ptwo", "-H", *options)
+        snapshot = observer.observe()
+        assert isinstance(snapshot, Snapshot)
+        room = columns_of(snapshot).room
+        assert fits_now(demands_of(snapshot.jobs[JobId(job)], snapshot, room, binds=False), room), options
+        cluster.run("scontrol", "release", str(job))
+        assert cluster.wait_state(job, "RUNNING")["NodeList"] == "a2"
+        cluster.run("scancel", str(job))
+        cluster.wait_state(job, "CANCELLED")
