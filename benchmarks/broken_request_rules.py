@@ -284,6 +284,7 @@ REQUEST_MUTATIONS = (
         "threads",
     ),
     Mutation("placed by Slurm: nodes with any number of threads", _UNEVEN, " is None or not binds:", " is None:"),
+    Mutation("devices by task: by the number of nodes", _CANDIDATES, " or job.request.gres_per_task)", ")"),
     Mutation("threads with CPUs by GPU: by the number of nodes", _CANDIDATES, "(possible or by_number)", "possible"),
     Mutation(
         "placed by Slurm: tasks with GRES that share cores on one node",

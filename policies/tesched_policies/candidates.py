@@ -53,8 +53,9 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
     impossible = [why_impossible(demand, room) for demand in demands]
     possible = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
     fixed = ()
-    # On more nodes than one its GPUs may bring more CPUs than its tasks want, with --threads-per-core.
-    by_number = bool(job.request.threads_per_core) and has_gres(job.request)
+    # On more nodes than one its GPUs may bring more CPUs than its tasks want, with --threads-per-core; and devices for
+    # each task may be certain for a fixed number alone.
+    by_number = bool(job.request.threads_per_core or job.request.gres_per_task) and has_gres(job.request)
     by_number = by_number or (_takes_fewest_nodes(job, view) and any(one.allowed.any() for one in demands))
     if fixable and (possible or by_number):
         first = min((demand.nodes for demand in possible), default=1)

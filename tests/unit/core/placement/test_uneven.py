@@ -109,6 +109,10 @@ class TestATaskACore:
         jobs = [running(1, share("n1", 8)), running(2, share("n2", 4))]
         assert plans(nodes, jobs, A_CORE) == [("n1,n2", (1,))]  # 4 and 2, not 2 and 4
 
+    def test_no_victim_leaves_on_a_node_that_slurm_may_leave_out(self) -> None:
+        own = replace(A_CORE, min_nodes=1, max_nodes=6, required_nodes=("n1",))
+        assert plans(self.NODES, [running(1, share("n2", 2))], own) == []
+
     def test_over_nodes_with_different_numbers_of_threads(self) -> None:
         assert plans([with_threads("n1", 8, 2), with_threads("n2", 2, 1)], [], A_CORE) == [("n1,n2", ())]
 
@@ -162,6 +166,11 @@ class TestDevicesForEachTask:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
         request = replace(BY_TASK, tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task)
         assert bool(plans(nodes, [], replace(request, min_cpus_per_node=of_a_task))) is starts
+
+    def test_a_number_of_nodes_that_is_left_open_is_set(self) -> None:
+        nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
+        eight = replace(BY_TASK, tasks=8, cpus=8, min_nodes=1, max_nodes=8)
+        assert plans(nodes, [running(1, share("n1", 1, gres={"gpu": 1}))], eight) == [("n1,n2", (1,))]
 
     def test_with_more_gpus_on_a_node_only_by_a_number_of_tasks_for_each(self) -> None:
         nodes = [with_threads(name, 8, 2, gpus=5) for name in ("n1", "n2")]
