@@ -164,6 +164,7 @@ class TestDevicesForEachTask:
     )
     def test_nor_evenly_but_for_one_on_each_node_or_one_core(self, tasks: int, of_a_task: int, *, starts: bool) -> None:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
+        nodes.append(with_threads("n3", 12, 1, gpus=4))
         request = replace(BY_TASK, tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task)
         assert bool(plans(nodes, [], replace(request, min_cpus_per_node=of_a_task))) is starts
 
