@@ -12,6 +12,7 @@ from tesched_core.model.request import takes_fewest_nodes
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.modelled import has_gres
 from tesched_core.placement.node_count import demands_if_fixed, is_bindable, is_open
 from tesched_core.placement.spread import can_ever_be_met, large_enough, spreads
 from tesched_core.policy import View
@@ -52,7 +53,11 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
     impossible = [why_impossible(demand, room) for demand in demands]
     possible = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
     fixed = ()
-    if fixable and (possible or (_takes_fewest_nodes(job, view) and any(one.allowed.any() for one in demands))):
+    # On more nodes than one its GPUs may bring more CPUs than its tasks want, with --threads-per-core; and devices for
+    # each task may be certain for a fixed number alone.
+    by_number = bool(job.request.threads_per_core or job.request.gres_per_task) and has_gres(job.request)
+    by_number = by_number or (_takes_fewest_nodes(job, view) and any(one.allowed.any() for one in demands))
+    if fixable and (possible or by_number):
         first = min((demand.nodes for demand in possible), default=1)
         fixed = tuple(demands_if_fixed(job, snapshot, room, first))
     return Candidates(

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, Node, Partition, Request
+from tesched_core.model.column_layout import ALONE, SHARD
 from tesched_core.model.request import gpus_in_all
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
+from tesched_core.placement.uneven import threads_of
 
 
 def memory_allowed(request: Request, partition: Partition) -> bool:
@@ -95,7 +97,7 @@ def tasks_fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
     not of 3.
     """
     each, in_all = max(request.cpus_per_task, 1), max(request.cpus_per_task, 1) * request.tasks
-    threads = np.ones(len(room.names), dtype=np.intp) if room.threads is None else room.threads
+    threads = threads_of(room)
     found: NDArray[np.bool_] = (each % threads == 0) | (in_all % threads != 0)
     return found | (request.tasks < 2 or each < 2)
 
@@ -108,18 +110,40 @@ def with_exactly(devices: Mapping[str, int], room: Room) -> NDArray[np.bool_]:
     return found
 
 
+def with_one_gpus_shards(takes: NDArray[np.int64], room: Room, *, certain: bool) -> NDArray[np.int64]:
+    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
+
+    Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
+    Where it need not be (`certain`), as many as it wants may be enough.
+    """
+    if room.shards_each is None:
+        return takes
+    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
+    if not takes[:, columns].any():
+        return takes
+    gpus = room.total[:, room.resources.index("gpu")]
+    takes = takes.copy()
+    for column in columns:
+        wanted = takes[:, column]
+        enough = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1 if certain else wanted)
+        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), enough, wanted)
+    return takes
+
+
 def cpus_for_sockets(
-    request: Request, nodes: Mapping[str, Node], threads: NDArray[np.intp] | None
+    request: Request, nodes: Mapping[str, Node], threads: NDArray[np.intp] | None, *, certain: bool
 ) -> NDArray[np.int64]:
     """Return [nodes] the CPUs with which, if so many are free, there is a free core on each of --sockets-per-node.
 
-    More than any node has where there are fewer sockets. Which cores are free is not known.
+    More than any node has where there are fewer sockets. Which cores are free is not known: with fewer than are enough
+    for certain (`certain`), there may be one.
     """
     wanted = request.sockets_per_node
-    found = [
-        ((wanted - 1) * node.cores_per_socket + 1 if wanted > 1 else 0) if wanted <= max(node.sockets, 1) else 2**40
-        for node in nodes.values()
-    ]
+
+    def cores(node: Node) -> int:
+        return (wanted - 1) * node.cores_per_socket + 1 if certain else wanted
+
+    found = [(cores(node) if wanted > 1 else 0) if wanted <= max(node.sockets, 1) else 2**40 for node in nodes.values()]
     return np.array(found, dtype=np.int64) * (1 if threads is None else threads)
 
 

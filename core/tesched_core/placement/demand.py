@@ -6,7 +6,7 @@ resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import (
     ALONE,
-    SHARD,
     vector,
 )
 from tesched_core.model.request import (
-    NO_GRES,
     PerGpu,
     takes_fewest_nodes,
     takes_whole_nodes,
@@ -43,6 +41,7 @@ from tesched_core.placement.allowed import (
     tasks_fill_cores,
     whole_allowed,
     with_exactly,
+    with_one_gpus_shards,
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -59,27 +58,20 @@ from tesched_core.placement.modelled import (
     with_whole_nodes,
     with_whole_tasks,
 )
+from tesched_core.placement.uneven import (
+    MOST_TASKS,
+    Uneven,
+    devices_on_each,
+    fill_cores,
+    in_all,
+    kinds_of,
+    may_be_uneven,
+    start_with_devices,
+    threads_of,
+)
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
-
-
-#: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
-MOST_TASKS = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Uneven:
-    """Ways to spread the tasks of a job of several nodes over them, at least one on each (`spread.py`)."""
-
-    tasks: int
-    #: fewest and most nodes
-    least: int
-    most: int
-    #: [nodes] where it may run, however many it gets
-    allowed: NDArray[np.bool_]
-    #: what so many tasks take of each node, and what they hold there: [nodes, resources]
-    takes_of: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,7 +206,7 @@ def _demand_in(
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
-    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release):
+    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
         allowed &= room.threads == 1
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = takes_whole_nodes(request, partition)
@@ -234,7 +226,7 @@ def _demand_in(
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
     on_one = allowed
-    if least == 1 and not counts_anew(settings.release) and has_gres(request):
+    if binds and least == 1 and not counts_anew(settings.release) and has_gres(request):
         on_one = allowed & tasks_fill_cores(request, room)
     if binds:
         allowed = allowed & with_exactly(by_node_and_in_all(request), room)
@@ -246,7 +238,11 @@ def _demand_in(
         per_gpu=per_gpu,
         whole=whole,
         all_memory=all_memory,
-        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads) if request.sockets_per_node else None,
+        release=settings.release,
+        binds=binds,
+        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads, certain=binds)
+        if request.sockets_per_node
+        else None,
     )
     best: Demand | None = None
     for nodes in range(least, most + 1):
@@ -257,7 +253,8 @@ def _demand_in(
             per_node=per_node,
             takes=takes,
             allowed=(on_one if nodes == 1 else allowed)
-            & (required if len(request.required_nodes) == nodes else np.ones_like(allowed)),
+            & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
+            & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed)),
             all_memory=all_memory,
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,
@@ -290,6 +287,9 @@ class _Amounts:
     per_gpu: PerGpu
     whole: bool
     all_memory: bool
+    release: str
+    #: what certainly starts it if it is bound to nodes; else what may be enough for Slurm
+    binds: bool
     #: [nodes] CPUs that must be free, however few the job wants
     least_cpus: NDArray[np.int64] | None = None
 
@@ -317,31 +317,45 @@ class _Amounts:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
         if not self.whole:
-            takes = _with_one_gpus_shards(takes, room)
+            takes = with_one_gpus_shards(takes, room, certain=self.binds)
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
 
+    def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
+        """Return [nodes] on which Slurm certainly starts a job of so many nodes with devices for each task."""
+        exact = with_exactly(devices_on_each(self.request, nodes), self.room)
+        return start_with_devices(self.request, nodes, threads_of(self.room), exact)
+
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
-        request = self.request
-        each = max(request.cpus_per_task, 1)
-        devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
-        fixed = (
-            *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
-            *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
-            *(self.least_cpus is not None, SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
-            # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
-            any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
-        )
-        if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
+        request, room = self.request, self.room
+        each, devices = max(request.cpus_per_task, 1), in_all(request)
+        even = (self.whole and (least != most or devices is not None)) or most < 2
+        if even or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
+            return None
+        if not least <= request.tasks <= MOST_TASKS or (devices and devices[1] < least):
             return None
 
-        def takes_of(tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             on_one = replace(request, tasks=tasks, cpus=tasks * each, min_nodes=1)
+            if devices is not None:
+                on_one = replace(on_one, gres_per_job=((devices[0], count),))
             _, takes, holds, _ = self.on_each(on_one, 1)
             return takes, takes if holds is None else holds
 
-        return Uneven(tasks=request.tasks, least=least, most=most, allowed=allowed, takes_of=takes_of)
+        names = dict(with_bare_names([devices])) if devices is not None else {}
+        return Uneven(
+            tasks=request.tasks,
+            # On one node there is no other share, and `Demand.allowed` says on which it starts.
+            least=max(least, 2),
+            most=most,
+            allowed=allowed & fill_cores(request, threads_of(room)) if self.binds else allowed,
+            kinds=kinds_of(request, room, self.release, binds=self.binds),
+            takes_of=takes_of,
+            devices=devices[1] if devices is not None else 0,
+            columns=tuple(column for column, name in enumerate(room.resources) if name in names),
+            sure=devices is None and not request.tasks_per_core,
+        )
 
 
 def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
@@ -357,25 +371,6 @@ def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDAr
             found[room.layout.limited[partition.name]] = wanted.cpus
         found[[column for name, column in room.layout.sharing.items() if name != partition.name]] = ALONE
     return found
-
-
-def _with_one_gpus_shards(takes: NDArray[np.int64], room: Room) -> NDArray[np.int64]:
-    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
-
-    Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
-    """
-    if room.shards_each is None:
-        return takes
-    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
-    if not takes[:, columns].any():
-        return takes
-    gpus = room.total[:, room.resources.index("gpu")]
-    takes = takes.copy()
-    for column in columns:
-        wanted = takes[:, column]
-        certain = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1)
-        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), certain, wanted)
-    return takes
 
 
 def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:

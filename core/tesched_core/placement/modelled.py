@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
+from tesched_core.placement.uneven import devices_on_each, start_with_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -135,8 +138,10 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
     default = default_cpus_per_gpu(request, partition, snapshot)
-    alike = [snapshot.nodes[node].threads_per_core <= 1 for node in partition.nodes if node in snapshot.nodes]
-    if is_held_again(request, default, settings.release) and not any(alike):
+    nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
+    threads = np.array([max(node.threads_per_core, 1) for node in nodes], dtype=np.intp)
+    alike = threads <= 1
+    if is_held_again(request, default, settings.release, binds=binds) and not alike.any():
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
     # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
     varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
@@ -148,17 +153,21 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
     by_task = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
-    if by_task and not all(alike) and not counts_anew(settings.release):
+    if by_task and not alike.all() and not counts_anew(settings.release):
         # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
+    on_each = devices_on_each(request, max(request.min_nodes, 1))
+    exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
+    if binds and nodes and not start_with_devices(request, request.min_nodes, threads, exact).any():
+        yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
-    if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
+    one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
+    if others_gres and one_node and _brings_more(request, default):
         # 22.05 says BadConstraints of it, once its number of nodes is set.
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():
-        nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
-        exact = sum(dict(node.total.gres).get(device) == count for node in nodes)
-        if 1 < request.min_nodes > exact:
+        just = sum(dict(node.total.gres).get(device) == count for node in nodes)
+        if 1 < request.min_nodes > just:
             yield f"{device}:{count} by node beside a number in all"
     by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
     others = [
@@ -205,13 +214,17 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
     return word == "FORCE" or (word == "YES" and sharing == "YES")
 
 
-def is_held_again(request: Request, cpus_per_gpu: int, release: str) -> bool:
+def is_held_again(request: Request, cpus_per_gpu: int, release: str, *, binds: bool = True) -> bool:
     """Return whether a job of --threads-per-core has GPUs that bring more CPUs than its tasks want on a node.
+
+    With `binds` on the most nodes that it may have, else on the fewest.
 
     On nodes with several threads a core Slurm 22.05 starts it with too few and holds it again (JobHeldAdmin), or says
     BadConstraints once its number of nodes is set. 26.05 starts it.
     """
-    return bool(request.threads_per_core) and not counts_anew(release) and _brings_more(request, cpus_per_gpu)
+    if not request.threads_per_core or counts_anew(release):
+        return False
+    return _brings_more(request if binds else replace(request, max_nodes=request.min_nodes), cpus_per_gpu)
 
 
 def counts_anew(release: str) -> bool:

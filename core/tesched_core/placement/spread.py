@@ -11,15 +11,15 @@ for any other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Request
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
-from tesched_core.placement.demand import Demand, Uneven, share_of
+from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.uneven import Uneven
 
 
 def spreads(
@@ -38,39 +38,56 @@ def spreads(
         going = np.flatnonzero(pool[running.share_job])
         np.add.at(free, running.share_node[going], running.frees[going])
     seen: set[tuple[int, ...]] = set()
-    for rows in _alike(np.flatnonzero(uneven.allowed), room, demand.job.request):
+    for rows in _alike(np.flatnonzero(uneven.allowed), uneven):
         if not np.isin(demand.required, rows).all():
             continue
-        now = tasks_that_fit(uneven, room.free, rows)
-        then = now if free is room.free else tasks_that_fit(uneven, free, rows)
+        now = _Fit.on(uneven, room.free, rows)
+        then = now if free is room.free else _Fit.on(uneven, free, rows)
         first = ~np.isin(rows, demand.required)
         # Nodes on which much is free, and nodes on which much can be.
-        for order in (np.lexsort((rows, -then, -now, first)), np.lexsort((rows, -now, -then, first))):
+        for order in _orders(uneven, rows, now, then, first):
             places = _enough(uneven, order, then, len(demand.required))
             if places is None:
                 continue
-            counts = _counts(uneven.tasks, now[places], then[places])
-            one = _demand(demand, uneven, rows[places], counts)
+            one = _demand(demand, uneven, rows[places], *_shares(uneven, now.of(places), then.of(places)))
             if one.required not in seen:
                 seen.add(one.required)
                 yield one
 
 
-def _alike(rows: NDArray[np.intp], room: Room, request: Request) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows by their number of hardware threads a core; those on which each task fills cores, together.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fit:
+    """Tasks, and GPUs in all, that fit on some nodes, [nodes] each."""
 
-    Over nodes of several numbers Slurm spreads some jobs unevenly and others not: of 3 tasks on two nodes (-N2) none
-    where one has two threads a core, and the other one has one and a single CPU free (22.05 and 26.05).
-    """
-    if room.threads is None:
-        yield rows
-        return
-    threads = room.threads[rows]
-    if not request.threads_per_core:
-        fills = max(request.cpus_per_task, 1) % threads == 0
-        threads = np.where(fills & (request.cpus_per_task > 1), 0, threads)
-    for number in np.unique(threads).tolist():
-        yield rows[threads == number]
+    tasks: NDArray[np.int64]
+    devices: NDArray[np.int64]
+
+    @staticmethod
+    def on(uneven: Uneven, free: NDArray[np.int64], rows: NDArray[np.intp]) -> _Fit:
+        devices = np.zeros(len(rows), dtype=np.int64)
+        if uneven.columns:
+            devices = np.clip(free[rows][:, list(uneven.columns)].min(axis=1), 0, uneven.devices)
+        return _Fit(tasks=tasks_that_fit(uneven, free, rows), devices=devices)
+
+    def of(self, places: NDArray[np.intp]) -> _Fit:
+        return _Fit(tasks=self.tasks[places], devices=self.devices[places])
+
+
+def _orders(
+    uneven: Uneven, rows: NDArray[np.intp], now: _Fit, then: _Fit, first: NDArray[np.bool_]
+) -> Iterator[NDArray[np.intp]]:
+    yield np.lexsort((rows, -then.tasks, -now.tasks, first))
+    yield np.lexsort((rows, -now.tasks, -then.tasks, first))
+    if uneven.devices:
+        yield np.lexsort((rows, -then.tasks, -now.tasks, -then.devices, -now.devices, first))
+        yield np.lexsort((rows, -now.tasks, -then.tasks, -now.devices, -then.devices, first))
+
+
+def _alike(rows: NDArray[np.intp], uneven: Uneven) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows over which tasks may be spread together (`uneven.kinds_of`)."""
+    kinds = uneven.kinds[rows]
+    for number in np.unique(kinds).tolist():
+        yield rows[kinds == number]
 
 
 def large_enough(demand: Demand, room: Room) -> int:
@@ -97,7 +114,7 @@ def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Runn
     """
     if len(nodes) <= demand.fewest:
         return False
-    if demand.uneven is None:
+    if demand.uneven is None or not demand.uneven.sure:
         return True
     free = room.free.copy()
     going = np.flatnonzero(np.isin(running.share_job, victims))
@@ -110,17 +127,17 @@ def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> ND
     """Return what the job takes of each of `rows` if so much is free, [rows, resources]: evenly if that fits."""
     where = np.asarray(rows, dtype=np.intp)
     if demand.uneven is not None and len(rows) > 1 and not demand.fits_into(free[where], where).all():
-        fit = tasks_that_fit(demand.uneven, free, where)
-        if fit.all() and fit.sum() >= demand.uneven.tasks >= len(rows):
-            return share_of(_demand(demand, demand.uneven, where, _counts(demand.uneven.tasks, fit, fit)), rows)
+        fit = _Fit.on(demand.uneven, free, where)
+        if fit.tasks.all() and _suffice(demand.uneven, fit):
+            return share_of(_demand(demand, demand.uneven, where, *_shares(demand.uneven, fit, fit)), rows)
     return share_of(demand, rows)
 
 
 def tasks_that_fit(uneven: Uneven, free: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return for each of `rows` how many of the job's tasks fit there."""
+    """Return for each of `rows` how many of the job's tasks fit there, beside one of its GPUs in all."""
     found = np.zeros(len(rows), dtype=np.int64)
     for tasks in range(1, uneven.tasks + 1):
-        takes, _ = uneven.takes_of(tasks)
+        takes, _ = uneven.takes_of(tasks, min(uneven.devices, 1))
         fits = np.all(free[rows] >= takes[rows], axis=1)
         if not fits.any():
             break
@@ -128,31 +145,51 @@ def tasks_that_fit(uneven: Uneven, free: NDArray[np.int64], rows: NDArray[np.int
     return found
 
 
-def _enough(uneven: Uneven, order: NDArray[np.intp], then: NDArray[np.int64], required: int) -> NDArray[np.intp] | None:
-    """Return the first places of `order` that have room for all tasks, as few as possible; None if there are none."""
-    if (then[order[:required]] < 1).any():
+def _enough(uneven: Uneven, order: NDArray[np.intp], then: _Fit, required: int) -> NDArray[np.intp] | None:
+    """Return the first places of `order` that have enough for all tasks, as few as possible; None if there are none."""
+    if (then.tasks[order[:required]] < 1).any():
         return None
-    order = order[then[order] > 0]
+    order = order[then.tasks[order] > 0]
     for nodes in range(max(uneven.least, required), min(uneven.most, len(order)) + 1):
-        if then[order[:nodes]].sum() >= uneven.tasks >= nodes:
+        if _suffice(uneven, then.of(order[:nodes])):
             return order[:nodes]
     return None
 
 
-def _counts(tasks: int, now: NDArray[np.int64], then: NDArray[np.int64]) -> list[int]:
-    """Return the tasks on each node: one, then what fits there now, then what can."""
+def _suffice(uneven: Uneven, fit: _Fit) -> bool:
+    """Check whether all tasks and GPUs fit, with one of each on every node."""
+    nodes = len(fit.tasks)
+    devices = not uneven.devices or fit.devices.sum() >= uneven.devices >= nodes
+    return bool(devices and fit.tasks.sum() >= uneven.tasks >= nodes)
+
+
+def _shares(uneven: Uneven, now: _Fit, then: _Fit) -> tuple[list[int], list[int]]:
+    """Return the tasks and the GPUs on each node."""
+    tasks = _counts(uneven.tasks, now.tasks, then.tasks)
+    if not uneven.devices:
+        return tasks, [0] * len(tasks)
+    return tasks, _counts(uneven.devices, now.devices, then.devices)
+
+
+def _counts(amount: int, now: NDArray[np.int64], then: NDArray[np.int64]) -> list[int]:
+    """Return so many tasks (or GPUs) on each node: one, then what fits there now, then what can.
+
+    First on nodes that a victim has to leave in any case, for the one.
+    """
     counts = [1] * len(now)
-    for most in (now, then):
-        for place in np.argsort(-then, kind="stable").tolist():
-            left = tasks - sum(counts)
+    for most, order in ((now, np.argsort(-then, kind="stable")), (then, np.lexsort((-then, now > 0)))):
+        for place in order.tolist():
+            left = amount - sum(counts)
             counts[place] += max(min(int(most[place]) - counts[place], left), 0)
     return counts
 
 
-def _demand(demand: Demand, uneven: Uneven, rows: NDArray[np.intp], counts: Sequence[int]) -> Demand:
+def _demand(
+    demand: Demand, uneven: Uneven, rows: NDArray[np.intp], tasks: Sequence[int], devices: Sequence[int]
+) -> Demand:
     takes, holds = demand.takes.copy(), demand.takes.copy()
-    for row, count in zip(rows.tolist(), counts, strict=True):
-        all_takes, all_holds = uneven.takes_of(count)
+    for row, count, of_devices in zip(rows.tolist(), tasks, devices, strict=True):
+        all_takes, all_holds = uneven.takes_of(count, of_devices)
         takes[row], holds[row] = all_takes[row], all_holds[row]
     allowed = np.zeros_like(demand.allowed)
     allowed[rows] = True

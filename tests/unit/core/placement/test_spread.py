@@ -106,18 +106,30 @@ def test_required_nodes_are_among_them() -> None:
 
 def test_whole_cores_and_devices_of_each_task_count() -> None:
     def with_gpus(name: str, cpus: int, gpus: int) -> Node:
-        shape = {"sockets": 1, "cores_per_socket": cpus // 2, "threads_per_core": 2}
+        shape = {"sockets": 1, "cores_per_socket": cpus // 4, "threads_per_core": 4}
         return replace(node(name, cpus=cpus, gres={"gpu": gpus}), **shape)  # type: ignore[arg-type] # numbers
 
-    request = Request(cpus=4, tasks=4, max_nodes=4, gres_per_task=(("gpu", 1),), mem_per_cpu_mib=10)
-    nodes = [with_gpus("n1", 16, 3), with_gpus("n2", 2, 1)]
+    # A task that fills a core, and holds its memory four times
+    request = Request(cpus=16, tasks=4, cpus_per_task=4, min_cpus_per_node=4, max_nodes=4, gres_per_task=(("gpu", 1),))
+    request = replace(request, mem_per_cpu_mib=10)
+    nodes = [with_gpus("n1", 32, 3), with_gpus("n2", 4, 1)]
     jobs = [running(1, share("n2", 0, 0, {"gpu": 1})), waiting(9, request)]
     snapshot = cluster(nodes, jobs)
     assert plans(FitGpp().propose(view_of(snapshot), None)) == [("n1,n2", (1,))]
     room = room_of(cluster(nodes, [waiting(9, request)]))
     demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
-    # three tasks take two cores, and memory for their CPUs; one takes one
-    assert share_on(demand, [0, 1], room.free)[:, :3].tolist() == [[4, 40, 3], [2, 20, 1]]
+    assert share_on(demand, [0, 1], room.free)[:, :3].tolist() == [[12, 120, 3], [4, 40, 1]]
+
+
+def test_cores_that_tasks_share_are_taken_whole() -> None:
+    two = replace(node("n1", cpus=6), sockets=1, cores_per_socket=3, threads_per_core=2)
+    one = replace(node("n2", cpus=2), sockets=1, cores_per_socket=1, threads_per_core=2)
+    request = Request(cpus=6, tasks=6, min_nodes=2, max_nodes=2, mem_per_cpu_mib=10)
+    snapshot = cluster([two, one], [waiting(9, request)])
+    room = room_of(snapshot)
+    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
+    # five tasks take three cores, and memory for six CPUs; one takes one
+    assert share_on(demand, [0, 1], room.free)[:, :2].tolist() == [[6, 60], [2, 20]]
 
 
 def test_what_it_takes_of_its_nodes_is_an_even_share_where_that_fits() -> None:
