@@ -26,10 +26,11 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 setup: $(VENV)/.ready  ## Make the virtual environment, from the lock file.
 
-install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL, Prometheus (Debian packages, as root).
+install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL, Prometheus, Chromium (Debian packages, as root).
 	@slurm_test_cluster/install-slurm.sh
 	@slurm_test_cluster/install-postgresql.sh
 	@slurm_test_cluster/install-prometheus.sh
+	@slurm_test_cluster/install-chromium.sh
 
 # A configured source tree of the running Slurm; empty: Debian's source package of the installed version.
 SLURM_SOURCE ?=

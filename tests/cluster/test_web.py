@@ -21,9 +21,7 @@ pytestmark = pytest.mark.slurm
 
 EVIL = "<script>alert(1)</script>"
 #: takes its notice and stays until it is requeued
-STAYS = "#!/bin/bash\n#SBATCH --signal=B:USR1@60\ntrap : USR1\nwhile :; do sleep 600 & wait; done\n"
-#: where screenshots of this test are kept
-ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
+STAYS = "#!/bin/bash\n#SBATCH --signal=B:USR1@15\ntrap : USR1\nwhile :; do sleep 600 & wait; done\n"
 WIDTHS = (390, 1280, 2560)
 
 
@@ -46,8 +44,12 @@ def text_of(driver: Chrome, css: str) -> str:
 
 def said_by(driver: Chrome) -> dict[str, Any]:
     """Return what the page says, in the terms of `tesched status --json`."""
-    number = {key: int(text_of(driver, f"#n-{key}")) for key in ("te-pending", "te-running", "be-running", "be-pending")}
-    orders = driver.execute_script("return [...document.querySelectorAll('[data-order]')].map(one => one.dataset.order)")
+    number = {
+        key: int(text_of(driver, f"#n-{key}")) for key in ("te-pending", "te-running", "be-running", "be-pending")
+    }
+    orders = driver.execute_script(
+        "return [...document.querySelectorAll('[data-order]')].map(one => one.dataset.order)"
+    )
     rows = driver.execute_script(
         "return [...document.querySelectorAll('[data-part=queues] tbody tr')].map("
         "row => [...row.children].map(cell => cell.textContent))"
@@ -76,7 +78,9 @@ def said_by_json(status: Any) -> dict[str, Any]:
         "orders": [one["order"]["order_id"] for one in status["orders"]],
         "futile": status["tally"]["futile"],
         "slowdowns": {
-            name: tuple("-" if queue["slowdown"][key] is None else form(queue["slowdown"][key]) for key in ("p50", "p95"))
+            name: tuple(
+                "-" if queue["slowdown"][key] is None else form(queue["slowdown"][key]) for key in ("p50", "p95")
+            )
             for name, queue in queues.items()
         },
     }
@@ -110,7 +114,7 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
         order = text_of(driver, "[data-order='1']")
         assert f"{te} of " in order
         assert f"{be[0]} noticed, " in order
-        pictures(driver, "grace")
+        pictures(driver, tmp_path / "grace")
 
         cluster.wait_state(te, "RUNNING")
         cluster.wait_for(
@@ -124,7 +128,7 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
         assert driver.execute_script("return document.querySelectorAll('script').length") == 1
         drawn = driver.find_elements(By.CSS_SELECTOR, ".runs svg.mark")
         assert len(drawn) == 2, "a notice, and a departure"
-        pictures(driver, "main")
+        pictures(driver, tmp_path / "main")
         fits(driver)
 
         focused = keys(driver, 3)
@@ -139,7 +143,7 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
             assert "waited " in line or words.strip() in story, line
         assert EVIL in story
         fits(driver)
-        pictures(driver, "job")
+        pictures(driver, tmp_path / "job")
         assert errors(driver) == []
 
 
@@ -175,11 +179,10 @@ def fits(driver: Chrome) -> None:
     show(driver, width=1280)
 
 
-def pictures(driver: Chrome, name: str) -> None:
-    """Keep screenshots, light and dark."""
-    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+def pictures(driver: Chrome, path: Path) -> None:
+    """Keep screenshots, light and dark, beside the daemon's log: pytest keeps the folders of its last runs."""
     for width in (390, 1280):
         for dark in (False, True):
             show(driver, width=width, dark=dark)
-            driver.save_screenshot(str(ARTEFACTS / f"{name}-{width}-{'dark' if dark else 'light'}.png"))
+            assert driver.save_screenshot(f"{path}-{width}-{'dark' if dark else 'light'}.png")
     show(driver, width=1280)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass
@@ -33,10 +34,14 @@ ROW, GAP, AXIS, LINE = 26, 5, 24, 20
 #: height of the lowest bar with text in it
 _WRITTEN = 13
 #: the shortest time that is drawn, seconds
-LEAST_S = 60.0
+LEAST_S = 30.0
 #: distances between two marks of the axis, seconds, and how many there are at most
 _STEPS = (5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MARKS = 6
+#: Most of the width by which two runs on one node may seem to overlap, and seconds at least (`_Row.lane`).
+_SLACK, _SLACK_S = 0.01, 2.0
+#: a job, the number of its run, a node
+_Place: TypeAlias = tuple[int, int, str]
 _PARTS = re.compile(r"([0-9]{1,18})|([^0-9]+)")
 
 
@@ -111,20 +116,27 @@ class Drawing:
 
 @dataclass(slots=True)
 class _Row:
-    """A node's lanes: when each is free again."""
+    """A node's lanes: until when each is taken, and by which run."""
 
-    free: list[float] = field(default_factory=list)
+    until: list[float] = field(default_factory=list)
+    by: list[_Place] = field(default_factory=list)
 
-    def lane(self, start: float, end: float) -> int | None:
-        """Return the first lane that is free then, and take it; None if the row is full."""
-        for place, until in enumerate(self.free):
-            if until <= start:
-                self.free[place] = end
-                return place
-        if len(self.free) == MOST_LANES:
-            return None
-        self.free.append(end)
-        return len(self.free) - 1
+    def lane(self, start: float, end: float, mine: _Place, slack: float) -> tuple[int | None, _Place | None]:
+        """Return the first lane that is free then, and take it: None if the row is full.
+
+        A run whose end was seen by a poll seems to last until that poll, though the next one has begun on its node: up
+        to `slack` seconds it gives way, and is returned beside.
+        """
+        for lane, until in enumerate(self.until):
+            if until - slack <= start:
+                before = self.by[lane] if until > start else None
+                self.until[lane], self.by[lane] = end, mine
+                return lane, before
+        if len(self.until) == MOST_LANES:
+            return None, None
+        self.until.append(end)
+        self.by.append(mine)
+        return len(self.until) - 1, None
 
 
 def draw(found: Timeline, since: float, now: float, *, title: str = "") -> Drawing:
@@ -142,8 +154,9 @@ class _Drawn:
         self.span = now - self.begin
         self.nodes, self.more = self._nodes()
         self.crowded = 0
-        #: by job, run and node: lane
-        self.lanes: dict[tuple[int, int, str], int] = {}
+        self.lanes: dict[_Place, int] = {}
+        #: ends that give way to the next run
+        self.ends: dict[_Place, float] = {}
         self.rows = self._rows()
 
     def _x(self, at: float) -> float:
@@ -183,13 +196,17 @@ class _Drawn:
         for job, number, start, end, nodes in sorted(self._runs(), key=lambda one: one[2]):
             for node in nodes:
                 if node in rows:
-                    lane = rows[node].lane(start, end)
+                    mine = (job.job_id, number, node)
+                    slack = max(_SLACK * self.span, _SLACK_S)
+                    lane, before = rows[node].lane(start, end, mine, slack)
                     if lane is None:
                         self.crowded += 1
-                    else:
-                        self.lanes[job.job_id, number, node] = lane
+                        continue
+                    self.lanes[mine] = lane
+                    if before is not None:
+                        self.ends[before] = start
         return {
-            node: (AXIS + index * (ROW + GAP), max(len(row.free), 1)) for index, (node, row) in enumerate(rows.items())
+            node: (AXIS + index * (ROW + GAP), max(len(row.until), 1)) for index, (node, row) in enumerate(rows.items())
         }
 
     def drawing(self, title: str) -> Drawing:
@@ -248,7 +265,7 @@ class _Drawn:
                 lane = self.lanes.get((job.job_id, number, node))
                 if lane is None:
                     continue
-                x, width = self._stretch(start, end)
+                x, width = self._stretch(start, self.ends.get((job.job_id, number, node), end))
                 y, height = self._lane(node, lane)
                 yield Bar(
                     job=job.label,
@@ -263,21 +280,20 @@ class _Drawn:
                 )
 
     def _marks(self) -> Iterator[Mark]:
-        by_run: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for job in self.found.jobs:
-            for number, run in enumerate(job.runs):
-                by_run[job.job_id, run.restarts].append(number)
+        by_run: dict[tuple[int, int], tuple[int, float]] = {}
+        for job, number, _, end, _ in self._runs():
+            by_run[job.job_id, job.runs[number].restarts] = number, end
         for victim, preemptor in self._victims():
-            for number in by_run[victim.job_id, victim.restarts][-1:]:
-                for node in victim.nodes:
-                    lane = self.lanes.get((victim.job_id, number, node))
-                    if lane is None:
-                        continue
-                    y, height = self._lane(node, lane)
-                    yield from self._of_victim(victim, preemptor, y, height)
+            number, end = by_run.get((victim.job_id, victim.restarts), (-1, 0.0))
+            for node in victim.nodes:
+                mine = (victim.job_id, number, node)
+                if mine in self.lanes:
+                    ended = self.ends.get(mine, end)
+                    yield from self._of_victim(victim, preemptor, ended, *self._lane(node, self.lanes[mine]))
 
-    def _of_victim(self, victim: Victim, preemptor: str, y: float, height: float) -> Iterator[Mark]:
-        noticed, left = victim.noticed_at, victim.left_at
+    def _of_victim(self, victim: Victim, preemptor: str, end: float, y: float, height: float) -> Iterator[Mark]:
+        """Yield the marks of a victim with a run that ended then, by Slurm's word; a poll sees it leave later."""
+        noticed, left = victim.noticed_at, None if victim.left_at is None else min(victim.left_at, end)
         ends = min(self.now, victim.deadline or self.now) if left is None else left
         if noticed is not None and ends >= self.begin:
             x, width = self._stretch(noticed, ends)

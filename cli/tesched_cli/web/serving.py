@@ -16,8 +16,8 @@ from tesched_cli.web.content import Source
 _ENDS_WITHIN_S = 2
 
 
-def serve(source: Source, listener: socket.socket, hosts: Sequence[str], token: str | None) -> None:
-    """Serve the page until SIGTERM or SIGINT."""
+def server_of(source: Source, hosts: Sequence[str], token: str | None) -> uvicorn.Server:
+    """Return a server of the page, for `run`; without `token` it asks for none."""
     app = application(source, hosts, token=token, ending=lambda: server.should_exit)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -36,10 +36,15 @@ def serve(source: Source, listener: socket.socket, hosts: Sequence[str], token: 
             timeout_graceful_shutdown=_ENDS_WITHIN_S,
         )
     )
+    return server
+
+
+def serve(source: Source, listener: socket.socket, hosts: Sequence[str], token: str | None) -> None:
+    """Serve the page until SIGTERM or SIGINT."""
     # It ends by them, and raises them again for its caller: for this process they have done their work.
     signal.signal(signal.SIGTERM, _ignore)
     signal.signal(signal.SIGINT, _ignore)
-    server.run(sockets=[listener])
+    server_of(source, hosts, token).run(sockets=[listener])
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""`tesched web` in a process of its own, on a free port of the loopback."""
+"""`tesched web` in a process of its own, on a free port or a Unix socket."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tesched_testcluster.patience import Patience
 
 
 @contextmanager
-def running_web(config: Path, *argv: str) -> Iterator[str]:
+def running_web(config: Path, *argv: str, host: str = "127.0.0.1", listen: str = "") -> Iterator[str]:
     """Give the address of a page of this configuration's store; it must end by SIGTERM with status 0, in silence."""
-    command = [str(TESCHED), "web", "--config", str(config), "--listen", f"127.0.0.1:{free_port()}", *argv]
+    command = [str(TESCHED), "web", "--config", str(config), "--listen", listen or f"{host}:{free_port()}", *argv]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             said = process.stderr.readline()
-            found = re.fullmatch(r"the page is at (http://\S+)/\n", said)
+            found = re.fullmatch(r"the page is at (?:the Unix socket )?(\S+?)/?\n", said)
             assert found, said + process.stderr.read()
             yield found[1]
             process.send_signal(signal.SIGTERM)
