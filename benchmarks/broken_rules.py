@@ -22,6 +22,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
 
@@ -654,6 +655,7 @@ MUTATIONS = (
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
     *METRICS_MUTATIONS,
+    *WEB_MUTATIONS,
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,

@@ -42,7 +42,7 @@ class JobRuns:
     user: str
     job_class: JobClass
     submitted_at: UnixSeconds
-    #: it waits for its first start
+    #: it is a TE job, and waits for its first start
     waits: bool
     #: all its runs, oldest first
     runs: tuple[Run, ...]
@@ -118,7 +118,15 @@ def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
     waits = (JobRow.job_class == JobClass.TE.value) & (JobRow.state == JobState.PENDING.value)
     present = select(JobRow.key).where(JobRow.last_seen.is_(None), or_(there, waits))
     present = present.order_by(JobRow.key.desc()).limit(MOST_JOBS + 1)
-    newest = select(HistoryRow.job_key, HistoryRow.at).order_by(HistoryRow.key.desc()).limit(MOST_CHANGES).subquery()
+    # A job that was submitted and has not run since is no part of it: there may be a hundred thousand.
+    ran = or_(HistoryRow.state != JobState.PENDING.value, HistoryRow.restarts > 0)
+    newest = (
+        select(HistoryRow.job_key, HistoryRow.at)
+        .where(ran)
+        .order_by(HistoryRow.key.desc())
+        .limit(MOST_CHANGES)
+        .subquery()
+    )
     rows = session.execute(select(newest.c.job_key, newest.c.at)).all()
     changed = {row.job_key for row in rows if row.at >= since}
     found = sorted(changed.union(session.scalars(present)), reverse=True)
@@ -133,7 +141,8 @@ def _jobs(session: Session, keys: Sequence[int], since: UnixSeconds) -> tuple[Jo
         changes = changes_of(session, some)
         for row in session.scalars(select(JobRow).where(JobRow.key.in_(some))):
             every = runs(changes[row.key])
-            waits = not every and row.last_seen is None and row.state == JobState.PENDING.value
+            pending = row.last_seen is None and row.state == JobState.PENDING.value
+            waits = not every and pending and row.job_class == JobClass.TE.value
             if not waits and all(run.end is not None and run.end < since for run in every):
                 continue
             found.append(

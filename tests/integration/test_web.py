@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import grp
 import http.client
 import json
+import os
 import re
 import socket
 import stat
@@ -27,6 +29,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, LeftOfBound
 from tesched_db.engine import open_store, writing
 from tesched_db.tables import DaemonRow
+from tesched_testcluster.harness.other_user import prefix
 from tesched_testcluster.harness.store_examples import Writer, job, snapshot
 from tesched_testcluster.harness.web_process import running_web
 from tesched_testcluster.patience import HANG_S
@@ -324,6 +327,25 @@ def test_a_unix_socket_is_for_its_user_and_group_and_goes_with_the_process(folde
             channel.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
             assert channel.recv(15) == b"HTTP/1.1 200 OK"
     assert not path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_with_no_right_but_to_read_serves_the_page(open_folder: Path) -> None:
+    """As tesched-web.service runs it: in the group that may read the store, while a daemon has that open."""
+    configured(open_folder)
+    fill(open_folder, "ada")
+    group = grp.getgrnam("nogroup").gr_gid
+    daemon = open_store(f"sqlite:///{open_folder}/store.sqlite")
+    with daemon.connect():
+        for path in (open_folder, *open_folder.iterdir()):
+            os.chown(path, 0, group)
+            path.chmod(0o750 if path.is_dir() else 0o640)
+        nobody = (*prefix(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/")
+        with running_web(open_folder / "tesched.toml", before=nobody) as address:
+            client = Client(int(address.rpartition(":")[2]))
+            assert '<dd id="n-te-pending">1</dd>' in client.page()
+            client.close()
+    daemon.dispose()
 
 
 def token_file(folder: Path, text: str = f"{TOKEN}\n", mode: int = 0o600) -> Path:

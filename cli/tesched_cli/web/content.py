@@ -34,7 +34,7 @@ STANDS_S = 1.0
 _BOUND_JOBS = 10
 _PHASES = {
     OrderState.OPEN: "frees resources",
-    OrderState.SETTLING: "its TE job is through; victims come back",
+    OrderState.SETTLING: "its TE job no longer waits; victims come back",
     OrderState.ENDED: "ended",
 }
 

@@ -347,6 +347,6 @@ class _Drawn:
                 )
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[bool, int, str]]:
     """Return a key by which n2 comes before n10."""
-    return [(int(digits), "") if digits else (-1, letters) for digits, letters in _PARTS.findall(name)]
+    return [(bool(letters), int(digits or 0), letters) for digits, letters in _PARTS.findall(name)]

@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any
 
+from PIL import Image
 from selenium.webdriver import Chrome
 from tesched_slurm.client_choice import ClientChoice
 
@@ -30,6 +32,7 @@ PICTURES = (
 )
 #: A picture has no more bytes: all who clone the project get it.
 MOST_BYTES = 150_000
+_COLOURS = 96
 _BE, _TE = 30, 12
 #: A job of some seconds that saves its work on its notice, within some more.
 _SCRIPT = """#!/bin/bash
@@ -55,12 +58,18 @@ def make_pictures(folder: Path) -> list[Path]:
                     driver.get(f"{address}/job/{job}" if of_job else f"{address}/?span=15m")
                     _await_live(cluster, driver)
                     made.append(folder / f"{picture}.png")
-                    driver.save_screenshot(str(made[-1]))
+                    _save(driver, made[-1])
                     if made[-1].stat().st_size > MOST_BYTES:
                         raise ValueError(f"{made[-1]} has more than {MOST_BYTES} bytes: make it smaller")
-            for job in cluster.jobs():
-                cluster.run("scancel", job["JobId"])
+            for left in cluster.jobs():
+                cluster.run("scancel", left["JobId"])
     return made
+
+
+def _save(driver: Chrome, path: Path) -> None:
+    """Write what the browser shows, in few colours: a page has few, and the file is a third as large."""
+    shot = Image.open(BytesIO(driver.get_screenshot_as_png()))
+    shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _await_live(cluster: LocalCluster, driver: Chrome) -> None:
@@ -85,11 +94,12 @@ def _preempted(cluster: LocalCluster, daemon: Daemon) -> Iterator[int]:
         job = cluster.sbatch(*options, f"--job-name={name}-{number}", script=script, user=users[number % 2])
         first = first or job
     cluster.wait_for(lambda: _count(daemon, "be", "RUNNING") == 8, "full nodes")
-    for number in range(_TE):
-        cluster.sbatch(*options, f"--job-name=te-debug-{number}", wrap=f"sleep {chosen.randint(6, 14)}", user=users[2])
-        cluster.wait_for(lambda number=number: _tally(daemon)["orders"] > number - 2, "the orders before it to end")
-    cluster.wait_for(lambda: _count(daemon, "te", "PENDING") == 0, "the trial-and-error jobs to start")
     node = cluster.job(first)["NodeList"]
+    for number in range(_TE):
+        others = (*options, f"--exclude={node}")
+        cluster.sbatch(*others, f"--job-name=te-debug-{number}", wrap=f"sleep {chosen.randint(6, 14)}", user=users[2])
+        cluster.wait_for(partial(_have_ended, daemon, number - 1), "the orders before it to end")
+    cluster.wait_for(lambda: _count(daemon, "te", "PENDING") == 0, "the trial-and-error jobs to start")
     cluster.sbatch(*options, "--job-name=te-debug-last", f"-w{node}", wrap="sleep 10", user=users[2])
     cluster.wait_for(lambda: _count(daemon, "te", "PENDING") == 1 and daemon.json("status")["orders"], "the last order")
     orders = daemon.json("orders")["orders"]
@@ -102,5 +112,6 @@ def _count(daemon: Daemon, job_class: str, state: str) -> int:
     return found
 
 
-def _tally(daemon: Daemon) -> Any:
-    return daemon.json("status")["tally"]
+def _have_ended(daemon: Daemon, orders: int) -> bool:
+    found: int = daemon.json("status")["tally"]["orders"]
+    return found >= orders

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,9 +15,23 @@ from tesched_testcluster.patience import Patience
 
 
 @contextmanager
-def running_web(config: Path, *argv: str, host: str = "127.0.0.1", listen: str = "") -> Iterator[str]:
-    """Give the address of a page of this configuration's store; it must end by SIGTERM with status 0, in silence."""
-    command = [str(TESCHED), "web", "--config", str(config), "--listen", listen or f"{host}:{free_port()}", *argv]
+def running_web(
+    config: Path, *argv: str, host: str = "127.0.0.1", listen: str = "", before: Sequence[str] = ()
+) -> Iterator[str]:
+    """Give the address of a page of this configuration's store; it must end by SIGTERM with status 0, in silence.
+
+    `before` are words before the command, which run it as another user.
+    """
+    command = [
+        *before,
+        str(TESCHED),
+        "web",
+        "--config",
+        str(config),
+        "--listen",
+        listen or f"{host}:{free_port()}",
+        *argv,
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
