@@ -90,7 +90,7 @@ def test_jobs_that_share_a_node_lie_beside_each_other_in_lanes() -> None:
     assert not any(bar.is_written for bar in found.bars)
 
 
-def test_a_run_whose_end_a_poll_saw_late_gives_way_to_the_next_one_on_its_node() -> None:
+def test_a_run_that_a_poll_saw_end_late_gives_way_to_the_next_one_on_its_node() -> None:
     found = drawn(ran(1, run(1000, 499)), ran(2, run(500)))
     assert [(bar.y, place(bar.x), place(bar.width)) for bar in found.bars] == [
         (AXIS + 0.5, 0, 50),
