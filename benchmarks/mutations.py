@@ -278,6 +278,7 @@ NEAR = {
             "tests/unit/sim/test_templating.py",
             "tests/unit/cli/test_web_drawing.py",
             "tests/integration/test_db_timeline.py",
+            "tests/integration/test_web_options.py",
             "tests/integration/test_web.py",
         ),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
@@ -53,7 +55,7 @@ def test_waiting_te_jobs_are_given_the_longest_wait_first_with_the_reason_that_s
 
 
 def test_orders_of_that_time_and_those_under_way_are_given_but_none_of_mode_shadow(store: Engine) -> None:
-    ended = {"state": OrderState.ENDED, "created_at": 100.0}
+    ended: dict[str, Any] = {"state": OrderState.ENDED, "created_at": 100.0}
     memory = remembering(
         order(1, 7, victim(3), ending=Ending.STARTED_HERE, ended_at=150.0, **ended),
         order(2, 7, victim(3), ending=Ending.STARTED_HERE, ended_at=250.0, **ended),
@@ -67,7 +69,7 @@ def test_orders_of_that_time_and_those_under_way_are_given_but_none_of_mode_shad
 def test_jobs_that_ended_are_given_with_their_waits_and_slowdowns(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(1, submit_time=100.0), job(2, submit_time=100.0))
-    ends = {"submit_time": 100.0, "start_time": 110.0}
+    ends: dict[str, Any] = {"submit_time": 100.0, "start_time": 110.0}
     writer.look(150.0, job(1, RUNS, **ends), job(2, RUNS, **ends))
     writer.look(300.0, job(1, DONE, **ends, end_time=130.0), job(2, DONE, **ends, end_time=290.0))
     assert [(one.label, one.waited_s) for one in timeline(store, 0.0, ended_since=200.0).ended] == [("2", 10.0)]

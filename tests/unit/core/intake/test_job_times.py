@@ -59,7 +59,7 @@ def test_a_requeued_job_that_is_seen_before_slurm_has_reset_its_submission_has_r
     ]
     assert [(run.restarts, run.start, run.end) for run in runs(seen)] == [(0, 20, 41.4), (1, 58, None)]
     spent = times(seen, now=60)
-    assert (spent.ran_s, spent.waited_s) == (pytest.approx(23.4), pytest.approx(16.6))
+    assert [spent.ran_s, spent.waited_s] == pytest.approx([23.4, 16.6])
 
 
 def test_a_restart_between_two_polls_is_two_runs() -> None:
