@@ -317,8 +317,8 @@ class _Drawn:
         for index, (waits, submitted, start, job) in enumerate(sorted(ranked, key=lambda one: (one[1], one[3].job_id))):
             x, to = self._x(submitted), self._x(start)
             how = "waits" if waits else "waited"
-            # A half of the width is enough for its text.
-            place, dx, anchor = (to, 8, "start") if to <= 50 else (x, -8, "end") if x >= 50 else (to, -8, "end")
+            # Beside its line, where two fifths of the width are left for its text; else on it.
+            place, dx, anchor = (to, 8, "start") if to <= 60 else (x, -8, "end") if x >= 40 else (to, -8, "end")
             yield Wait(
                 job=job.label,
                 text=f"{job.name or job.label} {how} {duration(start - submitted)}",

@@ -32,7 +32,7 @@ PICTURES = (
 )
 #: A picture has no more bytes: all who clone the project get it.
 MOST_BYTES = 150_000
-_COLOURS = 96
+_COLOURS = 256
 _BE, _TE = 30, 12
 #: A job of some seconds that saves its work on its notice, within some more.
 _SCRIPT = """#!/bin/bash
@@ -69,7 +69,8 @@ def make_pictures(folder: Path) -> list[Path]:
 def _save(driver: Chrome, path: Path) -> None:
     """Write what the browser shows, in few colours: a page has few, and the file is a third as large."""
     shot = Image.open(BytesIO(driver.get_screenshot_as_png()))
-    shot.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    few = shot.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 def _await_live(cluster: LocalCluster, driver: Chrome) -> None:
