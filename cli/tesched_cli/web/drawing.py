@@ -242,8 +242,8 @@ class _Drawn:
         form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 86400 else "%m-%d"
         at = (self.begin + offset) // step * step + step - offset
         while at < self.now:
-            # Its text would be cut off.
-            if 4 < self._x(at) < 96:
+            # Nearer to an edge its text would be cut off on a phone.
+            if 9 < self._x(at) < 91:
                 yield f"{self._x(at):.3f}%", time.strftime(form, time.localtime(at))
             at += step
 
@@ -317,8 +317,8 @@ class _Drawn:
         for index, (waits, submitted, start, job) in enumerate(sorted(ranked, key=lambda one: (one[1], one[3].job_id))):
             x, to = self._x(submitted), self._x(start)
             how = "waits" if waits else "waited"
-            # Beside its line, where two fifths of the width are left for its text; else on it.
-            place, dx, anchor = (to, 8, "start") if to <= 60 else (x, -8, "end") if x >= 40 else (to, -8, "end")
+            # Beside its line, where nearly half of the width, enough on a phone, is left for its text; else on it.
+            place, dx, anchor = (to, 8, "start") if to <= 55 else (x, -8, "end") if x >= 45 else (to, -8, "end")
             yield Wait(
                 job=job.label,
                 text=f"{job.name or job.label} {how} {duration(start - submitted)}",
