@@ -18,7 +18,7 @@ WEB_MUTATIONS = (
     Mutation("web: a stream ends with the server", _APP, "while not self._ending():", "while True:"),
     Mutation("web: other hosts need a token", _COMMAND, "if not is_inside and not has_token:", "if False:"),
     Mutation("web: others may not read the token", _COMMAND, "if mode & 0o007:", "if False:"),
-    Mutation("web: a page has the cycle of its event", _CONTENT, "(pulse is None or ", "(True or pulse is None or "),
+    Mutation("web: a page has the cycle of its event", _CONTENT, "return pulse is None or ", "return True or "),
     Mutation("web: runs that overlap have lanes", _DRAWING, "if until - slack <= start:", "if True:"),
     Mutation("web: the end of a run is Slurm's", _DRAWING, "min(victim.left_at, end)", "victim.left_at"),
     Mutation("web: old runs are not read", _TIMELINE, "run.end is not None and run.end < since", "False"),

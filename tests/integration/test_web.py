@@ -282,6 +282,7 @@ def test_an_event_comes_at_once_and_with_each_cycle_and_the_stream_ends_with_the
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         stream = events(answer)
         assert next(stream)[0] == "cycle"
+        assert '<dd id="n-te-pending">0</dd>' in client.page()
         writer.write(snapshot(time.time(), job(2), te=[2]))
         name, data = next(stream)
         assert (name, data["cycle"] if isinstance(data, dict) else None) == ("cycle", writer.memory.cycle)

@@ -127,25 +127,28 @@ class Source:
         """Take the store, open for reading."""
         self.engine, self.config = engine, config
         self._lock = threading.Lock()
-        self._pages: dict[str, Page] = {}
+        #: by span: when it was begun to be read, by the monotonic clock, and the page
+        self._pages: dict[str, tuple[float, Page]] = {}
         self._pulse: tuple[float, Pulse] | None = None
 
     def page(self, span: str = USUAL_SPAN) -> Page:
         """Return the page of this span, a key of `SPANS`. Raises StoreError."""
         with self._lock:
-            known, pulse = self._pages.get(span), self._pulse
-            # A page that was asked for since a cycle was seen must have it.
-            if (
-                known is not None
-                and time.time() - known.at < STANDS_S
-                and (pulse is None or (pulse[1].cycle, pulse[1].state) == (known.cycle, known.health.state))
-            ):
+            at, known = self._pages.get(span) or (0.0, None)
+            began = time.monotonic()
+            if known is not None and began - at < STANDS_S and self._is_new(known, at):
                 return known
             now = time.time()
             view = read.status(self.engine, now=now)
             found = timeline(self.engine, now - SPANS[span], ended_since=now - SPANS["1d"])
-            self._pages[span] = page = _page(view, found, self.config, now, span)
+            page = _page(view, found, self.config, now, span)
+            self._pages[span] = began, page
             return page
+
+    def _is_new(self, page: Page, at: float) -> bool:
+        """Return whether a page that was read then has what an event after that is about."""
+        pulse = self._pulse
+        return pulse is None or pulse[0] <= at or (pulse[1].cycle, pulse[1].state) == (page.cycle, page.health.state)
 
     def pulse(self) -> Pulse:
         """Return what has to change for a page to be out of date. Raises StoreError."""
