@@ -26,10 +26,11 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 setup: $(VENV)/.ready  ## Make the virtual environment, from the lock file.
 
-install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL, Prometheus (Debian packages, as root).
+install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL, Prometheus, Chromium (Debian packages, as root).
 	@slurm_test_cluster/install-slurm.sh
 	@slurm_test_cluster/install-postgresql.sh
 	@slurm_test_cluster/install-prometheus.sh
+	@slurm_test_cluster/install-chromium.sh
 
 # A configured source tree of the running Slurm; empty: Debian's source package of the installed version.
 SLURM_SOURCE ?=
@@ -109,9 +110,9 @@ check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the chec
 # locks/ has what is installed on a login node (docs/howto/installation.md), as tested: its versions are requirements.lock's.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version 3.11
 locks:  ## Bring requirements.lock and locks/ up to date with pyproject.toml (needs uv).
-	$(COMPILE) --group dev --extra gavel --extra postgresql pyproject.toml -o requirements.lock
+	$(COMPILE) --group dev --extra gavel --extra postgresql --extra web pyproject.toml -o requirements.lock
 	$(COMPILE) --no-annotate -c requirements.lock pyproject.toml -o locks/service.lock
-	for extra in gavel plots postgresql; do \
+	for extra in gavel plots postgresql web; do \
 	  $(COMPILE) --no-annotate -c requirements.lock --extra $$extra pyproject.toml -o locks/$$extra.lock || exit; done
 
 format: setup  ## Format the code.

@@ -22,6 +22,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
 
@@ -654,6 +655,7 @@ MUTATIONS = (
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
     *METRICS_MUTATIONS,
+    *WEB_MUTATIONS,
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
@@ -661,7 +663,6 @@ MUTATIONS = (
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
     Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),
-    Mutation("text: no tags on a page", _VISIBLE, "html.escape(visible(text))", "visible(text)"),
     Mutation("text: no markup on a terminal", _COMMON, "markup=False", "markup=True"),
     Mutation("text: no emoji codes on a terminal", _COMMON, "emoji=False", "emoji=True"),
     Mutation("text: a cell is one line", _COMMON, "super().render_str(visible(text), ", "super().render_str(text, "),

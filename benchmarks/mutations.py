@@ -279,6 +279,16 @@ NEAR = {
         ("tail", "endpoint", "families", "exporter"),
         ("tests/unit/daemon/test_metrics_families.py", "tests/integration/test_metrics.py"),
     ),
+    **dict.fromkeys(
+        ("app", "command", "content", "drawing", "templating", "timeline"),
+        (
+            "tests/unit/sim/test_templating.py",
+            "tests/unit/cli/test_web_drawing.py",
+            "tests/integration/test_db_timeline.py",
+            "tests/integration/test_web_options.py",
+            "tests/integration/test_web.py",
+        ),
+    ),
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),

@@ -10,15 +10,10 @@ done
 if command -v initdb >/dev/null; then
     exit 0
 fi
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "No PostgreSQL server (initdb) is installed. Ask an administrator for Debian's 'postgresql' package." >&2
-    exit 1
-fi
-export DEBIAN_FRONTEND=noninteractive
 # No cluster of the system's own: the tests make theirs.
-mkdir -p /etc/postgresql-common
-[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
-apt-get install -y -q --no-install-recommends postgresql || {
-    apt-get update -q
-    apt-get install -y -q --no-install-recommends postgresql
-}
+settings=/etc/postgresql-common/createcluster.conf
+if [ "$(id -u)" -eq 0 ] && [ ! -e "$settings" ]; then
+    mkdir -p "$(dirname "$settings")"
+    echo 'create_main_cluster = false' >"$settings"
+fi
+"$(dirname "$0")/apt-install.sh" "No PostgreSQL server (initdb) is installed" postgresql

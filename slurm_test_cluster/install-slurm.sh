@@ -30,32 +30,6 @@ if [ -z "$missing" ]; then
     echo "Slurm for the test cluster is installed: $(slurmctld -V)"
     exit 0
 fi
-if ! command -v apt-get >/dev/null; then
-    echo "Missing:$missing. This is no Debian (there is no apt-get): install slurmctld, slurmd, Slurm's commands and" >&2
-    echo "munge in this system's way, or use the Docker cluster (slurm_test_cluster/README.md)." >&2
-    exit 1
-fi
-if [ "$(id -u)" -ne 0 ]; then
-    echo "Missing:$missing. Only root can install them: run 'sudo $0', or ask an administrator for" >&2
-    echo "'apt-get install --no-install-recommends $packages'. Afterwards the cluster needs no root." >&2
-    exit 1
-fi
-
-# Debian's packages start their services on install, and munge, slurmctld and slurmd would fail or, worse, run. 101 says
-# no. A guard that is there already (in containers it often is) stays.
-guard=/usr/sbin/policy-rc.d
-if [ ! -e "$guard" ]; then
-    trap 'rm -f "$guard"' EXIT
-    trap 'exit 130' INT TERM
-    printf '#!/bin/sh\nexit 101\n' >"$guard"
-    chmod 755 "$guard"
-fi
-
-export DEBIAN_FRONTEND=noninteractive
-# A fresh container has no package lists, and old lists name packages that are gone.
 # shellcheck disable=SC2086 # a list of words
-apt-get install -y -q --no-install-recommends $packages || {
-    apt-get update -q
-    apt-get install -y -q --no-install-recommends $packages
-}
+"$(dirname "$0")/apt-install.sh" "Missing:$missing (the Docker cluster needs none of it: slurm_test_cluster/README.md)" $packages
 echo "Installed: $(slurmctld -V)"

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import re
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import click
+from rich.console import Console
 from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import RefusalCode
+from tesched_core.model.decision import LeftOfBound
 from tesched_core.model.limits import TeLimits, YieldBy
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.outlived import Barred
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
+from tesched_daemon.config import Config
 from tesched_db import queries as read
 from tesched_db import reports, trainings
 from tesched_db.delays import delay_of
 from tesched_db.let_through import LetThrough, let_through
 from tesched_db.outlived_rows import barred
 from tesched_db.trainings import TrainingView
-from tesched_db.views import JobStory, OrderView, RefusalView
+from tesched_db.views import JobStory, OrderView
 from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.columns import room_of
@@ -36,6 +37,7 @@ from tesched_cli.explain_json import ExplainJson
 from tesched_cli.json_output import print_json
 from tesched_cli.render import expectation, training
 from tesched_cli.render.bound import left_of_bound
+from tesched_cli.render.considered import considered
 from tesched_cli.render.delays import delay_json, delayed, left
 from tesched_cli.render.not_followed import all_not_followed, not_followed_lines, own_most_lines
 from tesched_cli.render.te_users import barred_line
@@ -55,8 +57,6 @@ CLASS_WORDS = {
     JobClass.EXEMPT: "exempt: it neither preempts others nor is preempted",
 }
 _SHADOW = "mode shadow: recorded, nothing was done"
-#: jobs named in one line before the rest is counted
-_NAMED = 12
 
 
 @click.command()
@@ -67,81 +67,124 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB, what it did about it and why. JOB is 123, 120_4 or 130+1."""
     if not job[:1].isdecimal():
         raise click.BadParameter(f"{job!r} is no job: 123, 120_4 (a task of an array) or 130+1", param_hint="JOB")
+    config = configuration(config_path)
     with store(config_path) as engine:
-        story = read.job_story(engine, job, STATES)
-        config = configuration(config_path)
-        expected = expectation.of_job(engine, story.job, config) if story else None
-        told = reports.report(engine, story.job.key) if story else None
-        array = _array_of(engine, story)
-        share = trainings.shares(engine).get(story.job.label) if story and told else None
-        free = _let_through(engine, story)
-        misuse = _barred(engine, story, config.guard.te)
-        until = until_of(engine, story, config.guard, time.time()) if story else None
-        bound = left_of_bound(read.daemon(engine), story, until.memory, expected) if story and until else None
-    if story is None or until is None:
+        found = explained(engine, config, job)
+    if found is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
-    ahead = training.outlook_of(told.curve, told.target_loss) if told else None
-    together = training.outlook_of(array.curve, array.target_loss) if array else None
     if as_json:
-        report = training.report_json(told, ahead, share) if told else None
-        whole = training.training_curve_json(array, together) if array else None
-        said_in_vain = all_not_followed(story.job, config)
-        bare = replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain))
-        print_json(
-            ExplainJson(
-                story=bare,
-                policies=tuple(_described(story)),
-                report=report,
-                array=whole,
-                expected=expected,
-                delay=delay_json(delay_of(story)),
-                bound=bound,
-                let_through=free,
-                barred=misuse,
-                until=tuple(until_json(story, until)),
-            )
-        )
+        print_json(_json(found))
         return
     out = console()
-    said = [
-        *head(story, config.guard.lever),
-        *own_most_lines(story.job, config),
-        *not_followed_lines(all_not_followed(story.job, config)),
-        *change_lines(story.job, until),
-        *([f"  bound   {left(bound)} (guard.bound){bound_ends(story, bound, until)}"] if bound else ()),
-        *([f"  hold    released by another hand at {clock(free.at)}: not held again"] if free else ()),
-        *([f"  user    {barred_line(misuse)}"] if misuse else ()),
-        *([f"  run     {expected.said}"] if expected else ()),
-        *(training.lines(told, ahead, out) if told else ()),
-    ]
-    said += [training.share_line(share)] if share else []
-    said += training.training_lines(array, together, out) if array else ()
-    said += _described(story)
     # In a pipe a line is as long as it is.
     is_whole = room_of(out) is None
-    for line in (*said, *lines(story, until)):
+    for line in story_lines(found, out):
         out.print(line, soft_wrap=is_whole)
 
 
-def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """All that `tesched explain` says of one job, as of one moment."""
+
+    story: JobStory
+    config: Config
+    until: Until
+    expected: expectation.Expected | None
+    #: what it reported of itself, and what the tasks of its array did
+    told: reports.ReportView | None
+    array: TrainingView | None
+    share: trainings.Share | None
+    free: LetThrough | None
+    misuse: Barred | None
+    bound: LeftOfBound | None
+
+
+def explained(engine: Engine, config: Config, job: str) -> Explained | None:
+    """Return what is known of the job, which is named as squeue writes it; None if it was never seen."""
+    story = read.job_story(engine, job, STATES)
+    if story is None:
+        return None
+    expected = expectation.of_job(engine, story.job, config)
+    told = reports.report(engine, story.job.key)
+    until = until_of(engine, story, config.guard, time.time())
+    return Explained(
+        story=story,
+        config=config,
+        until=until,
+        expected=expected,
+        told=told,
+        array=_array_of(engine, story),
+        share=trainings.shares(engine).get(story.job.label) if told else None,
+        free=_let_through(engine, story),
+        misuse=_barred(engine, story, config.guard.te),
+        bound=left_of_bound(read.daemon(engine), story, until.memory, expected),
+    )
+
+
+def _json(found: Explained) -> ExplainJson:
+    story, told, array = found.story, found.told, found.array
+    ahead = training.outlook_of(told.curve, told.target_loss) if told else None
+    together = training.outlook_of(array.curve, array.target_loss) if array else None
+    said_in_vain = all_not_followed(story.job, found.config)
+    return ExplainJson(
+        story=replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain)),
+        policies=tuple(_described(story)),
+        report=training.report_json(told, ahead, found.share) if told else None,
+        array=training.training_curve_json(array, together) if array else None,
+        expected=found.expected,
+        delay=delay_json(delay_of(story)),
+        bound=found.bound,
+        let_through=found.free,
+        barred=found.misuse,
+        until=tuple(until_json(story, found.until)),
+    )
+
+
+def story_lines(found: Explained, out: Console) -> Iterator[str]:
+    """Yield what is said of the job, its curves as wide as this terminal."""
+    story, told, array = found.story, found.told, found.array
+    yield from head(story, found.config.guard.lever)
+    yield from own_most_lines(story.job, found.config)
+    yield from not_followed_lines(all_not_followed(story.job, found.config))
+    yield from change_lines(story.job, found.until)
+    if found.bound:
+        yield f"  bound   {left(found.bound)} (guard.bound){bound_ends(story, found.bound, found.until)}"
+    if found.free:
+        yield f"  hold    released by another hand at {clock(found.free.at)}: not held again"
+    if found.misuse:
+        yield f"  user    {barred_line(found.misuse)}"
+    if found.expected:
+        yield f"  run     {found.expected.said}"
+    if told:
+        yield from training.lines(told, training.outlook_of(told.curve, told.target_loss), out)
+    if found.share:
+        yield training.share_line(found.share)
+    if array:
+        together = training.outlook_of(array.curve, array.target_loss)
+        yield from training.training_lines(array, together, out)
+    yield from _described(story)
+    yield from lines(story, found.until)
+
+
+def _let_through(engine: Engine, story: JobStory) -> LetThrough | None:
     """Return when an operator has let the job, or its array, through; None if that was not so."""
-    if story is None or story.job.gone:
+    if story.job.gone:
         return None
     return next(iter(let_through(engine, story.job.job_id)), None)
 
 
-def _barred(engine: Engine, story: JobStory | None, limits: TeLimits) -> Barred | None:
+def _barred(engine: Engine, story: JobStory, limits: TeLimits) -> Barred | None:
     """Return why no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
-    if story is None or story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
+    if story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
         return None
     return barred(engine, limits, time.time()).get(story.job.user)
 
 
-def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:
+def _array_of(engine: Engine, story: JobStory) -> TrainingView | None:
     """Return what the tasks of the job's array told together; None if it is in none, or they told nothing."""
-    found = re.match(r"\d+(?=_)", story.job.label) if story else None
+    found = re.match(r"\d+(?=_)", story.job.label)
     return trainings.array(engine, JobId(int(found[0]))) if found else None
 
 
@@ -211,7 +254,7 @@ def lines(story: JobStory, until: Until) -> Iterator[str]:
     for view in story.orders_as_victim:
         yield ""
         yield from _as_victim(view, job.job_id, until)
-    yield from _refusals(story, until)
+    yield from considered(story, until)
 
 
 def _times(story: JobStory) -> str:
@@ -337,58 +380,3 @@ def _described(story: JobStory) -> Iterator[str]:
             yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
         except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is told all the same
             yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"
-
-
-def _refusals(story: JobStory, until: Until) -> Iterator[str]:
-    job_id = story.job.job_id
-    own = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id == job_id]
-    others = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id != job_id]
-    for refusal in own:
-        if story.orders_as_preemptor and not refusal.stands:
-            continue  # what became of it is told by its order
-        yield ""
-        if refusal.code is RefusalCode.NOTE:
-            yield f"what its policy {'says' if refusal.stands else 'said'} of it: {refusal.text}"
-            continue
-        if refusal.code is RefusalCode.RETRY_LATER and _last_was_shadow(story):
-            text = "its order was recorded in mode shadow; the next comes after guard.retry_after_s"
-            yield f"{text}{until.words([refusal])}  [{refusal.code}]"
-            continue
-        if refusal.code is RefusalCode.PATIENCE and (at := until.of(refusal)) is not None:
-            said = f"by its owner's word (patience={story.job.patience_s:g})"
-            yield f"it waits until {until.at(at)} before others have to leave for it, {said}  [{refusal.code}]"
-            continue
-        tense = "is" if refusal.stands else "was"
-        yield f"no victim {tense} selected for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"
-    if others:
-        yield ""
-        yield "candidates considered for it and not selected:"
-        yield from _grouped(others, until, by_preemptor=False)
-    waits = [refusal for refusal in story.refusals_as_candidate if refusal.code is RefusalCode.WOULD_DELAY]
-    for refusal in waits:
-        yield ""
-        yield f"it {'is' if refusal.stands else 'was'} not brought forward: {refusal.text}  [{refusal.code}]"
-    spared = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
-    if spared:
-        yield ""
-        yield "as a victim it was not selected:"
-        yield from _grouped(spared, until, by_preemptor=True)
-
-
-def _last_was_shadow(story: JobStory) -> bool:
-    orders = story.orders_as_preemptor
-    return bool(orders) and orders[-1].order.ending is Ending.SHADOW
-
-
-def _grouped(refusals: Sequence[RefusalView], until: Until, *, by_preemptor: bool) -> Iterator[str]:
-    """Return one line for all refusals of a kind, so that a long queue fits one screen."""
-    groups: dict[str, list[RefusalView]] = defaultdict(list)
-    for refusal in refusals:
-        groups[refusal.code].append(refusal)
-    for code, members in groups.items():
-        labels = list(dict.fromkeys(r.preemptor_label if by_preemptor else r.job_label for r in members))
-        named = ", ".join(labels[:_NAMED]) + (f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else "")
-        scores = [refusal.score for refusal in members if refusal.score is not None]
-        span = f", scores {min(scores):.3f} to {max(scores):.3f}" if len(set(scores)) > 1 else ""
-        who = f"for job {named}" if by_preemptor else f"job {named}"
-        yield f"  {who}: {members[0].text}{span}{until.words(members)}  [{code}]"

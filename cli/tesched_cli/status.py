@@ -293,7 +293,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     for each in view.open_orders:
         victims = zip(each.order.victims, each.victim_labels, strict=True)
         instead = "waits for resources to be released" if each.order.waits else "the resources are free"
-        rows = [(label, _grace_left(victim, now)) for victim, label in victims] or [("no victim", instead)]
+        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("no victim", instead)]
         for label, state in rows:
             shown.add_row(
                 str(each.order.order_id),
@@ -306,7 +306,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     return [shown]
 
 
-def _grace_left(victim: Victim, now: float) -> str:
+def grace_left(victim: Victim, now: float) -> str:
     """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
     if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
         return f"{victim.state}, for {duration(now - victim.suspended_at)}"

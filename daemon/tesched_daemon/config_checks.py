@@ -10,7 +10,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
 from tesched_core.model.extra import Extra
@@ -21,7 +20,7 @@ from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.hook_fit import MARKS_ALONE, keys_of
-from tesched_daemon.job_reports.address import TcpAddress, address_of
+from tesched_daemon.job_reports.address import address_of, is_loopback
 from tesched_daemon.own_file import kind_of, new_beside, obstacle
 from tesched_daemon.settings import Mode, Pace
 
@@ -173,20 +172,10 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             f"Slurm's may take {config.slurm.timeout_s:g} s (slurm.timeout_s)",
             advice="let loop.backoff_max_s be no shorter than that",
         )
-    if not _is_loopback(config.metrics.listen):
+    if not is_loopback(config.metrics.listen):
         yield Remark(
             file=loaded.tree.blamed("metrics.listen"),
             key="metrics.listen",
             text=f"whatever reaches {config.metrics.listen} may read the metrics: there is no password and no TLS",
             advice="listen on 127.0.0.1 behind a reverse proxy that has both, or let a firewall admit Prometheus alone",
         )
-
-
-def _is_loopback(listen: str) -> bool:
-    """Return whether this host alone reaches it: a path, or an address of the loopback; or it is none."""
-    where = address_of(listen) if listen else None
-    if not isinstance(where, TcpAddress):
-        return True
-    with suppress(ValueError):
-        return ip_address(where.host).is_loopback
-    return where.host == "localhost"

@@ -85,6 +85,16 @@ def draw(*, record: Path) -> None:
 
 
 @main.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def web_pictures(*, folder: Path) -> None:
+    """Make the pictures of the live page in FOLDER (web-*.png), from a run of two minutes on a cluster of its own."""
+    from tesched_testcluster.harness.web_pictures import make_pictures  # noqa: PLC0415 - needs tesched and Selenium
+
+    for path in make_pictures(folder):
+        click.echo(f"made: {path}")
+
+
+@main.command()
 @click.option("--name", default=_DEFAULT_NAME, show_default=True, help="Name of the cluster.")
 @click.option("--nodes", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--cpus", type=click.IntRange(2, 1024), default=32, show_default=True, help="CPUs of a node (even).")

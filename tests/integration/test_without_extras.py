@@ -16,7 +16,7 @@ from tesched_cli.main import main
 
 from tests.missing_packages import hide
 
-EXTRAS = ("cvxpy", "matplotlib", "psycopg", "pyslurm", "scipy", "submitit")
+EXTRAS = ("cvxpy", "matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "uvicorn")
 #: Python imports it at its start.
 HIDING = f"""
 from importlib.machinery import PathFinder

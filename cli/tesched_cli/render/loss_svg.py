@@ -5,11 +5,13 @@ The drawing takes its colours from the page, and holds numbers and words of ours
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.job_report import Curve
+from tesched_sim.reports.templating import rendered
 
 if TYPE_CHECKING:
     from tesched_policies.slaq.outlook import Outlook
@@ -25,8 +27,25 @@ _FITTED = 15
 _WIDE = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    points: str
+    colour: int
+    width: str
+    opacity: str = ""
+    dashes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    x: str
+    y: str
+    text: str
+    anchor: str = "middle"
+
+
 def loss_svg(curve: Curve, outlook: Outlook, title: str) -> str:
-    """Return the drawing; the curve has at least one loss. `title` is escaped already."""
+    """Return the drawing; the curve has at least one loss. `title` may have users' text."""
     iteration = curve.iteration.astype(np.float64)
     newest = float(iteration[-1])
     fit_at = np.linspace(iteration[-min(_FITTED, len(curve))], newest, _POINTS // 2)
@@ -53,43 +72,40 @@ def loss_svg(curve: Curve, outlook: Outlook, title: str) -> str:
             part = (np.log(loss) - np.log(low)) / (np.log(high) - np.log(low))
         return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP)
 
-    def line(at: NDArray[np.float64], loss: NDArray[np.float64], looks: str) -> str:
+    def line(at: NDArray[np.float64], loss: NDArray[np.float64], colour: int, width: str, **looks: str) -> _Line:
         points = " ".join(f"{one:.1f},{other:.1f}" for one, other in zip(x(at), y(loss), strict=True))
-        return f'<polyline points="{points}" fill="none" {looks}/>'
+        return _Line(points, colour, width, **looks)
 
-    parts = [line(fit_at, fit, 'style="stroke: var(--c1)" stroke-width="4" opacity="0.45"')] if outlook.family else []
-    parts.append(line(iteration[kept], curve.loss[kept], 'style="stroke: var(--c0)" stroke-width="1.5"'))
-    if len(curve) == 1:
-        parts.append(_dot(x(iteration), y(curve.loss), 0))
-    parts.append(line(then_at, then, 'style="stroke: var(--c1)" stroke-width="2" stroke-dasharray="4 3"'))
-    parts.append(_dot(x(then_at[-1:]), y(then[-1:]), 1))
+    def dot(at: NDArray[np.float64], loss: NDArray[np.float64], colour: int) -> tuple[str, str, int]:
+        return f"{x(at)[0]:.1f}", f"{y(loss)[0]:.1f}", colour
+
+    lines = [line(fit_at, fit, 1, "4", opacity="0.45")] if outlook.family else []
+    lines.append(line(iteration[kept], curve.loss[kept], 0, "1.5"))
+    lines.append(line(then_at, then, 1, "2", dashes="4 3"))
+    dots = [dot(iteration, curve.loss, 0)] if len(curve) == 1 else []
+    dots.append(dot(then_at[-1:], then[-1:], 1))
     middle = np.sqrt(low * high) if logarithmic else low / 2 + high / 2
-    parts += [
-        _text(_LEFT - 6, at + 4, f"{value:.3g}", "end") + _rule(at)
-        for value, at in {float(one): float(y(np.array([one]))[0]) for one in (low, middle, high)}.items()
-    ]
+    rules = {float(one): float(y(np.array([one]))[0]) for one in (low, middle, high)}
     bottom = _HEIGHT - _BOTTOM + 16
-    parts.append(_text(_LEFT, bottom, f"{iteration[0]:.0f}", "start"))
-    parts.append(_text(_WIDTH - _RIGHT, bottom, str(outlook.ahead), "end"))
-    parts.append(_text(_WIDTH / 2, bottom + 18, f"iteration{', loss on a logarithmic axis' if logarithmic else ''}"))
-    words = (
-        f"The loss was {curve.loss[0]:.4g} at iteration {curve.iteration[0]} and is {outlook.loss:.4g} at "
-        f"{outlook.iteration}; {outlook.predicted:.4g} is expected at {outlook.ahead}."
+    axis = f"iteration{', loss on a logarithmic axis' if logarithmic else ''}"
+    return rendered(
+        "loss.svg",
+        title=title,
+        words=(
+            f"The loss was {curve.loss[0]:.4g} at iteration {curve.iteration[0]} and is {outlook.loss:.4g} at "
+            f"{outlook.iteration}; {outlook.predicted:.4g} is expected at {outlook.ahead}."
+        ),
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        right=_WIDTH - _RIGHT,
+        lines=lines,
+        dots=dots,
+        rules=[f"{at:.1f}" for at in rules.values()],
+        texts=[
+            *(_Text(f"{_LEFT - 6:.1f}", f"{at + 4:.1f}", f"{value:.3g}", "end") for value, at in rules.items()),
+            _Text(f"{_LEFT:.1f}", f"{bottom:.1f}", f"{iteration[0]:.0f}", "start"),
+            _Text(f"{_WIDTH - _RIGHT:.1f}", f"{bottom:.1f}", str(outlook.ahead), "end"),
+            _Text(f"{_WIDTH / 2:.1f}", f"{bottom + 18:.1f}", axis),
+        ],
     )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"><title>{title}</title><desc>{words}</desc>'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    looks = 'style="fill: var(--soft)" font-size="12"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {looks}>{text}</text>'
-
-
-def _rule(y: float) -> str:
-    return f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" style="stroke: var(--line)" stroke-width="0.6"/>'
-
-
-def _dot(x: NDArray[np.float64], y: NDArray[np.float64], colour: int) -> str:
-    return f'<circle cx="{x[0]:.1f}" cy="{y[0]:.1f}" r="3.5" style="fill: var(--c{colour})"/>'

@@ -112,16 +112,19 @@ def runs(changes: Iterable[Change]) -> tuple[Run, ...]:
     looks is known only if the job ended with it.
     """
     found: list[Run] = []
+    #: when the open run was put in the queue
+    queued_at = 0.0
     for change in changes:
         open_run = found[-1] if found and found[-1].end is None else None
         running = change.state is JobState.RUNNING and not change.completing
         if open_run and not (running and change.restarts == open_run.restarts):
-            found[-1] = replace(open_run, end=_end(open_run, change))
+            found[-1] = replace(open_run, end=_end(open_run, change, queued_at))
             open_run = None
         if running and open_run is None:
             resumed = bool(found) and found[-1].restarts == change.restarts
             start = change.at if resumed or change.start_time is None else change.start_time
             found.append(Run(restarts=change.restarts, start=_after_last(found, start), nodes=change.nodes))
+            queued_at = change.submit_time
         elif _unseen_run(change, found):
             start = _after_last(found, change.start_time or 0.0)
             end = max(change.end_time or start, start)
@@ -154,11 +157,13 @@ def times(changes: Iterable[Change], *, now: UnixSeconds) -> Times:
     )
 
 
-def _end(run: Run, change: Change) -> UnixSeconds:
-    """Return when the run ended that `change` shows to be over."""
+def _end(run: Run, change: Change, queued_at: UnixSeconds) -> UnixSeconds:
+    """Return when the run ended that `change` shows to be over; it was put in the queue at `queued_at`."""
     said = None
-    if change.restarts > run.restarts:
-        said = change.submit_time  # Slurm resets it when it puts the job back in the queue
+    if change.restarts > run.restarts and change.submit_time > queued_at:
+        # Slurm resets it when it puts the job back in the queue: after it has counted the restart, once all its nodes
+        # are free. Until then it is the old one, which says nothing of the end.
+        said = change.submit_time
     elif change.state in FINISHED:
         said = change.end_time
     return said if said is not None and run.start <= said <= change.at else max(change.at, run.start)

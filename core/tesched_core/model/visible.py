@@ -13,7 +13,7 @@ Principle
     A byte that was no UTF-8 (surrogateescape) is shown as that byte. A backslash stays one, so that a Windows domain
     can be read; `\x1b` that a user typed looks like an escape, and does as little. What is visible stays as it is:
     `visible(visible(text)) == visible(text)`.
-    Markup is no concern of this module: what prints takes no text as markup, and `html_text` is for pages.
+    Markup is no concern of this module: what prints takes no text as markup, and templates of pages escape it.
 
 Worked example
     "a\x1b[2Jb\nc\u202ed" is shown as r"a\x1b[2Jb\nc\u202ed", on one line.
@@ -27,7 +27,6 @@ Source
 
 from __future__ import annotations
 
-import html
 import re
 
 #: Printable by category, and drawn as nothing or as a blank: joiners, fillers, variation selectors, empty Braille.
@@ -53,11 +52,6 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Return the text with its line feeds kept, all else as `visible` has it: for tracebacks, and for texts of ours."""
     return "\n".join(map(visible, text.split("\n")))
-
-
-def html_text(text: str) -> str:
-    """Return the text as a page may hold it, between tags or in a quoted attribute."""
-    return html.escape(visible(text))
 
 
 def shortened(text: str, most: int) -> str:

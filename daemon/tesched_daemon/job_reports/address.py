@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 
@@ -36,3 +38,16 @@ def address_of(text: str) -> TcpAddress | Path:
     except UnicodeError:
         raise UnicodeError("each part of a host's name, between dots, has 1 to 63 characters") from None
     return where
+
+
+def is_loopback(listen: str) -> bool:
+    """Return whether this host alone reaches it: a path, or an address of the loopback; or it is none (empty).
+
+    Raises ValueError as `address_of` does.
+    """
+    where = address_of(listen) if listen else None
+    if not isinstance(where, TcpAddress):
+        return True
+    with suppress(ValueError):
+        return ip_address(where.host).is_loopback
+    return where.host == "localhost"

@@ -54,16 +54,15 @@ class Look:
         other = (index + index // len(LIGHT)) % len(DASHES)
         return Look(colour, DASHES[other], MARKS[other])
 
-    def sample(self) -> str:
-        """Return a piece of the line with its mark, as SVG, for a legend."""
-        dashes = f' stroke-dasharray="{" ".join(f"{length:g}" for length in self.dashes)}"' if self.dashes else ""
-        corners = " ".join(f"{18 + 4 * x:g},{6 - 4 * y:g}" for x, y in self.mark)
-        colour = f"var(--c{self.colour})"
-        return (
-            '<svg class="sample" viewBox="0 0 36 12" aria-hidden="true">'
-            f'<path d="M0 6H36" style="stroke: {colour}" stroke-width="2"{dashes}/>'
-            f'<polygon points="{corners}" style="fill: {colour}"/></svg>'
-        )
+    @property
+    def dash_array(self) -> str:
+        """Return the dashes as SVG's stroke-dasharray."""
+        return " ".join(f"{length:g}" for length in self.dashes)
+
+    @property
+    def corners(self) -> str:
+        """Return the corners of the mark as SVG's points, in the middle of a legend's sample of 36 by 12."""
+        return " ".join(f"{18 + 4 * x:g},{6 - 4 * y:g}" for x, y in self.mark)
 
 
 def colours() -> str:

@@ -22,21 +22,24 @@ ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 #: as they are imported
-ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "submitit"}
-#: modules that are themselves imported only on request: Gavel's programs, the driver, the process of the client
+ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "uvicorn"}
+#: modules that are themselves imported only on request: Gavel's programs, the driver, the live page, the process of the
+#: client
 ALLOWED = {
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("constraints", "cost", "lp")),
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("max_min", "merge_identical")),
     "db/tesched_db/answering.py",
+    *(f"cli/tesched_cli/web/{name}.py" for name in ("app", "serving")),
 }
 WHERE = {
-    "gavel": ("tesched_policies.gavel.policy", "SCIPY"),
-    "pdors": ("tesched_sim.papers.pdors.methods", "SCIPY"),
-    "plots": ("tesched_sim.reports.plots", "MATPLOTLIB"),
-    "postgresql": ("tesched_db.engine", "DRIVER"),
-    "submitit": ("tesched_sim.sweep", "SUBMITIT"),
+    "gavel": ("tesched_policies.gavel.policy", ("SCIPY",)),
+    "pdors": ("tesched_sim.papers.pdors.methods", ("SCIPY",)),
+    "plots": ("tesched_sim.reports.plots", ("MATPLOTLIB",)),
+    "postgresql": ("tesched_db.engine", ("DRIVER",)),
+    "submitit": ("tesched_sim.sweep", ("SUBMITIT",)),
+    "web": ("tesched_cli.web.command", ("STARLETTE", "UVICORN")),
 }
-LOCKS = {"service": [], "gavel": ["gavel"], "plots": ["plots"], "postgresql": ["postgresql"]}
+LOCKS = {"service": [], "gavel": ["gavel"], "plots": ["plots"], "postgresql": ["postgresql"], "web": ["web"]}
 
 
 def at_once(tree: ast.AST) -> Iterator[str]:
@@ -85,10 +88,10 @@ def test_no_package_of_an_extra_is_a_dependency_or_left_out_above() -> None:
 
 @pytest.mark.parametrize("name", sorted(WHERE))
 def test_what_is_said_to_be_missing_is_brought_by_the_extra_that_is_named(name: str) -> None:
-    module, attribute = WHERE[name]
-    extra: Extra = getattr(import_module(module), attribute)
-    assert extra.install == f".[{name}]"
-    assert names(EXTRAS[name]) == {extra.module.partition(".")[0]}
+    module, attributes = WHERE[name]
+    extras: list[Extra] = [getattr(import_module(module), attribute) for attribute in attributes]
+    assert {extra.install for extra in extras} == {f".[{name}]"}
+    assert names(EXTRAS[name]) == {extra.module.partition(".")[0] for extra in extras}
 
 
 def words_of(cell: str) -> set[str]:

@@ -65,10 +65,14 @@ def said(*words: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def unit() -> configparser.ConfigParser:
+    return read(UNIT.name)
+
+
+def read(name: str) -> configparser.ConfigParser:
     # A key may stand twice (SystemCallFilter); the last one is kept.
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read(UNIT)
+    parser.read(SYSTEMD / name)
     return parser
 
 
@@ -148,12 +152,29 @@ def test_the_kernels_word_on_the_poking_user_is_not_taken_away(unit: configparse
 
 
 def test_prune_is_kept_as_close_as_the_daemon(unit: configparser.ConfigParser) -> None:
-    other = configparser.ConfigParser(strict=False, interpolation=None)
-    other.optionxform = str  # type: ignore[assignment,method-assign]
-    other.read(SYSTEMD / "tesched-prune.service")
+    other = read("tesched-prune.service")
     for key, value in unit["Service"].items():
         if key.startswith(("Protect", "Private", "Restrict", "Capability", "SystemCall", "Memory", "Tasks", "Limit")):
             assert other["Service"][key] == value, key
+
+
+def test_the_live_page_is_kept_as_close_as_the_daemon_and_may_write_its_socket_alone(
+    unit: configparser.ConfigParser,
+) -> None:
+    web = read("tesched-web.service")["Service"]
+    for key, value in unit["Service"].items():
+        if key.startswith(("Protect", "Private", "Restrict", "Capability", "SystemCall", "Limit")):
+            assert web[key] == value, key
+    # A user of its own, which owns no file, in the group that may read the store and the configuration.
+    assert (web["DynamicUser"], web["Group"], web.get("User")) == ("yes", unit["Service"]["Group"], None)
+    assert not {"StateDirectory", "ReadWritePaths", "ConfigurationDirectory"} & set(web)
+    words = shlex.split(web["ExecStart"])
+    assert words[:4] == [f"{PREFIX}/bin/tesched", "web", "--config", str(DEFAULT_PATH)]
+    command = main.get_command(click.Context(main), words[1])
+    assert command is not None
+    listen = Path(command.make_context("web", words[2:]).params["listen"])
+    assert str(listen.parent) == f"/run/{web['RuntimeDirectory']}"
+    assert web["RuntimeDirectoryMode"] == "0750"
 
 
 def test_only_the_daemon_itself_speaks_to_systemd(unit: configparser.ConfigParser) -> None:
@@ -220,6 +241,7 @@ def test_every_file_for_systemd_is_in_the_wheel() -> None:
 
 
 def test_the_installation_takes_from_the_environment_what_the_wheel_puts_there() -> None:
-    text = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    pages = [ROOT / "docs" / "howto" / name for name in ("installation.md", "web.md")]
+    text = "".join(page.read_text() for page in pages)
     named = set(re.findall(rf"{PREFIX}/((?:lib|share)/\S+)", text))
     assert named == set(shared_data().values())

@@ -46,6 +46,22 @@ def test_a_requeued_job_ends_its_run_when_its_processes_are_being_ended() -> Non
     assert runs(seen) == (Run(restarts=0, start=10, end=50, nodes=("n1",)),)
 
 
+def test_a_requeued_job_that_is_seen_before_slurm_has_reset_its_submission_has_run_until_then() -> None:
+    """As Slurm 22.05 shows it: the restart is counted while the run's processes end, and submitted is as before."""
+    seen = [
+        pending(20.5, submitted=20),
+        running(21.2, 20, submitted=20),
+        Change(
+            at=41.4, state=JobState.UNKNOWN, restarts=1, completing=True, submit_time=20, start_time=41, nodes=("n1",)
+        ),
+        pending(42.1, restarts=1, submitted=41),
+        running(58.7, 58, restarts=1, submitted=41),
+    ]
+    assert [(run.restarts, run.start, run.end) for run in runs(seen)] == [(0, 20, 41.4), (1, 58, None)]
+    spent = times(seen, now=60)
+    assert [spent.ran_s, spent.waited_s] == pytest.approx([23.4, 16.6])
+
+
 def test_a_restart_between_two_polls_is_two_runs() -> None:
     seen = [running(10, 10), running(100, 90, restarts=1, submitted=40), ended(120, 90, 120, restarts=1)]
     assert [(run.start, run.end) for run in runs(seen)] == [(10, 40), (90, 120)]

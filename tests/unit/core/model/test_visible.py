@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.model.visible import html_text, shortened, visible, visible_lines
+from tesched_core.model.visible import shortened, visible, visible_lines
 
 #: Any text, surrogates among it, and often of what does harm.
 TEXT = st.text(
@@ -49,11 +49,6 @@ def test_whatever_comes_is_one_line_of_visible_characters_and_stays_so(text: str
     assert visible(shown) == shown
     if text.isascii() and text.isprintable():
         assert shown == text
-
-
-@given(TEXT)
-def test_a_page_has_neither_its_tags_nor_its_quotes(text: str) -> None:
-    assert not set(html_text(text)) & set("<>\"'\n\x1b\u202e")
 
 
 @given(TEXT, st.integers(2, 40))

@@ -1,0 +1,26 @@
+"""The rules of the live page that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_APP, _COMMAND = "cli/tesched_cli/web/app.py", "cli/tesched_cli/web/command.py"
+_CONTENT, _DRAWING = "cli/tesched_cli/web/content.py", "cli/tesched_cli/web/drawing.py"
+_TEMPLATING, _TIMELINE = "sim/tesched_sim/reports/templating.py", "db/tesched_db/timeline.py"
+
+WEB_MUTATIONS = (
+    Mutation("web: text is escaped", _TEMPLATING, "autoescape=True", "autoescape=False"),
+    Mutation("web: and made visible", _TEMPLATING, "finalize=_shown", "finalize=None"),
+    Mutation("web: a Host header is checked", _APP, "allowed_hosts=list(hosts)", 'allowed_hosts=["*"]'),
+    Mutation("web: a token is checked", _APP, "and not self._is_right(Headers(scope=scope))", "and False"),
+    Mutation("web: and as a whole", _APP, "secrets.compare_digest(one, ", "one.startswith("),
+    Mutation("web: answers forbid what is not needed", _APP, "update(HEADERS)", "update({})"),
+    Mutation("web: a stream ends with the server", _APP, "while not self._ending():", "while True:"),
+    Mutation("web: other hosts need a token", _COMMAND, "if not is_inside and not has_token:", "if False:"),
+    Mutation("web: others may not read the token", _COMMAND, "if mode & 0o007:", "if False:"),
+    Mutation("web: a page has the cycle of its event", _CONTENT, "return pulse is None or ", "return True or "),
+    Mutation("web: runs that overlap have lanes", _DRAWING, "if until - slack <= start:", "if True:"),
+    Mutation("web: the end of a run is Slurm's", _DRAWING, "min(victim.left_at, end)", "victim.left_at"),
+    Mutation("web: old runs are not read", _TIMELINE, "run.end is not None and run.end < since", "False"),
+    Mutation("web: mode shadow preempts no job", _TIMELINE, ".where(lately, given)", ".where(lately)"),
+)

@@ -1,0 +1,1 @@
+"""`tesched web`: a live page of the state store, read-only."""
