@@ -185,25 +185,8 @@ def _page(
             Text(f"last     {would_have(view.daemon.mode, view.daemon.summary)}"),
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
-        parts += _doubts(view.daemon)
-        parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now)]
-        parts += [Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread)]
-        if view.daemon.marks_trouble:
-            parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
-        if view.daemon.admission_trouble:
-            parts.append(Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red"))
-        if view.daemon.metrics_trouble:
-            parts.append(Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red"))
-        if pokes := _pokes(view.daemon):
-            parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
-    if view.paused:
-        parts.append(Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow"))
-    for late in overdue(view, now, limits):
-        waits = f"has waited {duration(late.waited_s)} to run again"
-        if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
-        parts.append(Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red"))
+    parts += trouble_lines(view, limits, now)
     if changed:
         levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))
         parts.append(Text(f"changed  {levers} (jobs by lever; `tesched undo` puts them back)"))
@@ -219,6 +202,29 @@ def _page(
         *_decisions(view),
     ]
     return Group(*parts)
+
+
+def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
+    """Yield what an admin should know and do something about, each with its word in front."""
+    if view.daemon:
+        yield from _doubts(view.daemon)
+        yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))
+        yield from (Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread))
+        if view.daemon.marks_trouble:
+            yield Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red")
+        if view.daemon.admission_trouble:
+            yield Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red")
+        if view.daemon.metrics_trouble:
+            yield Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red")
+        if pokes := _pokes(view.daemon):
+            yield Text(f"pokes    {pokes}", style="yellow")
+    if view.paused:
+        yield Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow")
+    for late in overdue(view, now, limits):
+        waits = f"has waited {duration(late.waited_s)} to run again"
+        if late.suspended:
+            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
+        yield Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red")
 
 
 def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
@@ -291,7 +297,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     for each in view.open_orders:
         victims = zip(each.order.victims, each.victim_labels, strict=True)
         instead = "waits for resources to be released" if each.order.waits else "the resources are free"
-        rows = [(label, _grace_left(victim, now)) for victim, label in victims] or [("no victim", instead)]
+        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("no victim", instead)]
         for label, state in rows:
             shown.add_row(
                 str(each.order.order_id),
@@ -304,7 +310,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     return [shown]
 
 
-def _grace_left(victim: Victim, now: float) -> str:
+def grace_left(victim: Victim, now: float) -> str:
     """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
     if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
         return f"{victim.state}, for {duration(now - victim.suspended_at)}"

@@ -22,12 +22,13 @@ ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 #: as they are imported
-ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "submitit"}
-#: modules that are themselves imported only on request: Gavel's programs, the driver, the process of the client
+ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "submitit", "textual"}
+#: modules that are themselves imported only on request: Gavel's programs, the driver, the client's process, a view
 ALLOWED = {
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("constraints", "cost", "lp")),
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("max_min", "merge_identical")),
     "db/tesched_db/answering.py",
+    "cli/tesched_cli/top/app.py",
 }
 WHERE = {
     "gavel": ("tesched_policies.gavel.policy", "SCIPY"),
@@ -35,8 +36,9 @@ WHERE = {
     "plots": ("tesched_sim.reports.plots", "MATPLOTLIB"),
     "postgresql": ("tesched_db.engine", "DRIVER"),
     "submitit": ("tesched_sim.sweep", "SUBMITIT"),
+    "top": ("tesched_cli.top.command", "TEXTUAL"),
 }
-LOCKS = {"service": [], "gavel": ["gavel"], "plots": ["plots"], "postgresql": ["postgresql"]}
+LOCKS = {"service": [], "gavel": ["gavel"], "plots": ["plots"], "postgresql": ["postgresql"], "top": ["top"]}
 
 
 def at_once(tree: ast.AST) -> Iterator[str]:
