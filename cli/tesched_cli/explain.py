@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,32 +15,27 @@ from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.limits import YieldBy
+from tesched_core.model.limits import TeLimits, YieldBy
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.outlived import Barred
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
-from tesched_daemon.config import Config
+from tesched_db import queries as read
+from tesched_db import reports, trainings
 from tesched_db.delays import delay_of
+from tesched_db.let_through import LetThrough, let_through
+from tesched_db.outlived_rows import barred
+from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
-from tesched_policies.registry import INSTALLED
+from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.columns import room_of
-from tesched_cli.common import (
-    Terminal,
-    clock,
-    config_option,
-    configuration,
-    console,
-    duration,
-    hostlist,
-    json_option,
-    store,
-)
+from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store
 from tesched_cli.explain_json import ExplainJson
 from tesched_cli.json_output import print_json
-from tesched_cli.known_job import KnownJob, known_job
-from tesched_cli.render import training
+from tesched_cli.render import expectation, training
+from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.delays import delay_json, delayed, left
 from tesched_cli.render.not_followed import all_not_followed, not_followed_lines, own_most_lines
 from tesched_cli.render.te_users import barred_line
@@ -49,6 +46,7 @@ from tesched_cli.render.until import (
     grace_ends,
     order_ends,
     until_json,
+    until_of,
 )
 
 CLASS_WORDS = {
@@ -70,66 +68,81 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     if not job[:1].isdecimal():
         raise click.BadParameter(f"{job!r} is no job: 123, 120_4 (a task of an array) or 130+1", param_hint="JOB")
     with store(config_path) as engine:
-        known = known_job(engine, configuration(config_path), job)
-    if known is None:
+        story = read.job_story(engine, job, STATES)
+        config = configuration(config_path)
+        expected = expectation.of_job(engine, story.job, config) if story else None
+        told = reports.report(engine, story.job.key) if story else None
+        array = _array_of(engine, story)
+        share = trainings.shares(engine).get(story.job.label) if story and told else None
+        free = _let_through(engine, story)
+        misuse = _barred(engine, story, config.guard.te)
+        until = until_of(engine, story, config.guard, time.time()) if story else None
+        bound = left_of_bound(read.daemon(engine), story, until.memory, expected) if story and until else None
+    if story is None or until is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
+    ahead = training.outlook_of(told.curve, told.target_loss) if told else None
+    together = training.outlook_of(array.curve, array.target_loss) if array else None
     if as_json:
-        print_json(_document(known))
+        report = training.report_json(told, ahead, share) if told else None
+        whole = training.training_curve_json(array, together) if array else None
+        said_in_vain = all_not_followed(story.job, config)
+        bare = replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain))
+        print_json(
+            ExplainJson(
+                story=bare,
+                policies=tuple(_described(story)),
+                report=report,
+                array=whole,
+                expected=expected,
+                delay=delay_json(delay_of(story)),
+                bound=bound,
+                let_through=free,
+                barred=misuse,
+                until=tuple(until_json(story, until)),
+            )
+        )
         return
     out = console()
+    said = [
+        *head(story, config.guard.lever),
+        *own_most_lines(story.job, config),
+        *not_followed_lines(all_not_followed(story.job, config)),
+        *change_lines(story.job, until),
+        *([f"  bound   {left(bound)} (guard.bound){bound_ends(story, bound, until)}"] if bound else ()),
+        *([f"  hold    released by another hand at {clock(free.at)}: not held again"] if free else ()),
+        *([f"  user    {barred_line(misuse)}"] if misuse else ()),
+        *([f"  run     {expected.said}"] if expected else ()),
+        *(training.lines(told, ahead, out) if told else ()),
+    ]
+    said += [training.share_line(share)] if share else []
+    said += training.training_lines(array, together, out) if array else ()
+    said += _described(story)
     # In a pipe a line is as long as it is.
     is_whole = room_of(out) is None
-    for line in _text(known, out):
+    for line in (*said, *lines(story, until)):
         out.print(line, soft_wrap=is_whole)
 
 
-def story_lines(engine: Engine, config: Config, job: str, out: Terminal) -> list[str]:
-    """Return what `tesched explain` prints of a job on this terminal; empty if tesched has never seen it."""
-    known = known_job(engine, config, job)
-    return list(_text(known, out)) if known else []
+def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:
+    """Return when an operator has let the job, or its array, through; None if that was not so."""
+    if story is None or story.job.gone:
+        return None
+    return next(iter(let_through(engine, story.job.job_id)), None)
 
 
-def _document(known: KnownJob) -> ExplainJson:
-    story = known.story
-    said_in_vain = all_not_followed(story.job, known.config)
-    return ExplainJson(
-        story=replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain)),
-        policies=tuple(_described(story)),
-        report=training.report_json(known.told, known.ahead, known.share) if known.told else None,
-        array=training.training_curve_json(known.array, known.together) if known.array else None,
-        expected=known.expected,
-        delay=delay_json(delay_of(story)),
-        bound=known.bound,
-        let_through=known.free,
-        barred=known.misuse,
-        until=tuple(until_json(story, known.until)),
-    )
+def _barred(engine: Engine, story: JobStory | None, limits: TeLimits) -> Barred | None:
+    """Return why no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
+    if story is None or story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
+        return None
+    return barred(engine, limits, time.time()).get(story.job.user)
 
 
-def _text(known: KnownJob, out: Terminal) -> Iterator[str]:
-    story, until = known.story, known.until
-    yield from head(story, known.config.guard.lever)
-    yield from own_most_lines(story.job, known.config)
-    yield from not_followed_lines(all_not_followed(story.job, known.config))
-    yield from change_lines(story.job, until)
-    if known.bound:
-        yield f"  bound   {left(known.bound)} (guard.bound){bound_ends(story, known.bound, until)}"
-    if known.free:
-        yield f"  hold    released by another hand at {clock(known.free.at)}: not held again"
-    if known.misuse:
-        yield f"  user    {barred_line(known.misuse)}"
-    if known.expected:
-        yield f"  run     {known.expected.said}"
-    if known.told:
-        yield from training.lines(known.told, known.ahead, out)
-    if known.share:
-        yield training.share_line(known.share)
-    if known.array:
-        yield from training.training_lines(known.array, known.together, out)
-    yield from _described(story)
-    yield from lines(story, until)
+def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:
+    """Return what the tasks of the job's array told together; None if it is in none, or they told nothing."""
+    found = re.match(r"\d+(?=_)", story.job.label) if story else None
+    return trainings.array(engine, JobId(int(found[0]))) if found else None
 
 
 def head(story: JobStory, lever: YieldBy) -> Iterator[str]:

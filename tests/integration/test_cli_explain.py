@@ -185,7 +185,7 @@ def test_a_users_declaration_that_the_site_ignored_is_shown_with_what_counts_ins
 @pytest.fixture
 def clock_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Give what sets the command's clock."""
-    return lambda at: monkeypatch.setattr("tesched_cli.known_job.time", SimpleNamespace(time=lambda: at))
+    return lambda at: monkeypatch.setattr("tesched_cli.explain.time", SimpleNamespace(time=lambda: at))
 
 
 def test_until_when_is_said_of_each_refusal_that_ends_by_itself(
