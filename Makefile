@@ -112,7 +112,7 @@ COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version
 locks:  ## Bring requirements.lock and locks/ up to date with pyproject.toml (needs uv).
 	$(COMPILE) --group dev --extra gavel --extra postgresql --extra web pyproject.toml -o requirements.lock
 	$(COMPILE) --no-annotate -c requirements.lock pyproject.toml -o locks/service.lock
-	for extra in gavel plots postgresql web; do \
+	for extra in gavel plots postgresql top web; do \
 	  $(COMPILE) --no-annotate -c requirements.lock --extra $$extra pyproject.toml -o locks/$$extra.lock || exit; done
 
 format: setup  ## Format the code.

@@ -38,6 +38,7 @@ GROUPS = {
     },
     "Look": {
         "status": _Lazy("status", "status", "Show how the daemon and its queues are."),
+        "top": _Lazy("top.command", "top", "Watch queue, orders and nodes on a terminal."),
         "jobs": _Lazy("jobs", "jobs", "List the jobs with their class and the rule that gave it."),
         "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),
         "explain": _Lazy("explain", "explain", "Say what tesched knows of JOB, what it did about it and why."),

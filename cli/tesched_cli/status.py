@@ -185,27 +185,8 @@ def _page(
             Text(f"last     {would_have(view.daemon.mode, view.daemon.summary)}"),
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
-        parts += _doubts(view.daemon)
-        parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now)]
-        parts += [Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread)]
-        if view.daemon.marks_trouble:
-            parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
-        if view.daemon.admission_trouble:
-            parts.append(Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red"))
-        if view.daemon.metrics_trouble:
-            parts.append(Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red"))
-        if view.daemon.idle_trouble:
-            parts.append(Text(f"IDLE     {view.daemon.idle_trouble}", style="bold red"))
-        if pokes := _pokes(view.daemon):
-            parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
-    if view.paused:
-        parts.append(Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow"))
-    for late in overdue(view, now, limits):
-        waits = f"has waited {duration(late.waited_s)} to run again"
-        if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
-        parts.append(Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red"))
+    parts += trouble_lines(view, limits, now)
     if changed:
         levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))
         parts.append(Text(f"changed  {levers} (jobs by lever; `tesched undo` puts them back)"))
@@ -221,6 +202,31 @@ def _page(
         *_decisions(view),
     ]
     return Group(*parts)
+
+
+def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
+    """Yield what an admin should know and do something about, each with its word in front."""
+    if view.daemon:
+        yield from _doubts(view.daemon)
+        yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))
+        yield from (Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread))
+        if view.daemon.marks_trouble:
+            yield Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red")
+        if view.daemon.admission_trouble:
+            yield Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red")
+        if view.daemon.metrics_trouble:
+            yield Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red")
+        if view.daemon.idle_trouble:
+            yield Text(f"IDLE     {view.daemon.idle_trouble}", style="bold red")
+        if pokes := _pokes(view.daemon):
+            yield Text(f"pokes    {pokes}", style="yellow")
+    if view.paused:
+        yield Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow")
+    for late in overdue(view, now, limits):
+        waits = f"has waited {duration(late.waited_s)} to run again"
+        if late.suspended:
+            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
+        yield Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red")
 
 
 def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:

@@ -16,7 +16,7 @@ from tesched_cli.main import main
 
 from tests.missing_packages import hide
 
-EXTRAS = ("cvxpy", "matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "uvicorn")
+EXTRAS = ("cvxpy", "matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "textual", "uvicorn")
 #: Python imports it at its start.
 HIDING = f"""
 from importlib.machinery import PathFinder
@@ -108,6 +108,7 @@ def test_the_daemon_starts_with_fitgpp(slim: Slim) -> None:
     [
         (("simulate", *SMALL, "--html", "x.html"), ("--html", "Matplotlib", "plots")),
         (("simulate", *SMALL, "--on", "slurm", "--folder", "runs"), ("--on slurm", "submitit", "submitit")),
+        (("top", "--config", "none.toml"), ("tesched top", "Textual", "top")),
         (("simulate-gavel", "--policy", "las,ftf"), ("--policy ftf", "SciPy", "gavel")),
         (("simulate-gavel", "--policy", "las", "--optimum", "corner"), ("--policy las", "SciPy", "gavel")),
         (("simulate-gavel", "--policy", "allox"), ("--policy allox", "SciPy", "gavel")),

@@ -22,13 +22,13 @@ ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 #: as they are imported
-ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "uvicorn"}
-#: modules that are themselves imported only on request: Gavel's programs, the driver, the live page, the process of the
-#: client
+ON_REQUEST = {"matplotlib", "psycopg", "pyslurm", "scipy", "starlette", "submitit", "textual", "uvicorn"}
+#: modules that are themselves imported only on request: Gavel's programs, the driver, the views, the client's process
 ALLOWED = {
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("constraints", "cost", "lp")),
     *(f"policies/tesched_policies/gavel/allocators/{name}.py" for name in ("max_min", "merge_identical")),
     "db/tesched_db/answering.py",
+    "cli/tesched_cli/top/app.py",
     *(f"cli/tesched_cli/web/{name}.py" for name in ("app", "serving")),
 }
 WHERE = {
@@ -37,9 +37,10 @@ WHERE = {
     "plots": ("tesched_sim.reports.plots", ("MATPLOTLIB",)),
     "postgresql": ("tesched_db.engine", ("DRIVER",)),
     "submitit": ("tesched_sim.sweep", ("SUBMITIT",)),
+    "top": ("tesched_cli.top.command", ("TEXTUAL",)),
     "web": ("tesched_cli.web.command", ("STARLETTE", "UVICORN")),
 }
-LOCKS = {"service": [], "gavel": ["gavel"], "plots": ["plots"], "postgresql": ["postgresql"], "web": ["web"]}
+LOCKS = {"service": [], **{name: [name] for name in ("gavel", "plots", "postgresql", "top", "web")}}
 
 
 def at_once(tree: ast.AST) -> Iterator[str]:
