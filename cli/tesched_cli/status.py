@@ -205,7 +205,7 @@ def _page(
 
 
 def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
-    """Yield what an admin should know and do something about, each with its word in front."""
+    """Yield what an admin should know and act on, each with its word in front."""
     if view.daemon:
         yield from _doubts(view.daemon)
         yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))
