@@ -295,7 +295,7 @@ def _complaints(tree: Tree, error: str) -> Iterator[str]:
         words = [name, *_WORD.findall(re.sub(r'"[^"]*"', "", what))]
         beside = [f"{table}.{word}".removeprefix(".") for word in words]
         # A key that is compared with one that was taken away is compared with its default: that says nothing.
-        if gone.isdisjoint([*beside, *_DOTTED.findall(what)]):
+        if gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *_DOTTED.findall(what)]):
             yield _blamed(tree, key, what)
         values = next((one for word in beside if (one := without(values, word)) is not None), {})
         gone.add(_LAST_INDEX.sub("", key))
