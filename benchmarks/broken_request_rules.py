@@ -248,11 +248,24 @@ REQUEST_MUTATIONS = (
         "spread: fewer CPUs a task than threads a core", _UNEVEN, "(each >= room.threads) & (each > 1)", "(each > 1)"
     ),
     Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
-    Mutation("spread: on releases where it was seen", _UNEVEN, "seen = not binds or release", "seen = True or release"),
+    Mutation("spread: on releases where it was seen", _UNEVEN, "seen = release", "seen = True or release"),
     Mutation("spread: a task a core without devices", _UNEVEN, "request.tasks_per_core == 1 and not devices)", "True)"),
     Mutation("spread: GPUs in all without others", _UNEVEN, "others or len(", "len("),
-    Mutation("spread: GPUs in all that bring memory", _UNEVEN, "(binds and request.gres_per_job and", "(False and"),
-    Mutation("placed by Slurm: GPUs in all that bring memory", _UNEVEN, "(binds and request.gres", "(request.gres"),
+    Mutation(
+        "spread: GPUs in all that bring memory", _UNEVEN, "or (request.gres_per_job and (per", "or (False and (per"
+    ),
+    Mutation(
+        "placed by Slurm: any uneven shares",
+        _UNEVEN,
+        "    if not binds:\n        return",
+        "    if False:\n        return",
+    ),
+    Mutation("placed by Slurm: any number of tasks", _DEMAND, "(self.binds and request.tasks >", "(request.tasks >"),
+    Mutation(
+        "placed by Slurm: whole nodes, unevenly", _DEMAND, "even = self.binds and self.whole", "even = self.whole"
+    ),
+    Mutation("placed by Slurm: any number of nodes", _DEMAND, "tried if binds else most", "tried"),
+    Mutation("placed by Slurm: more than the fewest", _DEMAND, "if binds and takes_fewest", "if takes_fewest"),
     Mutation("spread: GPUs in all are enough", _SPREAD, "fit.devices.sum() >= uneven.devices >= nodes", "True"),
     Mutation("spread: nodes that Slurm may leave out", _SPREAD, " or not demand.uneven.sure", ""),
     Mutation("spread: one node by the rules of one node", _DEMAND, "least=max(least, 2)", "least=least"),

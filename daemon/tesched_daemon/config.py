@@ -41,7 +41,8 @@ _SPOOL = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, suc
 _MUNGE = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/run/munge/munge.socket.2"')
 #: complaints of one check that are named
 _MOST_COMPLAINTS = 20
-_WORD, _INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"\[\d+\]")
+#: a name in a complaint, one of another table with it, and the place in a list that is taken away whole
+_WORD, _DOTTED, _LAST_INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"[a-z_]+(?:\.[a-z_]+)+"), re.compile(r"\[\d+\]$")
 #: keys of [slurm] that name files which the daemon writes
 OWN_FILES = ("marks", "admission")
 
@@ -292,12 +293,12 @@ def _complaints(tree: Tree, error: str) -> Iterator[str]:
         key, what = in_words(error, Config, values)
         table, _, name = key.rpartition(".")
         words = [name, *_WORD.findall(re.sub(r'"[^"]*"', "", what))]
+        beside = [f"{table}.{word}".removeprefix(".") for word in words]
         # A key that is compared with one that was taken away is compared with its default: that says nothing.
-        if gone.isdisjoint(words):
+        if gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *_DOTTED.findall(what)]):
             yield _blamed(tree, key, what)
-        left = (without(values, f"{table}.{word}".removeprefix(".")) for word in words)
-        values = next((one for one in left if one is not None), {})
-        gone.add(_INDEX.sub("", name))
+        values = next((one for word in beside if (one := without(values, word)) is not None), {})
+        gone.add(_LAST_INDEX.sub("", key))
         try:
             msgspec.convert(values, Config)
         except msgspec.ValidationError as another:

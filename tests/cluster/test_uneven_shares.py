@@ -14,6 +14,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
+from tesched_core.ports import Observer
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
@@ -58,6 +59,20 @@ def running(cluster: LocalCluster, *options: str) -> int:
 
 def submitted(cluster: LocalCluster, *options: str) -> int:
     return cluster.sbatch("--job-name=te", "--output=/dev/null", "--mem=100", *options, wrap=SLEEP)
+
+
+def started_as_read(cluster: LocalCluster, observer: Observer, *options: str) -> str:
+    """Submit a job that a best-effort job's reading says may start at once, and return where Slurm starts it."""
+    job = submitted(cluster, "-H", *options)
+    snapshot = observer.observe()
+    assert isinstance(snapshot, Snapshot)
+    room = columns_of(snapshot).room
+    assert fits_now(demands_of(snapshot.jobs[JobId(job)], snapshot, room, binds=False), room), options
+    cluster.run("scontrol", "release", str(job))
+    nodes: str = cluster.wait_state(job, "RUNNING")["NodeList"]
+    cluster.run("scancel", str(job))
+    cluster.wait_state(job, "CANCELLED")
+    return nodes
 
 
 @pytest.mark.gate
@@ -121,12 +136,15 @@ def test_slurm_starts_by_itself_what_a_best_effort_job_is_read_as(
         ("-n2", "-c3", "--gres=gpu:1"),
         ("-n2", "--gpus-per-node=1", "--cpus-per-gpu=2", "--hint=nomultithread"),
     ):
-        job = submitted(cluster, "-ptwo", "-H", *options)
-        snapshot = observer.observe()
-        assert isinstance(snapshot, Snapshot)
-        room = columns_of(snapshot).room
-        assert fits_now(demands_of(snapshot.jobs[JobId(job)], snapshot, room, binds=False), room), options
-        cluster.run("scontrol", "release", str(job))
-        assert cluster.wait_state(job, "RUNNING")["NodeList"] == "a2"
-        cluster.run("scancel", str(job))
-        cluster.wait_state(job, "CANCELLED")
+        assert started_as_read(cluster, observer, "-ptwo", *options) == "a2"
+
+
+@pytest.mark.gate
+def test_slurm_starts_by_itself_uneven_shares_that_no_preemptor_is_planned_with(
+    make_cluster: MakeCluster, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(THREADS)
+    observer = connecting(one_client)(cluster).observer
+    running(cluster, "-w", "a1", "-n2", "--gres=gpu:1")
+    running(cluster, "-w", "a2", "-n6", "--gres=gpu:3")
+    assert started_as_read(cluster, observer, "-ptwo", "-N2", "-n6", "--ntasks-per-core=2") == "a[1-2]"

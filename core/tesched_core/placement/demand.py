@@ -216,11 +216,12 @@ def _demand_in(
     least = max(request.min_nodes, 1, len(request.required_nodes), partition.min_nodes if partition else 1)
     if request.tasks_per_node:
         least = max(least, ceil(request.tasks / request.tasks_per_node))
-    most = max(least, min(request.max_nodes, request.tasks, least + MOST_TRIED))
-    if takes_fewest_nodes(request, partition):
+    most = max(least, min(request.max_nodes, request.tasks))
+    if binds and takes_fewest_nodes(request, partition):
         most = least
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
+    tried = min(most, least + MOST_TRIED)
     # Slurm holds a default of memory for each CPU against the partition's limit, too.
     limited = job.request if job.request.mem_per_cpu_mib is not None else request
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
@@ -245,7 +246,7 @@ def _demand_in(
         else None,
     )
     best: Demand | None = None
-    for nodes in range(least, most + 1):
+    for nodes in range(least, tried + 1):
         per_node, takes, holds, missing = amounts.on_each(request, nodes)
         demand = Demand(
             job=job,
@@ -259,7 +260,7 @@ def _demand_in(
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,
             holds=holds,
-            uneven=amounts.uneven(least, most, allowed),
+            uneven=amounts.uneven(least, tried if binds else most, allowed),
             fewest=least,
         )
         best = best or demand
@@ -330,10 +331,10 @@ class _Amounts:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
         request, room = self.request, self.room
         each, devices = max(request.cpus_per_task, 1), in_all(request)
-        even = (self.whole and (least != most or devices is not None)) or most < 2
-        if even or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
+        even = self.binds and self.whole and (least != most or devices is not None)
+        if even or most < 2 or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
             return None
-        if not least <= request.tasks <= MOST_TASKS or (devices and devices[1] < least):
+        if request.tasks < least or (self.binds and request.tasks > MOST_TASKS) or (devices and devices[1] < least):
             return None
 
         def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

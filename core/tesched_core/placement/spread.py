@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,8 +189,10 @@ def _demand(
     demand: Demand, uneven: Uneven, rows: NDArray[np.intp], tasks: Sequence[int], devices: Sequence[int]
 ) -> Demand:
     takes, holds = demand.takes.copy(), demand.takes.copy()
+    # Of a thousand nodes most have the same number.
+    takes_of = cache(uneven.takes_of)
     for row, count, of_devices in zip(rows.tolist(), tasks, devices, strict=True):
-        all_takes, all_holds = uneven.takes_of(count, of_devices)
+        all_takes, all_holds = takes_of(count, of_devices)
         takes[row], holds[row] = all_takes[row], all_holds[row]
     allowed = np.zeros_like(demand.allowed)
     allowed[rows] = True

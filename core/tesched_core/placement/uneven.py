@@ -67,14 +67,16 @@ def in_all(request: Request) -> tuple[str, int] | None:
 def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: bool) -> bool:
     """Check whether Slurm spreads the tasks of such a job unevenly.
 
-    `binds`: it certainly starts the job so if that is bound to the nodes; else it may.
+    `binds`: it certainly starts the job so if that is bound to the nodes; else it may, also where it does not always.
     """
+    if not binds:
+        return not (request.tasks_per_node or (request.gres_per_job and in_all(request) is None))
     each = max(request.cpus_per_task, 1)
     devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)))
-    seen = not binds or release.startswith(_SEEN_ON)
+    seen = release.startswith(_SEEN_ON)
     by_job = bool(request.gres_per_job) and not (seen and in_all(request) is not None)
     by_core = bool(request.tasks_per_core) and not (seen and request.tasks_per_core == 1 and not devices)
-    by_gpu = per_gpu.cpus or (binds and request.gres_per_job and (per_gpu.mem_mib or request.mem_per_gres))
+    by_gpu = per_gpu.cpus or (request.gres_per_job and (per_gpu.mem_mib or request.mem_per_gres))
     return not any(
         (
             *(request.tasks_per_node, by_core, request.cpus_per_gres, by_job),

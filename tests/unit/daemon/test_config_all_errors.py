@@ -79,6 +79,22 @@ def test_two_keys_that_do_not_go_together_are_one_complaint() -> None:
     assert "loop.backoff_max_s: must be between poll_interval_s and 3600 seconds" in one
 
 
+def test_keys_of_the_same_name_in_two_tables_are_two_complaints() -> None:
+    rules = "".join(f"[[classes.rules]]\nname = '{name}'\njob_class = 'be'\ngrace_period_s = -1\n" for name in "ab")
+    found = complaints(f"[slurm]\ntimeout_s = -1\n[tell]\ntimeout_s = -1\n{rules}")
+    assert sorted(one.split(": ")[1] for one in found) == [
+        "classes.rules[0].grace_period_s",
+        "classes.rules[1].grace_period_s",
+        "slurm.timeout_s",
+        "tell.timeout_s",
+    ]
+
+
+def test_a_word_in_a_complaint_that_is_a_key_of_another_table_hides_nothing() -> None:
+    found = complaints('[idle]\nfile = "rel"\nstale_s = 0\n[tell]\ncommand = ["x"]\n[slurm]\nmarks = "x"\n')
+    assert sorted(one.split(": ")[1] for one in found) == ["idle.file", "idle.stale_s", "slurm.marks", "tell.command"]
+
+
 def test_the_check_has_a_line_for_each_and_other_commands_their_number(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(SEVERAL)

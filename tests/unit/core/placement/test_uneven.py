@@ -216,6 +216,39 @@ class TestWithoutBinding:
         assert may_start(both, BY_TASK, settings)
         assert not may_start(both, replace(BY_TASK, tasks=5, cpus=5), settings)
 
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"tasks": 12, "cpus": 12, "tasks_per_core": 1, "gres_per_job": ()},
+            {"tasks": 12, "cpus": 12, "tasks_per_core": 1, "gres_per_job": (), "gres_per_node": (("gpu", 1),)},
+            {"tasks": 12, "cpus": 12, "tasks_per_core": 1},
+            {"tasks": 12, "cpus": 12, "tasks_per_core": 2, "gres_per_job": ()},
+            {"cpus": 4, "cpus_per_gres": (("gpu", 1),)},
+            {"tasks": 3, "cpus": 3, "gres_per_job": (), "gres_per_task": (("gpu", 2),)},
+            {"tasks": 12, "cpus": 16, "sharing": "NO", "exclusive": True},
+            {"tasks": 12, "cpus": 16, "sharing": "NO", "exclusive": True, "min_nodes": 1},
+            {"tasks": 12, "cpus": 12, "min_cpus_per_node": 2, "gres_per_job": (), "min_nodes": 1},
+        ],
+        ids=["a-core", "a-core-gres", "a-core-gpus", "two-a-core", "by-gpu", "by-task", "whole", "whole-open", "least"],
+    )
+    def test_it_fits_where_shares_that_no_preemptor_is_planned_with_do(self, changes: dict[str, object]) -> None:
+        """Seen on 22.05: 12 CPUs and 4 GPUs on one node, 4 CPUs and 2 GPUs on the other."""
+        nodes = [with_threads("n1", 12, 1, gpus=4), with_threads("n2", 4, 1, gpus=2)]
+        request = replace(replace(IN_ALL, gres_per_job=(("gpu", 6),)), **changes)  # type: ignore[arg-type]
+        assert may_start(nodes, request)
+        assert not may_start([with_threads("n1", 6, 1, gpus=3), nodes[1]], request)
+
+    def test_it_fits_on_more_nodes_than_a_preemptor_is_planned_on(self) -> None:
+        """`-n300` starts on 200 and 110 free CPUs, and `-n120` on 60 nodes of 2; so does `-n140 --exclusive`."""
+        assert may_start(
+            [node("n1", cpus=200), node("n2", cpus=110)], replace(A_CORE, tasks=300, cpus=300, tasks_per_core=0)
+        )
+        small = [node(f"n{number}", cpus=2) for number in range(70)]
+        request = Request(cpus=140, tasks=140, max_nodes=1000, mem_per_node_mib=1)
+        assert may_start(small, request)
+        assert may_start(small, replace(request, sharing="NO", exclusive=True))
+        assert not may_start(small, replace(request, tasks=141, cpus=141))
+
     def test_tasks_with_gres_that_share_cores_start_on_one_node(self) -> None:
         """`-n4 -c3 --gres=gpu:1` starts on a node with two threads a core; only with -N1 it does not."""
         one = [with_threads("n1", 16, 2, gpus=2)]
