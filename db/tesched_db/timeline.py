@@ -172,7 +172,7 @@ def _of_waiting_te() -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _longest_waiting() -> Select[tuple[JobRow]]:
+def _longest_waiting() -> Select[JobRow]:
     longest = select(JobRow).where(*_of_waiting_te()).order_by(JobRow.first_submit_time, JobRow.key)
     return longest.limit(MOST_WAITING)
 

@@ -179,7 +179,8 @@ def test_a_store_that_cannot_be_read_is_said_and_the_last_poll_stays(known: Know
 
 
 def test_a_slow_store_is_read_once_at_a_time_and_again_after(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-    goes_on, begun = threading.Event(), []
+    goes_on = threading.Event()
+    begun: list[int] = []
     poll = known.poll
 
     def slow() -> Poll:

@@ -73,7 +73,7 @@ def wait_until(driver: Chrome, css: str, text: str) -> None:
 
 
 @pytest.mark.gate
-def test_a_page_whose_events_were_refused_asks_for_them_again_and_follows(tmp_path: Path) -> None:
+def test_a_page_asks_again_for_events_that_were_refused_and_follows_again(tmp_path: Path) -> None:
     configured(tmp_path)
     engine = open_store(f"sqlite:///{tmp_path}/store.sqlite")
     writer = Writer(engine)

@@ -39,7 +39,8 @@ class _Connection(H11Protocol):
 
     def _close_if_idle(self, before: RequestResponseCycle | None) -> None:
         """Close it if all requests were answered at the last check, and none has come since."""
-        if self.cycle is before and (before is None or before.response_complete):
+        answered = before is None or before.response_complete
+        if answered and self.cycle is before:
             self.transport.close()
         else:
             self._check_later()
