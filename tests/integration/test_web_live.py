@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -72,7 +71,6 @@ def wait_until(driver: Chrome, css: str, text: str) -> None:
     WebDriverWait(driver, HANG_S).until(lambda _: driver.find_element(By.CSS_SELECTOR, css).text == text, text)
 
 
-@pytest.mark.gate
 def test_a_page_asks_again_for_events_that_were_refused_and_follows_again(tmp_path: Path) -> None:
     configured(tmp_path)
     engine = open_store(f"sqlite:///{tmp_path}/store.sqlite")
