@@ -43,6 +43,8 @@ LONGEST_CELL = 24
 #: Characters of a sentence of Slurm's, such as a reason, that are shown in a table.
 LONGEST_TEXT = 60
 
+#: Digits and other text of a name.
+_PARTS = re.compile(r"([0-9]{1,18})|([^0-9]+)")
 #: What a node may be called.
 _NODE = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -256,6 +258,11 @@ def clock(at: float | None) -> str:
     then = time.localtime(at)
     today = time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%dT%H:%M:%S", then)
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return a key by which n2 comes before n10."""
+    return [(bool(letters), int(digits or 0), letters) for digits, letters in _PARTS.findall(name)]
 
 
 def hostlist(nodes: Sequence[str]) -> str:

@@ -183,7 +183,7 @@ def _barred(engine: Engine, story: JobStory, limits: TeLimits) -> Barred | None:
 
 
 def _array_of(engine: Engine, story: JobStory) -> TrainingView | None:
-    """Return what the tasks of the job's array told together; None if it is in none, or they told nothing."""
+    """Return what the tasks of the job's array reported together; None if it is in none, or they reported nothing."""
     found = re.match(r"\d+(?=_)", story.job.label)
     return trainings.array(engine, JobId(int(found[0]))) if found else None
 

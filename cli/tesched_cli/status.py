@@ -34,20 +34,15 @@ from tesched_cli.common import (
     json_option,
     store,
     table,
-    unread,
 )
 from tesched_cli.health import health
 from tesched_cli.json_output import print_json
 from tesched_cli.render.delays import bound_lines, delays_json, delays_lines, share_line
 from tesched_cli.render.enforced import enforced_lines, with_enforcement
-from tesched_cli.render.refused import refusals
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
-from tesched_cli.render.unread_limits import unread_limits
-from tesched_cli.status_json import Overdue, StatusJson, TrainingsJson
-
-#: Jobs named for unreadable records, at most; --json has more.
-SHOWN_DOUBTS = 5
+from tesched_cli.render.troubles import overdue, trouble_lines
+from tesched_cli.status_json import StatusJson, TrainingsJson
 
 
 @click.command()
@@ -145,28 +140,6 @@ def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
     return use
 
 
-def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
-    """Return the victims that left longer ago than guard.return_within_s, or are suspended for guard.suspend_for_s."""
-    found: list[Overdue] = []
-    for each in view.open_orders:
-        for victim, label in zip(each.order.victims, each.victim_labels, strict=True):
-            if victim.awaited and victim.left_at is not None and now - victim.left_at > limits.return_within_s:
-                waited_s, suspended = now - victim.left_at, False
-            elif victim.suspended_at is not None and _goes_on_late(victim, now, limits):
-                waited_s, suspended = now - victim.suspended_at, True
-            else:
-                continue
-            found.append(Overdue(job=label, order_id=each.order.order_id, waited_s=waited_s, suspended=suspended))
-    return found
-
-
-def _goes_on_late(victim: Victim, now: float, limits: Limits) -> bool:
-    from tesched_core.levers.suspend import overdue_since  # noqa: PLC0415 - levers bring NumPy
-
-    due = overdue_since(victim, limits.suspend_for_s)
-    return due is not None and now > due
-
-
 def _page(
     view: StatusView,
     use: dict[str, dict[str, int]],
@@ -204,43 +177,10 @@ def _page(
     return Group(*parts)
 
 
-def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
-    """Yield what an admin should know and do something about, each with its word in front."""
-    if view.daemon:
-        yield from _doubts(view.daemon)
-        yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))
-        yield from (Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread))
-        if view.daemon.marks_trouble:
-            yield Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red")
-        if view.daemon.admission_trouble:
-            yield Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red")
-        if view.daemon.metrics_trouble:
-            yield Text(f"METRICS  {view.daemon.metrics_trouble}", style="bold red")
-        if view.daemon.idle_trouble:
-            yield Text(f"IDLE     {view.daemon.idle_trouble}", style="bold red")
-        if pokes := _pokes(view.daemon):
-            yield Text(f"pokes    {pokes}", style="yellow")
-    if view.paused:
-        yield Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow")
-    for late in overdue(view, now, limits):
-        waits = f"has waited {duration(late.waited_s)} to run again"
-        if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
-        yield Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red")
-
-
 def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
     """Yield which users have no TE jobs, and which TE jobs an operator has let through."""
     yield from barred_lines(barred(engine, limits.te, time.time()).values())
     yield from free_lines(let_through(engine))
-
-
-def _doubts(daemon: DaemonView) -> Iterator[Text]:
-    """Yield what has a record that could not be read whole: it is left alone, a job as last known."""
-    if daemon.doubtful:
-        yield Text(f"UNREAD   {daemon.doubtful} record(s) could not be read whole; left alone:", style="bold red")
-    for label, user, why in daemon.doubts[:SHOWN_DOUBTS]:
-        yield Text(f"         {unread(label, user)}: {why}", style="red")
 
 
 def _calls(daemon: DaemonView) -> str:
@@ -251,14 +191,6 @@ def _calls(daemon: DaemonView) -> str:
     )
     shown = ", ".join(f"{kind} {rate:.0f}" for kind, rate in kinds)
     return f"{sum(rate for _, rate in kinds):.0f} RPCs/min" + (f" ({shown})" if shown else "")
-
-
-def _pokes(daemon: DaemonView) -> str:
-    """Return how many pokes came; empty where none was left to the poll."""
-    left = daemon.calls.get(LEFT, 0.0)
-    if not left:
-        return ""
-    return f"{daemon.calls.get(SERVED, 0.0):.0f}/min, and {left:.0f}/min above a user's share, left to the next poll"
 
 
 def _standby(standby: Standby, daemon: DaemonView | None) -> str:

@@ -55,7 +55,7 @@ def refuse(loaded: Loaded) -> None:
 
 
 def refuse_missing_folders(loaded: Loaded) -> None:
-    """Raise ConfigError for a socket that no folder could have, or in whose place something else stands.
+    """Raise ConfigError for a socket that no folder could have, or in whose place another file stands.
 
     The unit's own folder in /run is there while the service runs. What this user may not see is left to the daemon.
     """

@@ -31,8 +31,7 @@ from tesched_daemon.settings import IdleConfig
 MOST_BYTES, MOST_LINES = 1_048_576, 50_000
 #: Seconds by which another host's clock may be ahead.
 AHEAD_S = 60.0
-_LINE = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]+([0-9]{1,11}(?:\.[0-9]{1,9})?)[ \t]*\r?", re.ASCII)
-_NOTHING = re.compile(rb"[ \t]*(?:#.*)?\r?", re.ASCII | re.DOTALL)
+_LINE = re.compile(rb"([1-9][0-9]{0,9})[ \t]+([0-9]{1,11}(?:\.[0-9]{1,9})?)", re.ASCII)
 
 log = logging.getLogger(__name__)
 
@@ -125,9 +124,10 @@ def _parsed(text: bytes) -> Mapping[JobId, UnixSeconds]:
         raise IdleFileError(f"it has more than {MOST_LINES} lines; only idle jobs belong there")
     found: dict[JobId, UnixSeconds] = {}
     for number, line in enumerate(lines, 1):
-        if _NOTHING.fullmatch(line):
+        said = line.strip(b" \t\r")
+        if not said or said.startswith(b"#"):
             continue
-        match = _LINE.fullmatch(line)
+        match = _LINE.fullmatch(said)
         if match is None:
             shown = ascii(line[:40].decode("ascii", "backslashreplace"))
             right = 'a line must read "JOBID SINCE", such as "1234 1760000000" (Unix seconds)'

@@ -1,4 +1,4 @@
-"""Timeline: which job ran where and when lately, for whom it had to leave, which TE jobs wait, how ended jobs fared.
+"""Timeline: which job ran where and when lately, for which one it left, which TE jobs wait, how ended jobs fared.
 
 What a page draws, of a bounded number of jobs: each query takes the newest rows, whatever the store's size.
 """
@@ -33,7 +33,7 @@ MOST_ENDED = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRuns:
-    """Runs of one job that reach into the time that was asked for."""
+    """Runs of one job that reach into the time that is shown."""
 
     #: as squeue writes it
     label: str

@@ -10,8 +10,8 @@ Definitions
 
 Principle
     Who starts a trial while an own best-effort job runs has that one leave rather than a stranger's, if it does as
-    well. An idle job leaves rather than a busy one, whoever owns them, since no work stops. So each step makes a victim
-    dearer by the margin:
+    well. An idle job leaves rather than a busy one, whichever user owns them, since no work stops. So each step makes
+    a victim dearer by the margin:
 
         price * (1 + margin * step)
 

@@ -86,9 +86,9 @@ def draw(*, record: Path) -> None:
 
 @main.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def web_pictures(*, folder: Path) -> None:
-    """Make the pictures of the live page in FOLDER (web-*.png), from a run of two minutes on a cluster of its own."""
-    from tesched_testcluster.harness.web_pictures import make_pictures  # noqa: PLC0415 - needs tesched and Selenium
+def pictures(*, folder: Path) -> None:
+    """Make the pictures of web and top in FOLDER (web-*.png, top-*.svg), from two minutes on a cluster of its own."""
+    from tesched_testcluster.harness.pictures import make_pictures  # noqa: PLC0415 - needs tesched and Selenium
 
     for path in make_pictures(folder):
         click.echo(f"made: {path}")

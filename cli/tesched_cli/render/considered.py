@@ -22,7 +22,7 @@ def considered(story: JobStory, until: Until) -> Iterator[str]:
     others = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id != job_id]
     for refusal in own:
         if story.orders_as_preemptor and not refusal.stands:
-            continue  # what became of it is told by its order
+            continue  # its order says what became of it
         yield ""
         if refusal.code is RefusalCode.NOTE:
             yield f"what its policy {'says' if refusal.stands else 'said'} of it: {refusal.text}"

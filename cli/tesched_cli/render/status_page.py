@@ -1,7 +1,7 @@
 """`tesched status --html`: the daemon's state as one page, whole in itself: no network, no other files, no scripts.
 
-It looks like the page of `tesched simulate --html`, and says what the page of `tesched web` says. Whatever comes from
-outside (names of users and workloads) is escaped (`tesched_sim.reports.templating`).
+It has the style of the page of `tesched simulate --html`, and says what the page of `tesched web` says. What users and
+sites choose (names of users and workloads) is escaped (`tesched_sim.reports.templating`).
 """
 
 from __future__ import annotations

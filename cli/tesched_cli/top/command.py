@@ -19,7 +19,7 @@ from tesched_db.views import JobFilter, JobView
 from tesched_cli.common import Terminal, config_option, configuration, refuse_without, store
 from tesched_cli.explain import explained, story_lines
 from tesched_cli.health import health
-from tesched_cli.status import trouble_lines
+from tesched_cli.render.troubles import trouble_lines
 from tesched_cli.top.poll import Poll
 
 TEXTUAL = Extra(package="Textual", module="textual.app", install=".[top]")
@@ -35,11 +35,11 @@ def top(*, config_path: Path, every_s: float) -> None:
     It reads the state store alone and changes nothing. The keys are in its last line.
     """
     refuse_without([TEXTUAL], "tesched top")
+    config = configuration(config_path)
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
         raise click.UsageError("tesched top needs a terminal; `tesched status` prints the same once")
     from tesched_cli.top.app import Top  # noqa: PLC0415 - Textual is an extra
 
-    config = configuration(config_path)
     # Where a shell has it ignored, it would go on without its terminal, and take half a core.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with store(config_path) as engine:

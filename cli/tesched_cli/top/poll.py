@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.model.visible import shortened
 from tesched_db.views import JobView, StatusView
 
-from tesched_cli.common import LONGEST_TEXT, clock, duration, hostlist
+from tesched_cli.common import LONGEST_TEXT, clock, duration, hostlist, natural
 from tesched_cli.health import Health
 from tesched_cli.job_columns import SHORT_STATES
 from tesched_cli.status import grace_left, would_have
@@ -150,7 +149,7 @@ def node_rows(poll: Poll, words: str = "") -> list[Row]:
         for node in each.order.nodes:
             orders[node].append(f"{each.order.order_id} for {each.preemptor_label}")
     rows = []
-    for node in sorted(held.keys() | orders.keys(), key=_natural):
+    for node in sorted(held.keys() | orders.keys(), key=natural):
         here = held[node]
         of = {kind: [job.label for job in here if job.job_class is kind] for kind in JobClass}
         cells = (
@@ -165,11 +164,6 @@ def node_rows(poll: Poll, words: str = "") -> list[Row]:
         if _matches((*cells, *(text for job in here for text in _texts(job))), words):
             rows.append(Row(node, first, cells))
     return rows[:MOST_ROWS]
-
-
-def _natural(name: str) -> list[str | int]:
-    """Return what puts n9 before n10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def decision_rows(poll: Poll) -> list[Row]:

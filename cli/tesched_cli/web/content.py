@@ -21,7 +21,8 @@ from tesched_cli.common import clock, duration, hostlist
 from tesched_cli.health import Health, health
 from tesched_cli.render.delays import left
 from tesched_cli.render.status_page import Content, content_of
-from tesched_cli.status import grace_left, overdue, would_have
+from tesched_cli.render.troubles import overdue
+from tesched_cli.status import grace_left, would_have
 from tesched_cli.web.charts import Chart, charts
 from tesched_cli.web.drawing import Drawing, draw
 

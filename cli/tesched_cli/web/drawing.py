@@ -12,18 +12,17 @@ hatched, notices are triangles, and preemptions end in a cross. Times are those 
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tesched_core.model.order import Victim
+from tesched_core.model.order import Departure, Victim
 from tesched_core.model.snapshot import JobClass
 from tesched_db.timeline import JobRuns, Timeline
 
-from tesched_cli.common import clock, duration
+from tesched_cli.common import clock, duration, natural
 
 #: Nodes and TE jobs with rows of their own, at most.
 MOST_NODES, MOST_WAITS = 40, 10
@@ -42,7 +41,6 @@ _MARKS = 6
 _SLACK, _SLACK_S = 0.01, 2.0
 #: a job, the number of its run, a node
 _Place: TypeAlias = tuple[int, int, str]
-_PARTS = re.compile(r"([0-9]{1,18})|([^0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +295,9 @@ class _Drawn:
         """Yield the marks of a victim with a run that ended then, by Slurm's word; a poll sees it leave later."""
         y, height = lane
         noticed, left = victim.noticed_at, None if victim.left_at is None else min(victim.left_at, end)
+        if noticed is not None and left is not None:
+            # Slurm's times have whole seconds.
+            left = max(noticed, left)
         ends = min(self.now, victim.deadline or self.now) if left is None else left
         if noticed is not None and ends >= self.begin:
             x, width = self._stretch(noticed, ends)
@@ -305,7 +306,8 @@ class _Drawn:
         if noticed is not None and noticed >= self.begin and victim.notice_signal:
             said = f"job {label} is notified at {clock(noticed)}, for job {preemptor}"
             yield Mark(kind="notice", x=f"{self._x(noticed):.3f}%", width="0", y=y, height=height, words=said)
-        if left is not None and left >= self.begin:
+        # One that ended its work in its grace period was not preempted.
+        if left is not None and left >= self.begin and victim.departure is not Departure.FINISHED:
             said = f"job {label} leaves at {clock(left)} for job {preemptor}"
             yield Mark(kind="left", x=f"{self._x(left):.3f}%", width="0", y=y, height=height, words=said)
 
@@ -348,8 +350,3 @@ class _Drawn:
                     f"{clock(at)}: job {label} of {victim.user or 'an unknown user'} for job {view.preemptor_label} of "
                     f"{view.preemptor_user or 'an unknown user'} (order {view.order.order_id}): {gone}{back}."
                 )
-
-
-def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return a key by which n2 comes before n10."""
-    return [(bool(letters), int(digits or 0), letters) for digits, letters in _PARTS.findall(name)]

@@ -80,7 +80,7 @@ def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: boo
             *(request.tasks_per_node, by_core, request.cpus_per_gres, by_job),
             *(request.min_cpus_per_node > each, request.cpus != request.tasks * each),
             *(request.sockets_per_node, SHARD in devices, bool(by_gpu and devices.get("gpu"))),
-            # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
+            # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless two fit on both.
             any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tesched_cli.common import natural
 from tesched_cli.web.charts import MOST_DOTS, charts
-from tesched_cli.web.drawing import AXIS, GAP, LEAST_S, MOST_LANES, MOST_NODES, MOST_WAITS, ROW, Drawing, draw, natural
+from tesched_cli.web.drawing import AXIS, GAP, LEAST_S, MOST_LANES, MOST_NODES, MOST_WAITS, ROW, Drawing, draw
 from tesched_core.intake.job_times import Run
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -162,6 +163,18 @@ def test_a_job_without_a_signal_has_no_notice_and_one_that_is_suspended_no_mark(
     assert {mark.kind for mark in drawn(job, orders=(view,)).marks} == {"grace", "left"}
     job, view = preempted(by_suspending=True)
     assert drawn(job, orders=(view,)).marks == ()
+
+
+def test_a_job_that_ended_its_work_in_its_grace_period_was_not_preempted() -> None:
+    job, view = preempted(departure=Departure.FINISHED, state=VictimState.LEFT, back_at=None)
+    found = drawn(replace(job, runs=job.runs[:1]), orders=(view,))
+    assert {mark.kind for mark in found.marks} == {"notice", "grace"}
+
+
+def test_no_job_leaves_before_its_notice_by_the_whole_seconds_of_slurm() -> None:
+    job, view = preempted(noticed_at=NOW - 299.5)
+    marks = {mark.kind: place(mark.x) for mark in drawn(job, orders=(view,)).marks}
+    assert marks["left"] == marks["notice"] == pytest.approx(70.05)
 
 
 def test_a_grace_period_under_way_ends_now_or_at_its_deadline() -> None:

@@ -1,4 +1,4 @@
-"""Pictures of the live page for the documents, from a real run: Slurm, the daemon, `tesched web` and a browser.
+"""Pictures of the live page and of top for the documents, from a real run: Slurm, daemon, `tesched web`, a browser.
 
 Best-effort jobs of several lengths fill eight nodes, with more in the queue; trial-and-error jobs come in between. The
 pictures are taken while one of those waits in its victim's grace period.
@@ -19,6 +19,7 @@ from tesched_slurm.client_choice import ClientChoice
 
 from tesched_testcluster.harness.browser import browser, show
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.harness.top_pictures import pictures_of_top
 from tesched_testcluster.harness.web_process import running_web
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_users
@@ -53,6 +54,7 @@ def make_pictures(folder: Path) -> list[Path]:
             browser(work) as driver,
         ):
             for job in _preempted(cluster, daemon):
+                made += pictures_of_top(daemon.config, folder)
                 for picture, width, height, dark, of_job in PICTURES:
                     show(driver, width=width, height=height, dark=dark)
                     driver.get(f"{address}/job/{job}" if of_job else f"{address}/?span=15m")
@@ -101,8 +103,8 @@ def _preempted(cluster: LocalCluster, daemon: Daemon) -> Iterator[int]:
         cluster.sbatch(*others, f"--job-name=te-debug-{number}", wrap=f"sleep {chosen.randint(6, 14)}", user=users[2])
         cluster.wait_for(partial(_have_ended, daemon, number - 1), "the orders before it to end")
     cluster.wait_for(lambda: _count(daemon, "te", "PENDING") == 0, "the trial-and-error jobs to start")
-    cluster.sbatch(*options, "--job-name=te-debug-last", f"-w{node}", wrap="sleep 10", user=users[2])
-    cluster.wait_for(lambda: _count(daemon, "te", "PENDING") == 1 and daemon.json("status")["orders"], "the last order")
+    last = cluster.sbatch(*options, "--job-name=te-debug-last", f"-w{node}", wrap="sleep 10", user=users[2])
+    cluster.wait_for(partial(_has_victim, daemon, last), "the last one's victim")
     orders = daemon.json("orders")["orders"]
     yield next(victim["job_id"] for one in orders for victim in one["order"]["victims"] if victim["left_at"])
 
@@ -111,6 +113,11 @@ def _count(daemon: Daemon, job_class: str, state: str) -> int:
     queues = {queue["job_class"]: queue["states"] for queue in daemon.json("status")["queues"]}
     found: int = queues[job_class].get(state, 0)
     return found
+
+
+def _has_victim(daemon: Daemon, preemptor: int) -> bool:
+    orders = daemon.json("status")["orders"]
+    return any(one["order"]["preemptor"] == preemptor and one["order"]["victims"] for one in orders)
 
 
 def _have_ended(daemon: Daemon, orders: int) -> bool:
