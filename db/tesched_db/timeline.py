@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, func, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, func, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import Run, runs, slowdown
 from tesched_core.model.cluster import JobState
@@ -113,11 +113,15 @@ def timeline(engine: Engine, since: UnixSeconds, *, ended_since: UnixSeconds) ->
 
 
 def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
-    """Return the keys of the jobs that hold nodes, wait as TE jobs or changed since then; and whether some are cut."""
-    there = JobRow.state.in_([JobState.RUNNING.value, JobState.SUSPENDED.value])
-    waits = (JobRow.job_class == JobClass.TE.value) & (JobRow.state == JobState.PENDING.value)
-    present = select(JobRow.key).where(JobRow.last_seen.is_(None), or_(there, waits))
-    present = present.order_by(JobRow.key.desc()).limit(MOST_JOBS + 1)
+    """Return the keys of the jobs that hold nodes, wait longest as TE jobs or changed since then; whether some are cut.
+
+    Those that hold nodes come before those that changed: a long job is older than thousands that wait or ended since.
+    """
+    there = select(JobRow.key).where(
+        JobRow.last_seen.is_(None), JobRow.state.in_([JobState.RUNNING.value, JobState.SUSPENDED.value])
+    )
+    present = set(session.scalars(there.order_by(JobRow.key.desc()).limit(MOST_JOBS + 1)))
+    present.update(session.scalars(_longest_waiting().with_only_columns(JobRow.key)))
     # A job that was submitted and has not run since is no part of it: there may be a hundred thousand.
     ran = or_(HistoryRow.state != JobState.PENDING.value, HistoryRow.restarts > 0)
     newest = (
@@ -129,7 +133,7 @@ def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
     )
     rows = session.execute(select(newest.c.job_key, newest.c.at)).all()
     changed = {row.job_key for row in rows if row.at >= since}
-    found = sorted(changed.union(session.scalars(present)), reverse=True)
+    found = [*sorted(present, reverse=True), *sorted(changed - present, reverse=True)]
     cut = len(found) > MOST_JOBS or (len(rows) == MOST_CHANGES and min(row.at for row in rows) >= since)
     return found[:MOST_JOBS], cut
 
@@ -160,15 +164,22 @@ def _jobs(session: Session, keys: Sequence[int], since: UnixSeconds) -> tuple[Jo
     return tuple(sorted(found, key=lambda job: (job.submitted_at, job.job_id)))
 
 
-def _waiting(session: Session) -> tuple[tuple[WaitingTe, ...], int]:
-    te = (
+def _of_waiting_te() -> tuple[ColumnElement[bool], ...]:
+    return (
         JobRow.last_seen.is_(None),
         JobRow.state == JobState.PENDING.value,
         JobRow.job_class == JobClass.TE.value,
     )
-    count = session.scalar(select(func.count()).select_from(JobRow).where(*te)) or 0
-    longest = select(JobRow).where(*te).order_by(JobRow.first_submit_time, JobRow.key).limit(MOST_WAITING)
-    rows = session.scalars(longest).all()
+
+
+def _longest_waiting() -> Select[JobRow]:
+    longest = select(JobRow).where(*_of_waiting_te()).order_by(JobRow.first_submit_time, JobRow.key)
+    return longest.limit(MOST_WAITING)
+
+
+def _waiting(session: Session) -> tuple[tuple[WaitingTe, ...], int]:
+    count = session.scalar(select(func.count()).select_from(JobRow).where(*_of_waiting_te())) or 0
+    rows = session.scalars(_longest_waiting()).all()
     own = select(RefusalRow.preemptor_key, RefusalRow.text).where(
         RefusalRow.last_seen.is_(None),
         RefusalRow.job_id == RefusalRow.preemptor,

@@ -112,10 +112,11 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
         te = cluster.sbatch(*options, "--job-name=te-new", f"-w{node}", wrap="sleep 600")
         cluster.wait_for(lambda: "te-new" in text_of(driver, "[data-part=waiting]"), "the TE job to appear by itself")
         assert said_by(driver)["te"] == (1, 0)
-        cluster.wait_for(lambda: text_of(driver, "[data-order='1']"), "its order")
-        order = text_of(driver, "[data-order='1']")
-        assert f"{te} of " in order
-        assert f"{be[0]} noticed, " in order
+        # An order is on the page before its notice is.
+        cluster.wait_for(
+            lambda: f"{be[0]} noticed, " in text_of(driver, "[data-order='1']"), "its order, and the notice"
+        )
+        assert f"{te} of " in text_of(driver, "[data-order='1']")
         pictures(driver, tmp_path / "grace")
 
         cluster.wait_state(te, "RUNNING")
@@ -128,8 +129,10 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
         # A name of a job is text, in the drawing, its titles and on the job's own page.
         assert EVIL in text_of(driver, "[data-part=timeline]")
         assert driver.execute_script("return document.querySelectorAll('script').length") == 1
-        drawn = driver.find_elements(By.CSS_SELECTOR, ".runs svg.mark")
-        assert len(drawn) == 2, "a notice, and a departure"
+        # In one script: between two commands of the driver the page may exchange the drawing.
+        assert driver.execute_script("return document.querySelectorAll('.runs svg.mark').length") == 2, (
+            "a notice, and a departure"
+        )
         pictures(driver, tmp_path / "main")
         fits(driver)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -27,6 +29,7 @@ from tesched_db.engine import open_store, writing
 from tesched_db.errors import StoreError
 from tesched_db.liveness import State
 from tesched_db.tables import DaemonRow
+from tesched_testcluster.harness.daemon_process import TESCHED
 from tesched_testcluster.harness.store_examples import (
     Writer,
     configured_store,
@@ -37,11 +40,13 @@ from tesched_testcluster.harness.store_examples import (
     snapshot,
     victim,
 )
+from tesched_testcluster.patience import HANG_S
 from textual.pilot import Pilot
 
 from tests import users_text
 from tests.integration.test_cli_users_text import HOSTILE
 from tests.screen_text import screen_text
+from tests.terminal import on_terminal
 
 SCREENS = Path(__file__).with_name("screens")
 NOW = 1_000_000.0
@@ -171,6 +176,39 @@ def test_a_store_that_cannot_be_read_is_said_and_the_last_poll_stays(known: Know
     text = shown(known, fail)
     assert "the state store cannot be read: database is locked" in text
     assert "train-b" in text
+
+
+def test_a_slow_store_is_read_once_at_a_time_and_again_after(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    begun: list[int] = []
+    poll = known.poll
+
+    def slow() -> Poll:
+        begun.append(len(begun))
+        assert goes_on.wait(HANG_S)
+        return poll()
+
+    async def ask_often(pilot: Pilot[None], app: Top) -> None:
+        monkeypatch.setattr(known, "poll", slow)
+        for _ in range(5):
+            app.read()
+        goes_on.set()
+        await settled(pilot, app)
+        assert begun == [0]
+        app.read()
+        await settled(pilot, app)
+
+    shown(known, ask_often)
+    assert begun == [0, 1]
+
+
+def test_it_ends_with_its_terminal_also_where_the_shell_ignores_that(tmp_path: Path) -> None:
+    config, _ = configured_store(tmp_path)
+    ignoring = ["bash", "-c", "trap '' HUP; exec \"$@\"", "bash"]
+    with on_terminal([*ignoring, TESCHED, "top", "--config", config]) as terminal:
+        terminal.wait_for(lambda lines: any("no order is under way" in line for line in lines), "the page")
+        terminal.process.send_signal(signal.SIGHUP)
+        assert terminal.process.wait(HANG_S) == -signal.SIGHUP
 
 
 def test_the_gravest_trouble_is_shown_and_the_others_are_counted(known: Known) -> None:

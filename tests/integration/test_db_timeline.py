@@ -86,3 +86,23 @@ def test_of_more_jobs_than_a_read_takes_the_newest_are_given_and_it_is_said(
     found = timeline(store, 0.0, ended_since=0.0)
     assert [one.label for one in found.jobs] == ["3", "4"]
     assert found.cut
+
+
+def test_running_jobs_are_given_however_many_newer_ones_wait_or_have_ended(
+    store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_JOBS", 4)
+    monkeypatch.setattr(lines, "MOST_WAITING", 2)
+    running = job(1, RUNS, start_time=90.0)
+    waiting = [job(number, submit_time=100.0 - number) for number in range(2, 12)]
+    writer = Writer(store)
+    writer.look(100.0, running, *waiting, te=range(2, 12))
+    found = timeline(store, 0.0, ended_since=0.0)
+    assert {one.label for one in found.jobs} == {"1", "10", "11"}, "of those that wait the longest waits"
+    assert not found.cut
+    short = [job(number, RUNS, start_time=150.0, submit_time=150.0) for number in range(20, 30)]
+    writer.look(200.0, running, *short)
+    writer.look(300.0, running)
+    found = timeline(store, 0.0, ended_since=0.0)
+    assert {one.label for one in found.jobs} == {"1", "27", "28", "29"}
+    assert found.cut

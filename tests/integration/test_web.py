@@ -18,8 +18,9 @@ import pytest
 import uvicorn
 from sqlalchemy import update
 from tesched_cli.common import configuration
+from tesched_cli.web import serving as web_serving
 from tesched_cli.web.app import HEADERS
-from tesched_cli.web.command import LOOPBACK
+from tesched_cli.web.command import LOOPBACK, MOST_CLIENTS
 from tesched_cli.web.content import Source
 from tesched_cli.web.serving import server_of
 from tesched_core.model.cluster import JobState
@@ -180,6 +181,32 @@ def test_with_the_token_the_page_is_served(folder: Path, given: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/job/1", "/events"])
 def test_nothing_can_be_sent_to_it(client: Client, method: str, path: str) -> None:
     assert client.open(path, method=method).status == 405
+
+
+def test_the_head_of_the_events_is_answered_and_the_connection_serves_the_next_request(client: Client) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=HANG_S)
+    for method, path in (("HEAD", "/events"), ("GET", "/icon.svg")):
+        connection.request(method, path)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+    connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: "])
+def test_connections_that_send_no_request_do_not_keep_others_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(web_serving, "REQUEST_S", 0.5)
+    stream = client.open("/events")
+    silent = [socket.create_connection(("127.0.0.1", client.port), HANG_S) for _ in range(MOST_CLIENTS - 1)]
+    for channel in silent:
+        channel.sendall(sent)
+    for channel in silent:
+        assert channel.recv(1) == b""
+        channel.close()
+    assert client.get("/")[0] == 200
+    assert next(events(stream))[0] == "cycle", "an open page stays connected"
 
 
 @pytest.mark.parametrize(

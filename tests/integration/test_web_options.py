@@ -49,7 +49,7 @@ def test_a_unix_socket_is_for_its_user_and_group_and_goes_with_the_process(folde
         with socket.socket(socket.AF_UNIX) as channel:
             channel.connect(str(path))
             channel.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            assert channel.recv(15) == b"HTTP/1.1 200 OK"
+            assert channel.recv(15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
     assert not path.exists()
 
 

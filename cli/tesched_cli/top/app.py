@@ -159,6 +159,7 @@ class Top(App[None]):
         self._poll: Poll | None = None
         self._trouble = ""
         self._words = ""
+        self._reads = False
 
     def compose(self) -> ComposeResult:
         """Yield the widgets."""
@@ -183,9 +184,14 @@ class Top(App[None]):
         self.set_interval(self._every_s, self.read)
         self.set_interval(1.0, self.show)
 
-    @work(thread=True, group="poll")
     def read(self) -> None:
-        """Read the store, in a thread."""
+        """Read the store, unless that is under way: a slow store would have ever more threads wait for it."""
+        if not self._reads:
+            self._reads = True
+            self._read()
+
+    @work(thread=True, group="poll")
+    def _read(self) -> None:
         try:
             found: Poll | None = self._store.poll()
             trouble = ""
@@ -195,6 +201,7 @@ class Top(App[None]):
 
     def take(self, found: Poll | None, trouble: str) -> None:
         """Show what was read; after a failure the last good one stays."""
+        self._reads = False
         self._poll = found or self._poll
         self._trouble = trouble
         self.show()

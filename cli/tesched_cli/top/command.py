@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -39,6 +40,8 @@ def top(*, config_path: Path, every_s: float) -> None:
         raise click.UsageError("tesched top needs a terminal; `tesched status` prints the same once")
     from tesched_cli.top.app import Top  # noqa: PLC0415 - Textual is an extra
 
+    # Where a shell has it ignored, it would go on without its terminal, and take half a core.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with store(config_path) as engine:
         Top(Store(engine, config), every_s=every_s).run()
 

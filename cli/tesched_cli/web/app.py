@@ -130,7 +130,10 @@ class _Pages:
             )
         )
 
-    async def events(self, _request: Request) -> Response:
+    async def events(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            # The answer has no body, and so ends.
+            return Response(media_type="text/event-stream")
         return StreamingResponse(self._events(), media_type="text/event-stream")
 
     async def _events(self) -> AsyncIterator[str]:

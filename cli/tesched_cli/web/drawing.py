@@ -176,17 +176,17 @@ class _Drawn:
     def _nodes(self) -> tuple[list[str], int]:
         """Return the nodes that are drawn, those with preemptions before others, and how many are not."""
         busy = Counter(node for _, _, _, _, nodes in self._runs() for node in nodes)
-        preempted = Counter(node for victim, _ in self._victims() for node in victim.nodes if node in busy)
+        preempted = Counter(node for victim, *_ in self._victims() for node in victim.nodes if node in busy)
         ranked = sorted(busy, key=lambda node: (-preempted[node], -busy[node], natural(node)))
         return sorted(ranked[:MOST_NODES], key=natural), max(len(ranked) - MOST_NODES, 0)
 
-    def _victims(self) -> Iterator[tuple[Victim, str]]:
-        """Yield each victim that has left, or is to, and the TE job that it leaves for."""
+    def _victims(self) -> Iterator[tuple[Victim, str, str]]:
+        """Yield each victim that has left, or is to, its label, and that of the TE job that it leaves for."""
         for view in self.found.orders:
-            for victim in view.order.victims:
+            for victim, label in zip(view.order.victims, view.victim_labels, strict=True):
                 # Of one that is suspended the bar itself shows it: it ends.
                 if not victim.by_suspending and (victim.noticed_at is not None or victim.left_at is not None):
-                    yield victim, view.preemptor_label
+                    yield victim, label, view.preemptor_label
 
     def _rows(self) -> dict[str, tuple[float, int]]:
         """Return of each node its y and its number of lanes, and give each run its lane."""
@@ -252,7 +252,7 @@ class _Drawn:
         return round(y + lane * height + 0.5, 1), round(height - 1, 1)
 
     def _bars(self) -> Iterator[Bar]:
-        preempted = {(victim.job_id, victim.restarts) for victim, _ in self._victims() if victim.left_at is not None}
+        preempted = {(victim.job_id, victim.restarts) for victim, *_ in self._victims() if victim.left_at is not None}
         for job, number, start, end, nodes in self._runs():
             again = number > 0 and any((job.job_id, run.restarts) in preempted for run in job.runs[:number])
             kind = "te" if job.job_class is JobClass.TE else "be again" if again else "be"
@@ -281,16 +281,19 @@ class _Drawn:
         by_run: dict[tuple[int, int], tuple[int, float]] = {}
         for job, number, _, end, _ in self._runs():
             by_run[job.job_id, job.runs[number].restarts] = number, end
-        for victim, preemptor in self._victims():
+        for victim, label, preemptor in self._victims():
             number, end = by_run.get((victim.job_id, victim.restarts), (-1, 0.0))
             for node in victim.nodes:
                 mine = (victim.job_id, number, node)
                 if mine in self.lanes:
                     ended = self.ends.get(mine, end)
-                    yield from self._of_victim(victim, preemptor, ended, *self._lane(node, self.lanes[mine]))
+                    yield from self._of_victim(victim, label, preemptor, ended, self._lane(node, self.lanes[mine]))
 
-    def _of_victim(self, victim: Victim, preemptor: str, end: float, y: float, height: float) -> Iterator[Mark]:
+    def _of_victim(
+        self, victim: Victim, label: str, preemptor: str, end: float, lane: tuple[float, float]
+    ) -> Iterator[Mark]:
         """Yield the marks of a victim with a run that ended then, by Slurm's word; a poll sees it leave later."""
+        y, height = lane
         noticed, left = victim.noticed_at, None if victim.left_at is None else min(victim.left_at, end)
         if noticed is not None and left is not None:
             # Slurm's times have whole seconds.
@@ -298,14 +301,14 @@ class _Drawn:
         ends = min(self.now, victim.deadline or self.now) if left is None else left
         if noticed is not None and ends >= self.begin:
             x, width = self._stretch(noticed, ends)
-            said = f"grace period of job {victim.job_id}, for job {preemptor}"
+            said = f"grace period of job {label}, for job {preemptor}"
             yield Mark(kind="grace", x=x, width=width, y=y, height=height, words=said)
         if noticed is not None and noticed >= self.begin and victim.notice_signal:
-            said = f"job {victim.job_id} is notified at {clock(noticed)}, for job {preemptor}"
+            said = f"job {label} is notified at {clock(noticed)}, for job {preemptor}"
             yield Mark(kind="notice", x=f"{self._x(noticed):.3f}%", width="0", y=y, height=height, words=said)
         # One that ended its work in its grace period was not preempted.
         if left is not None and left >= self.begin and victim.departure is not Departure.FINISHED:
-            said = f"job {victim.job_id} leaves at {clock(left)} for job {preemptor}"
+            said = f"job {label} leaves at {clock(left)} for job {preemptor}"
             yield Mark(kind="left", x=f"{self._x(left):.3f}%", width="0", y=y, height=height, words=said)
 
     def _waits(self, top: float) -> Iterator[Wait]:

@@ -150,6 +150,14 @@ def test_a_preemption_has_its_notice_its_grace_period_its_end_and_the_run_after_
     assert found.words[0] in found.description
 
 
+def test_an_array_task_has_one_name_in_its_bar_and_in_its_marks() -> None:
+    job, view = preempted()
+    found = drawn(replace(job, label="20_1"), orders=(replace(view, victim_labels=("20_1",)),))
+    assert len(found.marks) == 3
+    for said in (*(bar.words for bar in found.bars), *(mark.words for mark in found.marks)):
+        assert "job 20_1 " in said or "job 20_1," in said
+
+
 def test_a_job_without_a_signal_has_no_notice_and_one_that_is_suspended_no_mark() -> None:
     job, view = preempted(notice_signal="")
     assert {mark.kind for mark in drawn(job, orders=(view,)).marks} == {"grace", "left"}

@@ -43,9 +43,17 @@
     note.dataset.state = text === "live" ? "live" : "late";
   }
 
-  const events = new EventSource("/events");
-  events.addEventListener("cycle", update);
-  events.addEventListener("trouble", update);
-  events.onopen = () => say("live");
-  events.onerror = () => say("no connection; trying again");
+  function listen() {
+    const events = new EventSource("/events");
+    events.addEventListener("cycle", update);
+    events.addEventListener("trouble", update);
+    events.onopen = () => say("live");
+    events.onerror = () => {
+      say("no connection; trying again");
+      // A browser does so by itself, but not after an answer that is an error: a proxy's 502, or 503 for one too many.
+      if (events.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+    };
+  }
+
+  listen();
 })();
