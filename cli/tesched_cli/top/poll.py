@@ -169,6 +169,6 @@ def node_rows(poll: Poll, words: str = "") -> list[Row]:
 def decision_rows(poll: Poll) -> list[Row]:
     """Return the last cycles with an action, the newest first."""
     return [
-        Row(f"{cycle.last_at}", "", (clock(cycle.last_at), would_have(cycle.mode, cycle.summary)))
+        Row(f"{cycle.last_at}/{cycle.last_cycle}", "", (clock(cycle.last_at), would_have(cycle.mode, cycle.summary)))
         for cycle in poll.status.decisions
     ]
