@@ -42,7 +42,7 @@ GROUPS = {
         "jobs": _Lazy("jobs", "jobs", "List the jobs with their class and the rule that gave it."),
         "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),
         "explain": _Lazy("explain", "explain", "Say what tesched knows of JOB, what it did about it and why."),
-        "web": _Lazy("web.command", "web", "Serve a live page of all that, with a timeline of the nodes."),
+        "web": _Lazy("web.command", "web", "Serve a live page with a timeline of the nodes."),
     },
     "Before you submit": {
         "ask": _Lazy("ask", "ask", "Say what would happen if a job were submitted now."),

@@ -42,7 +42,7 @@ _MUNGE = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, suc
 #: complaints of one check that are named
 _MOST_COMPLAINTS = 20
 #: a name in a complaint, one of another table with it, and the place in a list that is taken away whole
-_WORD, _DOTTED, _LAST_INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"[a-z_]+(?:\.[a-z_]+)+"), re.compile(r"\[\d+\]$")
+_WORD, _WORDS, _LAST_INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"[a-z_.]+"), re.compile(r"\[\d+\]$")
 #: keys of [slurm] that name files which the daemon writes
 OWN_FILES = ("marks", "admission")
 
@@ -295,7 +295,8 @@ def _complaints(tree: Tree, error: str) -> Iterator[str]:
         words = [name, *_WORD.findall(re.sub(r'"[^"]*"', "", what))]
         beside = [f"{table}.{word}".removeprefix(".") for word in words]
         # A key that is compared with one that was taken away is compared with its default: that says nothing.
-        if gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *_DOTTED.findall(what)]):
+        dotted = [one for found in _WORDS.findall(what) if "." in (one := found.strip("."))]
+        if gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *dotted]):
             yield _blamed(tree, key, what)
         values = next((one for word in beside if (one := without(values, word)) is not None), {})
         gone.add(_LAST_INDEX.sub("", key))

@@ -76,6 +76,9 @@ def _show(stage: Stage, console: Console) -> DemoRecord:
             victims = _fill(stage)
             console.print(f"{len(victims) - 1} best-effort jobs hold all 64 GPUs; one more waits for its turn.")
             stack.enter_context(stage.daemon())
+            page = stack.enter_context(stage.page())
+            if page:
+                console.print(f"The live page, as long as the demo runs: {page}", soft_wrap=True)
             console.print("tesched daemon runs, mode enforce. Trial-and-error jobs come:")
             trials = _trials(stage, console)
             cluster.wait_for(lambda: _seen_to_run(stage, len(trials)), "tesched to see them run")
@@ -108,6 +111,9 @@ def _show(stage: Stage, console: Console) -> DemoRecord:
             status=status,
             explain=explain,
         )
+        if page and sys.stdin.isatty() and sys.stdout.isatty():
+            console.print(f"\nLook at it: {page} (Enter ends the demo) ", end="", soft_wrap=True)
+            sys.stdin.readline()
     console.rule(f"{time.monotonic() - began:.0f} s; nothing is left behind")
     return record
 

@@ -91,6 +91,11 @@ class Stage(Protocol):
         """Run the daemon until the block ends; it has had its first look when the block begins."""
         ...
 
+    @contextmanager
+    def page(self) -> Iterator[str]:
+        """Serve the live page until the block ends; give its address, or nothing where this host cannot reach it."""
+        ...
+
     def tesched(self, *argv: str) -> str:
         """Return what `tesched argv…` prints. ClusterError if it fails."""
         ...
@@ -138,6 +143,14 @@ class LocalStage:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=Patience().limit_s)
+
+    @contextmanager
+    def page(self) -> Iterator[str]:
+        """Serve the live page until the block ends, and give its address."""
+        from tesched_testcluster.harness.web_process import running_web  # noqa: PLC0415 - needs tesched
+
+        with running_web(self._config, is_silent=False) as address:
+            yield f"{address}/"
 
     def tesched(self, *argv: str) -> str:
         """Return what `tesched argv…` prints."""
@@ -198,6 +211,11 @@ class DockerStage:
             raise
         finally:
             self.cluster.stop_tesched()
+
+    @contextmanager
+    def page(self) -> Iterator[str]:
+        """Give no address: the containers have a network of their own."""
+        yield ""
 
     def tesched(self, *argv: str) -> str:
         """Return what `tesched argv…` prints."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
+import urllib.request
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from tesched_testcluster.demo_record import read, runs, waits
+from tesched_testcluster.patience import HANG_S
+
+from tests.terminal import ENTER, on_terminal
 
 pytestmark = [pytest.mark.slurm, pytest.mark.gate]
 
@@ -19,9 +22,15 @@ TITLE = "{http://www.w3.org/2000/svg}title"
 def test_the_demo_draws_what_happened(tmp_path: Path) -> None:
     picture = tmp_path / "demo.svg"
     command = [sys.executable, "-m", "tesched_testcluster", "demo", "--on", "local", "--picture", str(picture)]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert f"drawn: {picture}" in said.stdout
+    with on_terminal(command) as terminal:
+        lines = terminal.wait_for(lambda lines: any("Enter ends the demo" in line for line in lines), "the demo's end")
+        address = re.search(r"http://127\.0\.0\.1:[0-9]+/", " ".join(lines))
+        assert address, lines
+        with urllib.request.urlopen(address[0], timeout=HANG_S) as page:  # noqa: S310 - of http alone
+            assert "te-1" in page.read().decode()
+        terminal.press(ENTER)
+        lines = terminal.wait_for(lambda lines: any("drawn: " in line for line in lines), "the picture")
+        assert terminal.process.wait(HANG_S) == 0
     record = read(picture.with_suffix(".json"))
     of = {job.job_id: job for job in record.jobs}
     trials = {job.job_id for job in record.jobs if job.kind == "te"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.cluster import WaitTimeoutError
 from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon, write_config
 from tesched_testcluster.harness.private_prometheus import (
     PrivatePrometheus,
@@ -88,9 +89,13 @@ def test_prometheus_scrapes_a_daemon_and_each_panel_and_rule_of_the_examples_has
         cluster.wait_for(lambda: prometheus.values(first), "a scrape of the leader")
         preempt(cluster, daemon)
         # A poll, a read of the store and a scrape lie between what happens and what a query says.
-        cluster.wait_for(
-            lambda: not differing(prometheus, daemon.json("status")), "the metrics to agree with `tesched status`"
-        )
+        try:
+            cluster.wait_for(
+                lambda: not differing(prometheus, daemon.json("status")), "the metrics to agree with `tesched status`"
+            )
+        except WaitTimeoutError as error:
+            error.add_note(f"metrics, and what status says: {differing(prometheus, daemon.json('status'))}")
+            raise
         tally = daemon.json("status")["tally"]
         assert (tally["victims_left"], tally["started_here"], tally["futile"], tally["lost"]) == (1, 1, 0, 0)
 

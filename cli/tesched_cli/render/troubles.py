@@ -38,10 +38,15 @@ def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text
     if view.paused:
         yield Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow")
     for late in overdue(view, now, limits):
-        waits = f"has waited {duration(late.waited_s)} to run again"
-        if late.suspended:
-            waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
-        yield Text(f"ALARM    job {late.job} made way (order {late.order_id}) and {waits}", style="bold red")
+        yield Text(f"ALARM    {overdue_line(late)}", style="bold red")
+
+
+def overdue_line(late: Overdue) -> str:
+    """Say how long a victim has been away."""
+    waits = f"has waited {duration(late.waited_s)} to run again"
+    if late.suspended:
+        waits = f"is suspended for {duration(late.waited_s)}: it goes on when no other job has its CPUs"
+    return f"job {late.job} made way (order {late.order_id}) and {waits}"
 
 
 def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:

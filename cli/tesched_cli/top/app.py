@@ -209,11 +209,11 @@ class Top(App[None]):
     def show(self) -> None:
         """Show the last poll as of now."""
         now = self._clock()
-        lines: list[tuple[str, bool]] = [(f"the state store cannot be read: {self._trouble}", True)] * bool(
-            self._trouble
-        )
-        if self._poll:
-            lines += rows_of.head_lines(self._poll, now)
+        lines = list(rows_of.head_lines(self._poll, now)) if self._poll else []
+        if self._trouble:
+            # How the daemon is now is not known, and what is shown below is of the last poll.
+            since = f"; last read at {rows_of.time_of_day(self._poll.at)}" if self._poll else ""
+            lines[:1] = [(f"the state store cannot be read: {self._trouble}{since}", True)]
         for place in range(3):
             text, is_trouble = lines[place] if place < len(lines) else ("", False)
             line = self.query_one(f"#head{place}", Static)

@@ -30,9 +30,10 @@ _HERE = JobFilter(states=frozenset({JobState.PENDING, JobState.RUNNING, JobState
 @config_option
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between updates.")
 def top(*, config_path: Path, every_s: float) -> None:
-    """Show queue, orders and nodes on a terminal as they change; Enter opens a job's story.
+    """Watch queue, orders and nodes on a terminal.
 
-    It reads the state store alone and changes nothing. The keys are in its last line.
+    Enter opens a job's story. It reads the state store alone and changes nothing; the keys are in its last line
+    (docs/howto/top.md).
     """
     refuse_without([TEXTUAL], "tesched top")
     config = configuration(config_path)
@@ -65,6 +66,7 @@ class Store:
         now = time.time()
         troubles = sorted(trouble_lines(view, self._config.guard, now), key=lambda line: "red" not in str(line.style))
         return Poll(
+            at=now,
             health=health(view.daemon, now, view.standbys),
             # A line with a blank in front goes on with the one before.
             troubles=tuple(line.plain for line in troubles if not line.plain.startswith(" ")),

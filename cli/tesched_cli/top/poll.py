@@ -27,6 +27,8 @@ MOST_ROWS = 1000
 class Poll:
     """One reading of the state store."""
 
+    #: Unix seconds
+    at: float
     health: Health
     #: in words, the gravest first; empty: none
     troubles: tuple[str, ...]
@@ -55,9 +57,7 @@ def head_lines(poll: Poll, now: float) -> Iterator[tuple[str, bool]]:
     """Yield the lines above the tables, each with whether it is a trouble: health, counts, the gravest trouble."""
     yield poll.health.line, not poll.health.well
     status, tally = poll.status, poll.status.tally
-    parts = [
-        f"{time.strftime('%H:%M:%S', time.localtime(now))} {status.daemon.mode if status.daemon else 'no daemon yet'}"
-    ]
+    parts = [f"{time_of_day(now)} {status.daemon.mode if status.daemon else 'no daemon yet'}"]
     for queue in status.queues:
         if queue.states or queue.job_class is not JobClass.EXEMPT:
             run, wait = (queue.states.get(state, 0) for state in (JobState.RUNNING, JobState.PENDING))
@@ -67,6 +67,11 @@ def head_lines(poll: Poll, now: float) -> Iterator[tuple[str, bool]]:
     if poll.troubles:
         more = f" (and {len(poll.troubles) - 1} more: tesched status)" if poll.troubles[1:] else ""
         yield f"{' '.join(poll.troubles[0].split())}{more}", True
+
+
+def time_of_day(at: float) -> str:
+    """Return a time of today."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def job_rows(poll: Poll, now: float, words: str = "") -> list[Row]:

@@ -53,9 +53,10 @@ class ListenError(ToldError):
     help="A name besides by which browsers reach the page, such as a reverse proxy's; may be given several times.",
 )
 def web(*, config_path: Path, listen: str, token_file: Path | None, more_hosts: tuple[str, ...]) -> None:
-    """Serve a live page: what `status` and `explain` say, and a timeline of the nodes.
+    """Serve a live page with a timeline of the nodes.
 
-    It reads the state store, never Slurm, and changes nothing (docs/howto/web.md). It ends by SIGTERM or Ctrl-C.
+    It says what `status` and `explain` say. It reads the state store, never Slurm, and changes nothing; SIGTERM or
+    Ctrl-C ends it (docs/howto/web.md).
     """
     refuse_without((STARLETTE, UVICORN), "tesched web")
     token = token_of(token_file) if token_file is not None else None

@@ -1,6 +1,7 @@
 """Content of the live page, from the state store: values of `tesched status --json` in the words of `tesched status`.
 
-One read of the store stands for all requests of a second: a flood of them costs one.
+One read of the store stands for all requests of a page in a second, and no two requests read at once: a flood of them
+costs one at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tesched_cli.common import clock, duration, hostlist
 from tesched_cli.health import Health, health
 from tesched_cli.render.delays import left
 from tesched_cli.render.status_page import Content, content_of
-from tesched_cli.render.troubles import overdue
+from tesched_cli.render.troubles import overdue, overdue_line
 from tesched_cli.status import grace_left, would_have
 from tesched_cli.web.charts import Chart, charts
 from tesched_cli.web.drawing import Drawing, draw
@@ -127,14 +128,15 @@ class Source:
     def __init__(self, engine: Engine, config: Config) -> None:
         """Take the store, open for reading."""
         self.engine, self.config = engine, config
-        self._lock = threading.Lock()
+        #: held by whatever reads
+        self.lock = threading.Lock()
         #: by span: when it was begun to be read, by the monotonic clock, and the page
         self._pages: dict[str, tuple[float, Page]] = {}
         self._pulse: tuple[float, Pulse] | None = None
 
     def page(self, span: str = USUAL_SPAN) -> Page:
         """Return the page of this span, a key of `SPANS`. Raises StoreError."""
-        with self._lock:
+        with self.lock:
             at, known = self._pages.get(span) or (0.0, None)
             began = time.monotonic()
             if known is not None and began - at < STANDS_S and self._is_new(known, at):
@@ -153,7 +155,7 @@ class Source:
 
     def pulse(self) -> Pulse:
         """Return what has to change for a page to be out of date. Raises StoreError."""
-        with self._lock:
+        with self.lock:
             now = time.monotonic()
             if self._pulse is None or now - self._pulse[0] >= STANDS_S / 2:
                 daemon = read.daemon(self.engine)
@@ -165,7 +167,6 @@ class Source:
 def _page(view: StatusView, found: Timeline, config: Config, now: float, span: str) -> Page:
     how = health(view.daemon, now, view.standbys)
     bound = view.daemon.bound if view.daemon else None
-    late = overdue(view, now, config.guard)
     orders = {view.order.preemptor: view.order for view in view.open_orders}
     return Page(
         at=now,
@@ -174,15 +175,7 @@ def _page(view: StatusView, found: Timeline, config: Config, now: float, span: s
         mode=view.daemon.mode if view.daemon else "",
         figures=tuple(_figures(view)),
         status=content_of(how.line, view, now),
-        alarms=tuple(
-            f"job {one.job} made way (order {one.order_id}) and "
-            + (
-                f"is suspended for {duration(one.waited_s)}"
-                if one.suspended
-                else f"has waited {duration(one.waited_s)} to run again"
-            )
-            for one in late
-        ),
+        alarms=tuple(map(overdue_line, overdue(view, now, config.guard))),
         waiting=tuple(_waiting(one, orders.get(one.job_id), now) for one in found.waiting),
         more_waiting=found.waiting_count - len(found.waiting),
         orders=tuple(_order(each, now) for each in view.open_orders),

@@ -36,7 +36,8 @@ class Story:
 
 def story_of(source: Source, job: str) -> Story | None:
     """Return what is said of the job, named as squeue writes it; None if it was never seen. Raises StoreError."""
-    found = explained(source.engine, source.config, job)
+    with source.lock:
+        found = explained(source.engine, source.config, job)
     if found is None:
         return None
     headline, *rest = story_lines(found, Terminal(width=_WIDE))

@@ -16,11 +16,16 @@ from tesched_testcluster.patience import Patience
 
 @contextmanager
 def running_web(
-    config: Path, *argv: str, host: str = "127.0.0.1", listen: str = "", before: Sequence[str] = ()
+    config: Path,
+    *argv: str,
+    host: str = "127.0.0.1",
+    listen: str = "",
+    before: Sequence[str] = (),
+    is_silent: bool = True,
 ) -> Iterator[str]:
-    """Give the address of a page of this configuration's store; it must end by SIGTERM with status 0, in silence.
+    """Give the address of a page of this configuration's store; it must end by SIGTERM with status 0.
 
-    `before` are words before the command, which run it as another user.
+    `before` are words before the command, which run it as another user. With `is_silent` it must say no more.
     """
     command = [
         *before,
@@ -41,7 +46,7 @@ def running_web(
             yield found[1]
             process.send_signal(signal.SIGTERM)
             rest = process.stderr.read()
-            assert (process.wait(timeout=Patience().limit_s), rest) == (0, "")
+            assert (process.wait(timeout=Patience().limit_s), rest if is_silent else "") == (0, "")
         except BaseException:
             process.kill()
             raise
