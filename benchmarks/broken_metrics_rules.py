@@ -11,6 +11,7 @@ _EXPORTER = "daemon/tesched_daemon/metrics/exporter.py"
 METRICS_MUTATIONS = (
     Mutation("metrics: a run counts once", _TAIL, ", not_(earlier))", ")"),
     Mutation("metrics: and from the process's start", _TAIL, "row.start_time >= self.began_at", "row.start_time > 0"),
+    Mutation("metrics: nor jobs that ended before", _TAIL, ", JobRow.end_time >= self.began_at)", ")"),
     Mutation(
         "metrics: orders under way count from where they are",
         _TAIL,

@@ -209,7 +209,8 @@ class Tail:
             before.state.in_(_RAN),
         )
         begins = and_(row.state.in_(_RAN), row.start_time >= self.began_at, not_(earlier))
-        ends = row.state.in_([state.value for state in FINISHED])
+        # Slurm shows finished jobs for some minutes: the first poll of a process sees those that ended before it.
+        ends = and_(row.state.in_([state.value for state in FINISHED]), JobRow.end_time >= self.began_at)
         columns = (row.submit_time, row.start_time, JobRow.job_class, JobRow.partition, JobRow.waited_s, JobRow.ran_s)
         query = select(*columns, begins.label("begins"), ends.label("ends")).join(JobRow, JobRow.key == row.job_key)
         found = session.execute(query.where(row.key > last, row.key <= top, or_(begins, ends)).order_by(row.key)).all()

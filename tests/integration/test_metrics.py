@@ -91,6 +91,14 @@ def test_a_run_that_no_poll_fell_into_is_counted_and_one_that_was_cancelled_in_t
     assert news.slowdowns == (("be", 2.0),)
 
 
+def test_a_job_that_had_ended_before_the_process_began_is_not_counted(store: Engine) -> None:
+    writer, tail = Writer(store), tail_of(store)
+    ended = job(1, JobState.CANCELLED, submit_time=NOW - 9, start_time=NOW - 8, end_time=NOW - 1, partitions=("main",))
+    writer.look(NOW + 1, ended)
+    news = tail.read(NOW + 1).news
+    assert (news.started, news.slowdowns) == ((), ())
+
+
 def test_an_orders_phases_its_victims_and_its_end_are_counted_each_once(store: Engine) -> None:
     writer, tail = Writer(store), tail_of(store)
     made = order(1, 2, victim(1, VictimState.NOTICED, noticed_at=203.0))
