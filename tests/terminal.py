@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -17,6 +18,8 @@ import pyte
 from tesched_testcluster.patience import Patience
 
 COLUMNS, LINES = 80, 24
+#: Seconds in which an interrupted command ends.
+_ENDS_WITHIN_S = 60.0
 ENTER, ESCAPE = "\r", "\x1b"
 
 
@@ -60,17 +63,21 @@ def on_terminal(argv: Sequence[str | Path], **variables: str) -> Iterator[OnTerm
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", **variables}
     process = subprocess.Popen(
-        [str(word) for word in argv],
+        # Its terminal is that of a login: Ctrl-C interrupts it.
+        ["setsid", "--ctty", *(str(word) for word in argv)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=environment,
-        start_new_session=True,
     )
     os.close(theirs)
     try:
         yield OnTerminal(process, ours)
     finally:
+        # What it has started is its own to stop.
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDS_WITHIN_S)
         process.kill()
         process.wait()
         os.close(ours)

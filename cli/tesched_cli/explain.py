@@ -93,7 +93,7 @@ class Explained:
     until: Until
     expected: expectation.Expected | None
     #: what it reported of itself, and what the tasks of its array did
-    told: reports.ReportView | None
+    reported: reports.ReportView | None
     array: TrainingView | None
     share: trainings.Share | None
     free: LetThrough | None
@@ -107,16 +107,16 @@ def explained(engine: Engine, config: Config, job: str) -> Explained | None:
     if story is None:
         return None
     expected = expectation.of_job(engine, story.job, config)
-    told = reports.report(engine, story.job.key)
+    reported = reports.report(engine, story.job.key)
     until = until_of(engine, story, config.guard, time.time())
     return Explained(
         story=story,
         config=config,
         until=until,
         expected=expected,
-        told=told,
+        reported=reported,
         array=_array_of(engine, story),
-        share=trainings.shares(engine).get(story.job.label) if told else None,
+        share=trainings.shares(engine).get(story.job.label) if reported else None,
         free=_let_through(engine, story),
         misuse=_barred(engine, story, config.guard.te),
         bound=left_of_bound(read.daemon(engine), story, until.memory, expected),
@@ -124,14 +124,14 @@ def explained(engine: Engine, config: Config, job: str) -> Explained | None:
 
 
 def _json(found: Explained) -> ExplainJson:
-    story, told, array = found.story, found.told, found.array
-    ahead = training.outlook_of(told.curve, told.target_loss) if told else None
+    story, reported, array = found.story, found.reported, found.array
+    ahead = training.outlook_of(reported.curve, reported.target_loss) if reported else None
     together = training.outlook_of(array.curve, array.target_loss) if array else None
     said_in_vain = all_not_followed(story.job, found.config)
     return ExplainJson(
         story=replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain)),
         policies=tuple(_described(story)),
-        report=training.report_json(told, ahead, found.share) if told else None,
+        report=training.report_json(reported, ahead, found.share) if reported else None,
         array=training.training_curve_json(array, together) if array else None,
         expected=found.expected,
         delay=delay_json(delay_of(story)),
@@ -144,7 +144,7 @@ def _json(found: Explained) -> ExplainJson:
 
 def story_lines(found: Explained, out: Console) -> Iterator[str]:
     """Yield what is said of the job, its curves as wide as this terminal."""
-    story, told, array = found.story, found.told, found.array
+    story, reported, array = found.story, found.reported, found.array
     yield from head(story, found.config.guard.lever)
     yield from own_most_lines(story.job, found.config)
     yield from not_followed_lines(all_not_followed(story.job, found.config))
@@ -157,8 +157,8 @@ def story_lines(found: Explained, out: Console) -> Iterator[str]:
         yield f"  user    {barred_line(found.misuse)}"
     if found.expected:
         yield f"  run     {found.expected.said}"
-    if told:
-        yield from training.lines(told, training.outlook_of(told.curve, told.target_loss), out)
+    if reported:
+        yield from training.lines(reported, training.outlook_of(reported.curve, reported.target_loss), out)
     if found.share:
         yield training.share_line(found.share)
     if array:

@@ -113,7 +113,11 @@ def _show(stage: Stage, console: Console) -> DemoRecord:
         )
         if page and sys.stdin.isatty() and sys.stdout.isatty():
             console.print(f"\nLook at it: {page} (Enter ends the demo) ", end="", soft_wrap=True)
-            sys.stdin.readline()
+            # Ctrl-C is an end as good as Enter: it reaches daemon and page, too, which end by it.
+            try:
+                sys.stdin.readline()
+            except KeyboardInterrupt:
+                console.print()
     console.rule(f"{time.monotonic() - began:.0f} s; nothing is left behind")
     return record
 

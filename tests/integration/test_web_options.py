@@ -64,8 +64,8 @@ def test_a_user_with_no_right_but_to_read_serves_the_page(open_folder: Path) -> 
         for path in (open_folder, *open_folder.iterdir()):
             os.chown(path, 0, group)
             path.chmod(0o750 if path.is_dir() else 0o640)
-        nobody = (*prefix(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/")
-        with running_web(open_folder / "tesched.toml", before=nobody) as address:
+        as_nobody = (*prefix(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/")
+        with running_web(open_folder / "tesched.toml", before=as_nobody) as address:
             assert '<dd id="n-te-pending">1</dd>' in get(address)[1]
     daemon.dispose()
 

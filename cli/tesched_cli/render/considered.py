@@ -45,11 +45,11 @@ def considered(story: JobStory, until: Until) -> Iterator[str]:
     for refusal in waits:
         yield ""
         yield f"it {'is' if refusal.stands else 'was'} not brought forward: {refusal.text}  [{refusal.code}]"
-    spared = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
-    if spared:
+    not_selected = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
+    if not_selected:
         yield ""
         yield "as a victim it was not selected:"
-        yield from _grouped(spared, until, by_preemptor=True)
+        yield from _grouped(not_selected, until, by_preemptor=True)
 
 
 def _last_was_shadow(story: JobStory) -> bool:

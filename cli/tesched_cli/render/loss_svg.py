@@ -72,9 +72,9 @@ def loss_svg(curve: Curve, outlook: Outlook, title: str) -> str:
             part = (np.log(loss) - np.log(low)) / (np.log(high) - np.log(low))
         return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP)
 
-    def line(at: NDArray[np.float64], loss: NDArray[np.float64], colour: int, width: str, **looks: str) -> _Line:
+    def line(at: NDArray[np.float64], loss: NDArray[np.float64], colour: int, width: str, **style: str) -> _Line:
         points = " ".join(f"{one:.1f},{other:.1f}" for one, other in zip(x(at), y(loss), strict=True))
-        return _Line(points, colour, width, **looks)
+        return _Line(points, colour, width, **style)
 
     def dot(at: NDArray[np.float64], loss: NDArray[np.float64], colour: int) -> tuple[str, str, int]:
         return f"{x(at)[0]:.1f}", f"{y(loss)[0]:.1f}", colour
