@@ -29,6 +29,7 @@ PICTURES = (
     ("web-light", 1280, 1100, False, False),
     ("web-dark", 1280, 1100, True, False),
     ("web-phone", 390, 844, False, False),
+    ("web-phone-dark", 390, 844, True, False),
     ("web-job", 1280, 640, True, True),
 )
 #: A picture has no more bytes: all who clone the project get it.
