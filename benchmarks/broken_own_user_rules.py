@@ -28,12 +28,17 @@ OWN_USER_MUTATIONS = (
     Mutation("own: none that returns", _ADVANCE, "LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)", "LEFT"),
     Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
     Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),
-    Mutation("own: no limit of others", _BUDGET, "if one.of_own_user:", "if False:"),
+    Mutation(
+        "own: no limit of others",
+        _BUDGET,
+        "if not one.of_own_user:\n        yield Scope.ALL",
+        "if True:\n        yield Scope.ALL",
+    ),
     Mutation(
         "own: the user's own limit",
         _BUDGET,
-        "                self.by_te_user[one.for_user] += 1\n            return",
-        "                pass\n            return",
+        "yield Scope.TE_USER, one.for_user",
+        "pass",
     ),
     Mutation(
         "own: the note to its user",
@@ -47,7 +52,9 @@ OWN_USER_MUTATIONS = (
         "(other.user != job.user, *_first_started(other))",
         "_first_started(other)",
     ),
-    Mutation("withdrawn: it has paid nothing", _BUDGET, "if one.withdrawn:", "if False:"),
+    Mutation(
+        "withdrawn: it has paid nothing", _BUDGET, "if one.withdrawn:\n        return", "if False:\n        return"
+    ),
     Mutation(
         "withdrawn: by its user alone",
         "core/tesched_core/guard/eligibility.py",

@@ -34,6 +34,7 @@ _LINE = "slurm/tesched_slurm/submit_line.py"
 _DETAILS = "slurm/tesched_slurm/details.py"
 _SCONTROL, _BOUNDS = "slurm/tesched_slurm/scontrol_cluster.py", "slurm/tesched_slurm/cluster_bounds.py"
 _HIDDEN, _TURNS, _QUEUE = (f"slurm/tesched_slurm/{name}.py" for name in ("hidden_tasks", "user_turns", "queue"))
+_PAID, _COUNTS = "core/tesched_core/guard/budget.py", "core/tesched_core/guard/count_limits.py"
 _ROBBED = "core/tesched_core/orders/reinforce.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
@@ -189,48 +190,21 @@ MUTATIONS = (
         " and kind not in MAY_HAVE_ARRIVED\n",
         "\n",
     ),
+    Mutation("guard: a limit of an hour", _COUNTS, "count > max(most, ", "count > 1 + max(most, "),
     Mutation(
         "guard: an hour",
         "core/tesched_core/guard/eligibility.py",
-        "if tally.count >= limits.max_preemptions_per_hour",
-        "if tally.count > limits.max_preemptions_per_hour",
+        'if over := reached(tally, (Scope.ALL, ""), limits):',
+        "if over := None:",
     ),
+    Mutation("guard: a user's hour", _PAID, "yield Scope.USER, one.user", "pass"),
+    Mutation("guard: an account's hour", _PAID, "yield Scope.ACCOUNT, one.account", "pass"),
+    Mutation("guard: a node's hour", _PAID, "yield Scope.NODE, node", "pass"),
+    Mutation("guard: the day's budget", _COUNTS, "and tally.node_s >= most * HOUR_S", "and False"),
     Mutation(
-        "guard: a user's hour",
-        "core/tesched_core/guard/eligibility.py",
-        "tally.by_user[owner.user] >= limits.max",
-        "tally.by_user[owner.user] > limits.max",
+        "guard: one plan does not pass an hour's limit", _COUNTS, "counts.get(by, 0) + number", "counts.get(by, 0)"
     ),
-    Mutation(
-        "guard: an account's hour",
-        "core/tesched_core/guard/eligibility.py",
-        "tally.by_account[owner.account] >= limits.max",
-        "tally.by_account[owner.account] > limits.max",
-    ),
-    Mutation(
-        "guard: a node's hour",
-        "core/tesched_core/guard/eligibility.py",
-        "if count >= limits.max_preemptions_per_node_hour",
-        "if count > limits.max_preemptions_per_node_hour",
-    ),
-    Mutation(
-        "guard: the day's budget",
-        "core/tesched_core/guard/eligibility.py",
-        "if hours >= limits.max_lost_node_hours_per_day:",
-        "if False:",
-    ),
-    Mutation(
-        "guard: one plan does not pass an hour's limit",
-        "core/tesched_core/guard/admission.py",
-        "if count > getattr(limits, setting):",
-        "if count > 1 + getattr(limits, setting):",
-    ),
-    Mutation(
-        "guard: one plan does not pass the day's budget",
-        "core/tesched_core/guard/admission.py",
-        "if hours > limits.max_lost_node_hours_per_day:",
-        "if False:",
-    ),
+    Mutation("guard: one plan does not pass the day's budget", _COUNTS, "and node_s > most * HOUR_S", "and False"),
     Mutation(
         "guard: plans of one cycle count together",
         "core/tesched_core/guard/admission.py",
@@ -439,12 +413,7 @@ MUTATIONS = (
         "mend_dependents(victim, job, order, context)",
         "pass",
     ),
-    Mutation(
-        "guard: what a TE job causes",
-        "core/tesched_core/guard/admission.py",
-        "        if count > most:",
-        "        if False:",
-    ),
+    Mutation("guard: what a TE job causes", _PAID, "yield Scope.TE_JOB, one.preemptor", "pass"),
     Mutation(
         "queue: what somebody else has set is left",
         "core/tesched_core/levers/nice.py",

@@ -334,10 +334,10 @@ def main(
             raise click.UsageError(f"--earlier {earlier}: it is not what --json prints: {error}") from None
     else:
         jobs = trace(be_count, te_count, save_s, seed)
-        outcomes = _run_all([way for way in WAYS if way in (ways or WAYS)], jobs, nodes, scheduling, keep)
         of = Trace(
             be=be_count, te=te_count, nodes=nodes, save_s=save_s, seed=seed, scheduling=scheduling, slurm=_slurm()
         )
+        outcomes = _run_all([way for way in WAYS if way in (ways or WAYS)], jobs, nodes, scheduling, keep)
     if as_json:
         found = {"trace": asdict(of), "ways": [asdict(one) for one in outcomes.values()], "ratios": ratios(outcomes)}
         print(json.dumps(found, indent=2))
@@ -362,8 +362,8 @@ def _run_all(
 
 
 def _slurm() -> str:
-    """Return the release of this host's Slurm."""
-    return subprocess.run(["scontrol", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    """Release of this host's Slurm; `scontrol --version` would need a slurm.conf."""
+    return subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
 if __name__ == "__main__":

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tesched_core.guard.budget import Tally
-from tesched_core.guard.eligibility import _turns_reached
+from tesched_core.guard.budget import Scope, Tally
+from tesched_core.guard.count_limits import Over, passed
 from tesched_core.intake.patience import why_it_waits
-from tesched_core.model.decision import Refusal, RefusalCode, Why
+from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
-from tesched_core.model.payment import HOUR_S, Paid
+from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
@@ -27,7 +27,7 @@ def admitted(
     asked: int = 0,
     turns: TurnLimits | None = None,
 ) -> tuple[Plan, ...]:
-    """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped.
+    """Plans that the limits admit, in their order; `note` receives a refusal for each of the others.
 
     `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
     """
@@ -54,8 +54,8 @@ def admitted(
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
         elif chosen and victims + len(chosen) > limits.max_victims_per_cycle:
             text = f"this cycle has {victims} victim(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
-        elif over := _over(tally, payments, limits, now) if turns is None else _turns_over(tally, payments, turns, now):
-            code, text = over
+        elif payments and (over := passed(tally, payments, turns or limits)) is not None:
+            code, text = over.code, _text(over, payments[0])
         else:
             kept.append(plan)
             victims += len(chosen)
@@ -117,7 +117,7 @@ def _note_victims(plan: Plan, view: View) -> None:
 
 
 def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:
-    """Return how many orders of this purpose make room now."""
+    """Number of orders of this purpose whose victims are leaving."""
     turn = purpose is Purpose.ROUND
     return sum(
         order.makes_room and (snapshot.job_class(order.preemptor) is JobClass.BE) is turn
@@ -148,65 +148,15 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
     )
 
 
-def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSeconds) -> Why | None:
-    """Return which limit these payments together would pass."""
-    if not payments:
-        return None
-    after = tally.copy()
-    for one in payments:
-        after.add(one, now)
-    hours = after.node_s / HOUR_S
-    for code, count, setting in (
-        (RefusalCode.HOUR_LIMIT, after.count, "max_preemptions_per_hour"),
-        (RefusalCode.USER_LIMIT, max(after.by_user[one.user] for one in payments), "max_preemptions_per_user_hour"),
-        (
-            RefusalCode.ACCOUNT_LIMIT,
-            max(after.by_account[one.account] for one in payments),
-            "max_preemptions_per_account_hour",
-        ),
-        (
-            RefusalCode.NODE_LIMIT,
-            max((after.by_node[node] for one in payments for node in one.nodes), default=0),
-            "max_preemptions_per_node_hour",
-        ),
-    ):
-        if count > getattr(limits, setting):
-            return code, f"its victims would make it {count} preemptions in an hour; guard.{setting} allows no more"
-    if caused := _caused_too_much(after, payments[0], limits):
-        return RefusalCode.CAUSED_LIMIT, caused
-    if hours > limits.max_lost_node_hours_per_day:
-        most = limits.max_lost_node_hours_per_day
-        text = (
-            f"its victims would make it {hours:.1f} node-hours in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
-        )
-        return RefusalCode.BUDGET, text
-    return None
-
-
-def _turns_over(tally: Tally, payments: Sequence[Paid], limits: TurnLimits, now: UnixSeconds) -> Why | None:
-    """Return which limit of the rounds these payments together would pass."""
-    if not payments:
-        return None
-    after = tally.copy()
-    for one in payments:
-        after.add(one, now)
-    return _turns_reached(after, limits, "its turn would make it", more=1)
-
-
-def _caused_too_much(after: Tally, one: Paid, limits: Limits) -> str:
-    """Return which limit of what a TE job, its user and its account may cause would be passed; empty for none."""
-    if one.preemptor is None or not one.for_user:
-        return ""
-    for who, count, setting in (
-        ("it", after.by_preemptor[one.preemptor], "max_victims_for_te_job_hour"),
-        (f"jobs of its user {one.for_user}", after.by_te_user[one.for_user], "max_victims_for_te_user_hour"),
-        (
-            f"jobs of its account {one.for_account}",
-            after.by_te_account[one.for_account],
-            "max_victims_for_te_account_hour",
-        ),
-    ):
-        most = getattr(limits, setting)
-        if count > most:
-            return f"{who} would have caused {count} jobs to leave in an hour; guard.{setting} is {most}"
-    return ""
+def _text(over: Over, one: Paid) -> str:
+    """Text of a refusal by a limit that counts; `one` is the payment of one of the plan's victims."""
+    if over.of_budget:
+        return f"its victims would make it {over.count:.1f} node-hours in 24 h; {over.key} is {over.most:g}"
+    cause = {
+        Scope.TE_JOB: "it",
+        Scope.TE_USER: f"jobs of its user {one.for_user}",
+        Scope.TE_ACCOUNT: f"jobs of its account {one.for_account}",
+    }.get(over.scope)
+    if cause is not None:
+        return f"{cause} would have caused {over.count:g} jobs to leave in an hour; {over.key} is {over.most:g}"
+    return f"its victims would make it {over.count:g} preemptions in an hour; {over.key} is {over.most:g}"

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
 
 from tesched_core.model.order import HOLDS_ROOM, Departure, Order, Purpose, Victim, VictimState
 from tesched_core.model.payment import DAY_S, HOUR_S, Paid
@@ -48,64 +49,69 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, 
     )
 
 
+class Scope(StrEnum):
+    """What a limit counts by."""
+
+    ALL = auto()
+    USER = auto()
+    ACCOUNT = auto()
+    NODE = auto()
+    VICTIM = auto()
+    #: what caused it: the TE job, its user, its account
+    TE_JOB = auto()
+    TE_USER = auto()
+    TE_ACCOUNT = auto()
+
+
+#: One count: of all (with ""), of a user, an account, a node by its name, of a job by its id.
+Counted = tuple[Scope, str | JobId]
+
+
+def counted(one: Paid) -> Iterator[Counted]:
+    """Counts to which a payment adds one."""
+    if one.withdrawn:
+        return
+    if not one.of_own_user:
+        yield Scope.ALL, ""
+        yield Scope.USER, one.user
+        yield Scope.ACCOUNT, one.account
+        yield Scope.VICTIM, one.job_id
+        for node in one.nodes:
+            yield Scope.NODE, node
+    if one.preemptor is not None and one.for_user:
+        yield Scope.TE_JOB, one.preemptor
+        yield Scope.TE_USER, one.for_user
+        if not one.of_own_user:
+            yield Scope.TE_ACCOUNT, one.for_account
+
+
+def cost(one: Paid) -> float:
+    """Node-seconds that a payment takes from the day's budget."""
+    return 0.0 if one.withdrawn or one.of_own_user else one.node_s
+
+
 @dataclass(slots=True)
 class Tally:
-    """Payments of one purpose: the last hour's by job, user, account and node, and the last day's node-seconds."""
+    """Payments of one purpose: the counts of the last hour, and the node-seconds of the last day."""
 
-    count: int
-    by_user: Counter[str]
-    by_account: Counter[str]
-    by_node: Counter[str]
-    node_s: float
-    #: what caused it: the TE job, its user, its account
-    by_preemptor: Counter[JobId] = field(default_factory=Counter)
-    by_te_user: Counter[str] = field(default_factory=Counter)
-    by_te_account: Counter[str] = field(default_factory=Counter)
-    by_job: Counter[JobId] = field(default_factory=Counter)
+    counts: Counter[Counted] = field(default_factory=Counter)
+    node_s: float = 0.0
 
     @staticmethod
     def of(paid: Iterable[Paid], orders: Iterable[Order], now: UnixSeconds, purpose: Purpose = Purpose.TE) -> Tally:
-        """Return the tally of what was paid for this purpose, and of what victims under notice pay."""
-        tally = Tally(count=0, by_user=Counter(), by_account=Counter(), by_node=Counter(), node_s=0.0)
+        """Tally of what was paid for this purpose, and of what victims under notice pay."""
+        tally = Tally()
         for one in (*paid, *under_way(orders, now)):
             if one.purpose is purpose:
                 tally.add(one, now)
         return tally
 
-    def copy(self) -> Tally:
-        """Return the same, to be counted on by itself."""
-        return replace(
-            self,
-            by_user=self.by_user.copy(),
-            by_account=self.by_account.copy(),
-            by_node=self.by_node.copy(),
-            by_preemptor=self.by_preemptor.copy(),
-            by_te_user=self.by_te_user.copy(),
-            by_te_account=self.by_te_account.copy(),
-            by_job=self.by_job.copy(),
-        )
-
     def add(self, one: Paid, now: UnixSeconds) -> None:
         """Count one more."""
-        if one.withdrawn:
-            return
-        if one.of_own_user:
-            if now - one.at < HOUR_S and one.preemptor is not None:
-                self.by_preemptor[one.preemptor] += 1
-                self.by_te_user[one.for_user] += 1
-            return
         if now - one.at < DAY_S:
-            self.node_s += one.node_s
+            self.node_s += cost(one)
         if now - one.at < HOUR_S:
-            self.count += 1
-            self.by_user[one.user] += 1
-            self.by_account[one.account] += 1
-            self.by_node.update(one.nodes)
-            self.by_job[one.job_id] += 1
-            if one.preemptor is not None and one.for_user:
-                self.by_preemptor[one.preemptor] += 1
-                self.by_te_user[one.for_user] += 1
-                self.by_te_account[one.for_account] += 1
+            self.counts.update(counted(one))
 
 
 def under_way(orders: Iterable[Order], now: UnixSeconds) -> Iterator[Paid]:

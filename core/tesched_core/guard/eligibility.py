@@ -19,7 +19,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import Tally
+from tesched_core.guard.budget import Scope, Tally
+from tesched_core.guard.count_limits import Over, budget_spent, reached
 from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import INELIGIBLE, Owner, Running
@@ -27,7 +28,6 @@ from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
-from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import Eligibility
@@ -61,7 +61,7 @@ def eligible_victims(
             if row is not None:
                 why[row] = whys.setdefault(reason, len(whys))
 
-    # The last word stays, so the least telling comes first.
+    # A later reason replaces an earlier one.
     tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.ROUND if turns else Purpose.TE)
     spent = _spent(running, tally, limits, nodes) if turns is None else _spent_by_turns(running, tally, turns)
     for rows, because in spent:
@@ -156,58 +156,37 @@ def _spent(
 ) -> Iterator[tuple[NDArray[np.bool_], Why]]:
     """Yield the jobs that may not be victims because the limits over all victims are reached."""
     for row, owner in enumerate(running.owners):
-        if tally.by_account[owner.account] >= limits.max_preemptions_per_account_hour:
-            what = f"its account {owner.account}", "max_preemptions_per_account_hour"
-            yield running.owner == row, (RefusalCode.ACCOUNT_LIMIT, _this_hour(tally.by_account[owner.account], what))
-        if tally.by_user[owner.user] >= limits.max_preemptions_per_user_hour:
-            what = f"its user {owner.user}", "max_preemptions_per_user_hour"
-            yield running.owner == row, (RefusalCode.USER_LIMIT, _this_hour(tally.by_user[owner.user], what))
-    for name, count in tally.by_node.items():
-        if count >= limits.max_preemptions_per_node_hour and name in nodes:
+        for scope, name, word in ((Scope.ACCOUNT, owner.account, "account"), (Scope.USER, owner.user, "user")):
+            if over := reached(tally, (scope, name), limits):
+                yield running.owner == row, _this_hour(over, f"its {word} {name}")
+    for by in [by for by in tally.counts if by[0] is Scope.NODE and by[1] in nodes]:
+        if over := reached(tally, by, limits):
             there = np.zeros(len(running), dtype=np.bool_)
-            there[running.share_job[running.share_node == nodes[name]]] = True
-            text = _this_hour(count, (f"jobs on its node {name}", "max_preemptions_per_node_hour"))
-            yield there, (RefusalCode.NODE_LIMIT, text)
+            there[running.share_job[running.share_node == nodes[str(by[1])]]] = True
+            yield there, _this_hour(over, f"jobs on its node {by[1]}")
     everybody = np.ones(len(running), dtype=np.bool_)
-    if tally.count >= limits.max_preemptions_per_hour:
-        text = _this_hour(tally.count, ("all users together", "max_preemptions_per_hour"))
-        yield everybody, (RefusalCode.HOUR_LIMIT, text)
-    hours = tally.node_s / HOUR_S
-    if hours >= limits.max_lost_node_hours_per_day:
-        most = limits.max_lost_node_hours_per_day
-        text = f"{hours:.1f} node-hours of runs were ended in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
-        yield everybody, (RefusalCode.BUDGET, text)
+    if over := reached(tally, (Scope.ALL, ""), limits):
+        yield everybody, _this_hour(over, "all users together")
+    if over := budget_spent(tally, limits):
+        text = f"{over.count:.1f} node-hours of runs were ended in 24 h; {over.key} is {over.most:g}"
+        yield everybody, (over.code, text)
 
 
 def _spent_by_turns(running: Running, tally: Tally, limits: TurnLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
-    """Yield the jobs that may not be asked because rounds have cost enough lately."""
-    most = limits.max_preemptions_per_job_hour
-    for job_id, count in tally.by_job.items():
-        row = running.row_of.get(job_id)
-        if row is not None and count >= most:
-            text = (
-                f"it gave way to a turn {count} time(s) in the last hour; {limits.table}.max_preemptions_per_job_hour"
-            )
-            yield np.arange(len(running)) == row, (RefusalCode.ROUND_LIMIT, f"{text} is {most}")
-    if over := _turns_reached(tally, limits, "rounds have cost"):
-        yield np.ones(len(running), dtype=np.bool_), over
+    """Yield the jobs that may not be victims because the limits over all rounds are reached."""
+    for by in [by for by in tally.counts if by[0] is Scope.VICTIM]:
+        row = running.row_of.get(JobId(int(by[1])))
+        if row is not None and (over := reached(tally, by, limits)):
+            text = f"it gave way to a turn {over.count:g} time(s) in the last hour; {over.key} is {over.most:g}"
+            yield np.arange(len(running)) == row, (over.code, text)
+    if over := reached(tally, (Scope.ALL, ""), limits) or budget_spent(tally, limits):
+        cost = f"{over.count:.1f} node-hours in 24 h" if over.of_budget else f"{over.count:g} preemption(s) in an hour"
+        text = f"rounds have cost {cost}; {over.key} is {over.most:g}"
+        yield np.ones(len(running), dtype=np.bool_), (over.code, text)
 
 
-def _turns_reached(tally: Tally, limits: TurnLimits, what: str, *, more: int = 0) -> Why | None:
-    """Return which limit of all rounds together is reached, or with `more` 1 would be passed."""
-    most, hours = limits.max_preemptions_per_hour, tally.node_s / HOUR_S
-    if most is not None and tally.count >= most + more:
-        text = f"{what} {tally.count} preemption(s) in an hour; {limits.table}.max_preemptions_per_hour is {most}"
-        return RefusalCode.ROUND_LIMIT, text
-    budget = limits.max_lost_node_hours_per_day
-    if budget is not None and (hours > budget or (hours >= budget and not more)):
-        text = f"{what} {hours:.1f} node-hours in 24 h; {limits.table}.max_lost_node_hours_per_day is {budget:g}"
-        return RefusalCode.ROUND_LIMIT, text
-    return None
-
-
-def _this_hour(count: int, what: tuple[str, str]) -> str:
-    return f"{what[0]} paid {count} time(s) in the last hour; that is all that guard.{what[1]} allows"
+def _this_hour(over: Over, what: str) -> Why:
+    return over.code, f"{what} paid {over.count:g} time(s) in the last hour; that is all that {over.key} allows"
 
 
 _PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")

@@ -11,14 +11,15 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import Tally
+from tesched_core.guard.budget import Counted, Scope, Tally
+from tesched_core.guard.count_limits import passed, reached
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users
 from tesched_core.intake import patience
@@ -31,8 +32,8 @@ from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, W
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
-from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose, Victim, VictimState
-from tesched_core.model.payment import HOUR_S
+from tesched_core.model.order import Departure, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size, size_of
 from tesched_core.model.snapshot import JobClass
@@ -68,20 +69,23 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     if deadlines is not None:
         eligible = eligible.for_te_of(deadlines.te_time_limit_s)
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
-    left = _Left.of(memory, limits, context.now)
-    barred = left.barred(view.waiting)
+    tally = Tally.of(memory.paid, memory.open_orders(), context.now)
+    barred = _barred(tally, limits, view.waiting)
     for job, mark in _perhaps_preempted(context):
-        left.take(job, context.now - mark.started_at)
+        tally.add(_payment(job, mark.started_at, context.now), context.now)
     marks: dict[JobId, Mark] = {}
     for row in np.lexsort((running.job_id, scores)).tolist():
         if why[row] >= 0:
             continue
         job = context.snapshot.jobs[JobId(int(running.job_id[row]))]
-        spared = _why_not(job, context) or left.why_not(job)
+        payment = _payment(job, float(running.started[row]), context.now)
+        spared = _why_not(job, context)
+        if spared is None and (over := passed(tally, (payment,), limits)) is not None:
+            spared = over.code
         if spared is not None:
             why[row] = len(eligible.whys) + _SPARED_BY_CODE[spared]
             continue
-        left.take(job, context.now - float(running.started[row]))
+        tally.add(payment, context.now)
         marks[job.job_id] = Mark(
             order=int(order[row]),
             score=float(scores[row]),
@@ -173,56 +177,34 @@ def _order_of(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     return ranks.astype(np.int64)
 
 
-@dataclass(kw_only=True)
-class _Left:
-    """What the limits that count have left: for each job that is marked it becomes less."""
+def _payment(job: Job, started_at: float, now: UnixSeconds) -> Paid:
+    """Payment of a job that Slurm preempts now; for which TE job is not known yet."""
+    return Paid(
+        at=now,
+        job_id=job.job_id,
+        user=job.user,
+        account=job.account,
+        nodes=job.nodes,
+        node_s=len(job.nodes) * max(now - started_at, 0.0),
+    )
 
-    limits: Limits
-    tally: Tally
 
-    @staticmethod
-    def of(memory: Memory, limits: Limits, now: UnixSeconds) -> _Left:
-        return _Left(limits=limits, tally=Tally.of(memory.paid, memory.open_orders(), now, Purpose.TE))
+def _barred(tally: Tally, limits: Limits, waiting: Sequence[Job]) -> dict[str, Why]:
+    """Users whose TE jobs have made as many jobs leave as the limits allow, and why; before any mark.
 
-    def why_not(self, job: Job) -> RefusalCode | None:
-        tally, limits = self.tally, self.limits
-        if tally.count >= limits.max_preemptions_per_hour:
-            return RefusalCode.HOUR_LIMIT
-        if tally.node_s >= limits.max_lost_node_hours_per_day * HOUR_S:
-            return RefusalCode.BUDGET
-        if tally.by_user[job.user] >= limits.max_preemptions_per_user_hour:
-            return RefusalCode.USER_LIMIT
-        if tally.by_account[job.account] >= limits.max_preemptions_per_account_hour:
-            return RefusalCode.ACCOUNT_LIMIT
-        if any(tally.by_node[node] >= limits.max_preemptions_per_node_hour for node in job.nodes):
-            return RefusalCode.NODE_LIMIT
-        return None
-
-    def take(self, job: Job, ran_s: float) -> None:
-        self.tally.count += 1
-        self.tally.node_s += len(job.nodes) * max(ran_s, 0.0)
-        self.tally.by_user[job.user] += 1
-        self.tally.by_account[job.account] += 1
-        self.tally.by_node.update(job.nodes)
-
-    def barred(self, waiting: Iterable[Job]) -> dict[str, Why]:
-        """Return the users whose TE jobs have made as many jobs leave as the limits allow, and why; before any mark.
-
-        A limit of an account, or of one TE job, bars the users that have such a job waiting: the plugin knows users.
-        """
-        tally, limits = self.tally, self.limits
-        found = {
-            user: ("its user", count, "max_victims_for_te_user_hour")
-            for user, count in tally.by_te_user.items()
-            if user and count >= limits.max_victims_for_te_user_hour
-        }
-        for job in waiting:
-            if (count := tally.by_te_account[job.account]) >= limits.max_victims_for_te_account_hour:
-                found.setdefault(job.user, ("its account", count, "max_victims_for_te_account_hour"))
-            if (count := tally.by_preemptor[job.job_id]) >= limits.max_victims_for_te_job_hour:
-                found.setdefault(job.user, ("one TE job of its user", count, "max_victims_for_te_job_hour"))
-        text = "Slurm preempts none for it: {} made {} job(s) leave in the last hour; guard.{} allows no more"
-        return {user: (RefusalCode.CAUSED_LIMIT, text.format(*over)) for user, over in found.items()}
+    A limit of an account, or of one TE job, bars the users that have such a job waiting: the plugin knows users.
+    """
+    causes: list[tuple[str, Counted, str]] = [
+        *((str(by[1]), by, "its user") for by in tally.counts if by[0] is Scope.TE_USER),
+        *((job.user, (Scope.TE_ACCOUNT, job.account), "its account") for job in waiting),
+        *((job.user, (Scope.TE_JOB, job.job_id), "one TE job of its user") for job in waiting),
+    ]
+    found: dict[str, Why] = {}
+    for user, by, cause in causes:
+        if over := reached(tally, by, limits):
+            made = f"{cause} made {over.count:g} job(s) leave in the last hour; {over.key} allows no more"
+            found.setdefault(user, (over.code, f"Slurm preempts none for it: {made}"))
+    return found
 
 
 _SPARED: tuple[Why, ...] = (
