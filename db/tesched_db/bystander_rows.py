@@ -12,7 +12,8 @@ from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
-from tesched_db.job_rows import CHUNK, Seen, Values
+from tesched_db.job_rows import CHUNK, Seen
+from tesched_db.rows import Values
 from tesched_db.tables import BystanderRow, JobRow, storable
 from tesched_db.upsert import upsert
 

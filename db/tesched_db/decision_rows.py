@@ -16,7 +16,8 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.order import Transition
 
-from tesched_db.job_rows import Seen, Values
+from tesched_db.job_rows import Seen
+from tesched_db.rows import Values
 
 
 def action_values(action: Action, seen: Seen) -> Values:

@@ -23,7 +23,8 @@ from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, Values
+from tesched_db.job_rows import CHUNK
+from tesched_db.rows import Values
 from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow, storable
 from tesched_db.upsert import insert_new
 

@@ -16,10 +16,11 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
-from tesched_db.job_rows import Seen, Values
+from tesched_db.job_rows import Seen
 from tesched_db.memory_rows import Remembered, refused_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
+from tesched_db.rows import Values
 from tesched_db.tables import CycleRow, DaemonRow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
@@ -19,9 +19,8 @@ from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
+from tesched_db.rows import Values
 from tesched_db.tables import HistoryRow, JobRow, storable
-
-Values: TypeAlias = dict[str, Any]
 
 #: Rows in one statement, far below SQLite's 32,766 parameters.
 CHUNK = 500

@@ -36,7 +36,7 @@ from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.finished_runs import learn_ended
 from tesched_db.held import Held
-from tesched_db.job_rows import Values, counts_of, of_te
+from tesched_db.job_rows import counts_of, of_te
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -51,6 +51,7 @@ from tesched_db.lease import (
     stand_by,
 )
 from tesched_db.process import place, ticks_of
+from tesched_db.rows import Values
 from tesched_db.store_file import lost
 from tesched_db.tables import TROUBLES, ActionRow, CycleRow, DaemonRow, TransitionRow
 from tesched_db.views import DAEMON, UNDO

@@ -9,17 +9,18 @@ from sqlalchemy.orm import Session
 from tesched_core.guard.misuse import barred_users
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.outlived import Barred, Outlived
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
+from tesched_db.rows import from_row, to_row
 from tesched_db.tables import OutlivedRow
 
 
 def load(session: Session) -> tuple[Outlived, ...]:
     """Return what the store holds, oldest first."""
     rows = session.scalars(select(OutlivedRow).order_by(OutlivedRow.at, OutlivedRow.job_id))
-    return tuple(Outlived(job_id=JobId(row.job_id), at=row.at, user=row.user) for row in rows)
+    return tuple(from_row(row, Outlived) for row in rows)
 
 
 def write(connection: Connection, before: tuple[Outlived, ...], now: tuple[Outlived, ...]) -> None:
@@ -29,7 +30,7 @@ def write(connection: Connection, before: tuple[Outlived, ...], now: tuple[Outli
     for one in set(before) - set(now):
         this = (OutlivedRow.job_id == one.job_id) & (OutlivedRow.at == one.at)
         connection.execute(delete(OutlivedRow).where(this))
-    rows = [{"job_id": one.job_id, "at": one.at, "user": one.user} for one in now if one not in set(before)]
+    rows = [to_row(one) for one in now if one not in set(before)]
     if rows:
         connection.execute(insert(OutlivedRow), rows)
 

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from tesched_core.model.decision import Refusal
 from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.job_rows import Seen, Values
+from tesched_db.job_rows import Seen
+from tesched_db.rows import Values
 from tesched_db.tables import RefusalRow
 
 _UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))

@@ -24,7 +24,8 @@ from tesched_core.model.snapshot import Snapshot
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, Seen, Values
+from tesched_db.job_rows import CHUNK, Seen
+from tesched_db.rows import Values
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow, storable
 
 #: Speeds that are kept at hand, at most.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
-from tesched_db.job_rows import Values
+from tesched_db.rows import Values
 from tesched_db.tables import Base
 
 

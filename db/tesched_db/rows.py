@@ -1,0 +1,43 @@
+"""Rows of core's dataclasses: each field in the column of its name, with a prefix where a row holds several of them.
+
+A dataclass lists its fields once, its table its columns once. A field without a column ends the write; a column without
+a value, as of a row that an earlier release wrote, is read as the field's default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import msgspec
+
+from tesched_db.tables import Base
+
+Values = dict[str, Any]
+_T = TypeVar("_T")
+
+
+def from_row(row: Base, kind: type[_T], *, prefix: str = "", **given: Any) -> _T:
+    """Dataclass that a row holds; the row has no column for the `given` fields.
+
+    Raises:
+        msgspec.ValidationError: a column holds what its field cannot.
+    """
+    values = {name: getattr(row, prefix + name) for name in _names(kind) if name not in given}
+    held = {name: value for name, value in values.items() if value is not None}
+    return msgspec.convert(held | given, kind, strict=False)
+
+
+def to_row(one: Any, *, prefix: str = "", without: str = "") -> Values:
+    """Values of a dataclass by column, but for one field that stands elsewhere."""
+    values = msgspec.to_builtins(one)
+    return {prefix + name: value for name, value in values.items() if name != without}
+
+
+def empty(kind: type[Any], *, prefix: str = "") -> Values:
+    """Values of a row that does not hold this dataclass."""
+    return {prefix + name: None for name in _names(kind)}
+
+
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
