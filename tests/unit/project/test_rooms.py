@@ -37,7 +37,10 @@ def test_every_tool_sees_the_same_packages(project: dict[str, Any]) -> None:
     assert set(tools["hatch"]["build"]["dev-mode-dirs"]) == outer
     assert set(tools["mypy"]["mypy_path"]) == outer | {"docs/examples"}
     assert set(tools["mypy"]["files"]) == outer | {"tests", "benchmarks", "docs/examples"}
-    assert set(tools["importlinter"]["root_packages"]) == {room.name for room in ROOMS} - {"tesched_testcluster"}
+    linted = {room.name for room in ROOMS} - {"tesched_testcluster"}
+    assert set(tools["importlinter"]["root_packages"]) == linted
+    (circles,) = (one for one in tools["importlinter"]["contracts"] if one["type"] == "acyclic_siblings")
+    assert set(circles["ancestors"]) == linted
 
 
 def test_no_outer_folder_is_a_package() -> None:
