@@ -18,10 +18,10 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_the_wheel_holds_every_package_but_the_test_cluster(project: dict[str, Any]) -> None:
+def test_the_wheel_holds_every_package_but_the_test_cluster_and_the_papers_models(project: dict[str, Any]) -> None:
     packages = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     there = {str(room.relative_to(ROOT)) for room in ROOMS}
-    assert packages == there - {"slurm_test_cluster/tesched_testcluster"}
+    assert packages == there - {"slurm_test_cluster/tesched_testcluster", "papers/tesched_papers"}
 
 
 def test_what_builds_tesched_is_of_one_version_and_locked(project: dict[str, Any]) -> None:
