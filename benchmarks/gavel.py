@@ -20,11 +20,11 @@ from itertools import product
 from pathlib import Path
 
 import click
-from tesched_sim.papers.gavel.policies import Contender, Optimum
-from tesched_sim.papers.gavel.rounds import Cluster
-from tesched_sim.papers.gavel.run import Figures, Plan, perform
-from tesched_sim.papers.gavel.simulate import OverloadError
-from tesched_sim.papers.gavel.workload import GavelWorkload
+from tesched_papers.gavel.policies import Contender, Optimum
+from tesched_papers.gavel.rounds import Cluster
+from tesched_papers.gavel.run import Figures, Plan, perform
+from tesched_papers.gavel.simulate import OverloadError
+from tesched_papers.gavel.workload import GavelWorkload
 
 #: policy, accelerators of each type, gap (s), seed, several GPUs a job, window, mean hours, wall seconds
 ANCHORS = (

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_sim.papers.gavel.policies import Contender, Optimum
-from tesched_sim.papers.gavel.rounds import Cluster
-from tesched_sim.papers.gavel.simulate import simulate
-from tesched_sim.papers.gavel.throughputs import TYPES, measured
-from tesched_sim.papers.gavel.workload import MODELS, GavelJob
+from tesched_papers.gavel.policies import Contender, Optimum
+from tesched_papers.gavel.rounds import Cluster
+from tesched_papers.gavel.simulate import simulate
+from tesched_papers.gavel.throughputs import TYPES, measured
+from tesched_papers.gavel.workload import MODELS, GavelJob
 from tesched_testcluster.definition import NodeGroup
 from tesched_testcluster.local import LocalCluster
 

@@ -15,16 +15,16 @@ from dataclasses import replace
 
 import click
 import numpy as np
+from tesched_papers.pdors.algorithm.policy import Ledger, PdOrs
+from tesched_papers.pdors.algorithm.rounding import favour_covering, favour_packing
+from tesched_papers.pdors.algorithm.schedule import room_on_one
+from tesched_papers.pdors.algorithm.slot import External, SlotProblem, SlotSettings, most_units
+from tesched_papers.pdors.methods import Planning, run
+from tesched_papers.pdors.optimum import optimum
+from tesched_papers.pdors.planned import Drawn
+from tesched_papers.pdors.workload import Instance, PdOrsWorkload, pdors_workload
 from tesched_policies.pdors.model import Machines, TrainingJob
 from tesched_policies.pdors.prices import PriceBounds
-from tesched_sim.papers.pdors.algorithm.policy import Ledger, PdOrs
-from tesched_sim.papers.pdors.algorithm.rounding import favour_covering, favour_packing
-from tesched_sim.papers.pdors.algorithm.schedule import room_on_one
-from tesched_sim.papers.pdors.algorithm.slot import External, SlotProblem, SlotSettings, most_units
-from tesched_sim.papers.pdors.methods import Planning, run
-from tesched_sim.papers.pdors.optimum import optimum
-from tesched_sim.papers.pdors.planned import Drawn
-from tesched_sim.papers.pdors.workload import Instance, PdOrsWorkload, pdors_workload
 
 SIZES = ((50, 20), (100, 20), (100, 100), (300, 100), (1000, 20), (1000, 100), (1000, 200))
 #: small enough for the integer program

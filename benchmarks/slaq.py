@@ -17,11 +17,11 @@ from statistics import median
 import click
 import numpy as np
 from scipy.optimize import curve_fit
+from tesched_papers.slaq.workload import MIXES, losses_of
 from tesched_policies.slaq.allocate import allocate
 from tesched_policies.slaq.curves import Family, Floats
 from tesched_policies.slaq.forecast import LEAST_POINTS, Fits, Memory, Training, forecast
 from tesched_policies.slaq.progress import Progress
-from tesched_sim.papers.slaq.workload import MIXES, losses_of
 
 SIZES = (1_000, 2_000, 4_000)
 CORES_A_JOB = 4

@@ -27,7 +27,7 @@ LONGEST = (
     "tests/cluster/test_hostile_user.py",
     "tests/cluster/test_plugin_jobs.py",
     "tests/cluster/test_demo.py",
-    "tests/unit/sim/papers/gavel/test_anchors.py",
+    "tests/unit/papers/gavel/test_anchors.py",
     "tests/cluster/test_open_node_count.py",
     "tests/cluster/test_can_return.py",
     "tests/properties/test_gavel_oracle.py",

@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CEILING = Path(__file__).with_name("words_ceiling.json")
-#: what is installed; strings in it are messages, help and what commands print
-CODE = ("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report")
+#: what has commands for people; strings in it are messages, help and what commands print
+CODE = ("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report", "papers")
 #: what else has docstrings and comments to read
 FOR_DEVELOPERS = ("benchmarks", "slurm_test_cluster", "tests")
 #: generated, or written as it was then

@@ -1,4 +1,4 @@
-"""`tesched`: the commands, and what a user is told when one cannot be done.
+"""`tesched`: the commands.
 
 A command's module is imported when the command is run: `--version`, `--help` and TAB completion wait for none of them.
 """
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
-from tesched_core.model.told_error import ToldError
-from tesched_core.model.visible import visible_lines
+
+from tesched_cli.one_line_errors import OneLineErrors
 
 
 class _Lazy(NamedTuple):
@@ -62,15 +62,6 @@ GROUPS = {
     "Simulate": {
         "whatif": _Lazy("whatif", "whatif", "Run the jobs of the last days again on a simulated Slurm."),
         "simulate": _Lazy("simulate", "simulate", "Run policies on a simulated Slurm and compare them."),
-        "simulate-gavel": _Lazy(
-            "reproduce.gavel", "simulate_gavel", "Divide accelerators of several types by Gavel's policies."
-        ),
-        "simulate-pdors": _Lazy(
-            "reproduce.pdors", "simulate_pdors", "Place workers and parameter servers, slot by slot."
-        ),
-        "simulate-slaq": _Lazy(
-            "reproduce.slaq", "simulate_slaq", "Share cores by what trainings' losses would gain (SLAQ)."
-        ),
     },
 }
 COMMANDS = {name: lazy for group in GROUPS.values() for name, lazy in group.items()}
@@ -86,12 +77,8 @@ def _imported(module: str) -> ModuleType:
         gc.enable()
 
 
-class _InputError(click.ClickException):
-    exit_code = 2
-
-
-class _Commands(click.Group):
-    """Turns what went wrong into one line on stderr and exit status 2; a user sees no traceback."""
+class _Commands(OneLineErrors):
+    """The commands, each imported when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
         """Return the names."""
@@ -122,26 +109,6 @@ class _Commands(click.Group):
             for name in sorted(COMMANDS)
             if name.startswith(incomplete)
         ]
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except ToldError as error:
-            raise _InputError(visible_lines(str(error))) from error
-        except click.ClickException as error:
-            # It may quote what Slurm, a file or the store says.
-            text = error.format_message()
-            if visible_lines(text) == text:
-                raise
-            raise _shown(error, visible_lines(text)) from error
-
-
-def _shown(error: click.ClickException, text: str) -> click.ClickException:
-    """Return the error with another text."""
-    if isinstance(error, click.UsageError):
-        return click.UsageError(text, error.ctx)
-    return _InputError(text) if error.exit_code == _InputError.exit_code else click.ClickException(text)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,17 +17,7 @@ from tesched_db.views import CycleView, DaemonView, OrderView, QueueView, Retry,
 from tesched_cli.json_output import document
 from tesched_cli.render.delays import DelaysJson
 from tesched_cli.render.training import TrainingJson
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """A victim that has waited too long to run again."""
-
-    job: str
-    order_id: int
-    waited_s: float
-    #: it holds its resources but for its CPUs, which others have
-    suspended: bool
+from tesched_cli.render.troubles import Overdue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,9 +189,9 @@ def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{one.name}"
 
 
-_NO_LOSSES = "these workloads have no losses; `tesched simulate-slaq` has trainings that do"
-_ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
-_NO_RACKS = "these workloads have no racks and no servers; `tesched simulate-pdors` has jobs that want both"
+_NO_LOSSES = "these workloads have no losses; `python -m tesched_papers slaq` in a checkout has trainings that do"
+_ONE_TYPE = "these workloads have one type of node; `python -m tesched_papers gavel` in a checkout has several"
+_NO_RACKS = "these workloads have no racks and no servers; `python -m tesched_papers pdors` in a checkout has both"
 #: best-effort policies that need what these workloads do not have
 _ELSEWHERE = {"gavel": _ONE_TYPE, "slaq": _NO_LOSSES, "pdors": _NO_RACKS}
 

@@ -36,9 +36,6 @@ RUNS: Mapping[str, Sequence[str]] = {
 ELSEWHERE = {
     "ask": "cluster/test_ask.py",
     "simulate": "integration/test_cli_simulate.py",
-    "simulate-gavel": "integration/test_cli_simulate_gavel.py",
-    "simulate-pdors": "unit/cli/test_simulate_pdors.py",
-    "simulate-slaq": "integration/test_cli_simulate_slaq.py",
     "whatif": "cluster/test_whatif.py",
 }
 TESTS = Path(__file__).parents[1]

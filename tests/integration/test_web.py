@@ -20,9 +20,9 @@ from sqlalchemy import update
 from tesched_cli.common import configuration
 from tesched_cli.web import serving as web_serving
 from tesched_cli.web.app import HEADERS
-from tesched_cli.web.command import LOOPBACK, MOST_CLIENTS
+from tesched_cli.web.command import LOOPBACK
 from tesched_cli.web.content import Source
-from tesched_cli.web.serving import server_of
+from tesched_cli.web.serving import MOST_CLIENTS, server_of
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, LeftOfBound
 from tesched_db.engine import open_store, writing

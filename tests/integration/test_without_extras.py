@@ -67,12 +67,9 @@ def test_every_policy_is_there(slim: Slim) -> None:
 @pytest.mark.parametrize(
     ("argv", "status", "words"),
     [
-        (("--help",), 0, "simulate-gavel"),
+        (("--help",), 0, "simulate"),
         (("config", "example"), 0, "[policy"),
         (("config", "check", "tesched.toml"), 0, "good (mode shadow, policy fitgpp"),
-        (("simulate-gavel", "--static", "3", "--cluster", "1:1:1"), 0, "las-agnostic"),
-        (("simulate-pdors", "--method", "drf,fifo", "--set", "workload.jobs=4"), 0, "drf"),
-        (("simulate-slaq", "--jobs", "4", "--cores", "8", "--seeds", "0..0"), 0, "SLAQ TO FAIR"),
     ],
 )
 def test_a_command_that_needs_no_extra_works(slim: Slim, argv: tuple[str, ...], status: int, words: str) -> None:
@@ -109,12 +106,6 @@ def test_the_daemon_starts_with_fitgpp(slim: Slim) -> None:
         (("simulate", *SMALL, "--html", "x.html"), ("--html", "Matplotlib", "plots")),
         (("simulate", *SMALL, "--on", "slurm", "--folder", "runs"), ("--on slurm", "submitit", "submitit")),
         (("top", "--config", "none.toml"), ("tesched top", "Textual", "top")),
-        (("simulate-gavel", "--policy", "las,ftf"), ("--policy ftf", "SciPy", "gavel")),
-        (("simulate-gavel", "--policy", "las", "--optimum", "corner"), ("--policy las", "SciPy", "gavel")),
-        (("simulate-gavel", "--policy", "allox"), ("--policy allox", "SciPy", "gavel")),
-        (("simulate-pdors",), ("--method pd-ors", "SciPy", "pdors")),
-        (("simulate-pdors", "--method", "drf,dorm-packed"), ("--method dorm-packed", "SciPy", "pdors")),
-        (("simulate-pdors", "--method", "drf", "--optimum"), ("--optimum", "SciPy", "pdors")),
     ],
 )
 def test_an_option_that_needs_an_extra_says_so_before_anything_is_run(

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tesched_core.model.resources import JobId
+from tesched_papers.pdors.algorithm.policy import Ledger, PdOrs
+from tesched_papers.pdors.algorithm.schedule import NoSchedule, Settings
+from tesched_papers.pdors.algorithm.slot import SlotSettings
 from tesched_policies.pdors.model import Machines, Sigmoid, Speed, TrainingJob
 from tesched_policies.pdors.prices import PriceBounds
-from tesched_sim.papers.pdors.algorithm.policy import Ledger, PdOrs
-from tesched_sim.papers.pdors.algorithm.schedule import NoSchedule, Settings
-from tesched_sim.papers.pdors.algorithm.slot import SlotSettings
 
 from tests.examples import examples
 from tests.unit.policies.pdors.examples import Drawn, machines, samples_done, taken, training

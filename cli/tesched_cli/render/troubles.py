@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.text import Text
 from tesched_core.model.limits import Limits
@@ -13,10 +14,20 @@ from tesched_db.views import DaemonView, StatusView
 from tesched_cli.common import duration, unread
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.unread_limits import unread_limits
-from tesched_cli.status_json import Overdue
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A victim that has waited too long to run again."""
+
+    job: str
+    order_id: int
+    waited_s: float
+    #: it holds its resources but for its CPUs, which others have
+    suspended: bool
 
 
 def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:

@@ -22,8 +22,6 @@ UVICORN = Extra(package="Uvicorn", module="uvicorn.server", install=".[web]")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 #: Letters of a token, at least; a longer one is no harder to write into a file.
 LEAST_TOKEN = 16
-#: Connections at a time; more are answered with 503. A page that is open holds one.
-MOST_CLIENTS = 64
 #: A name, an IPv4 address, or an IPv6 address in brackets.
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 

@@ -11,9 +11,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tesched_cli.web.app import application
-from tesched_cli.web.command import MOST_CLIENTS
 from tesched_cli.web.content import Source
 
+#: Connections at a time; more are answered with 503. A page that is open holds one.
+MOST_CLIENTS = 64
 #: Seconds that open connections have at the end.
 _ENDS_WITHIN_S = 2
 #: Seconds that a connection may be without a whole request. Browsers open some in advance, and each counts.

@@ -39,28 +39,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import ClassVar
 
 from tesched_core.model.extra import Extra
 from tesched_core.model.limits import TurnLimits
-from tesched_core.model.ranges import OneOf, Period, SecondsOfADay, between
 from tesched_core.policy import Policy, Proposal, View
 
-from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
+from tesched_policies.gavel.parameters import GavelParameters
 from tesched_policies.gavel.state import GavelState
-from tesched_policies.gavel.weights import Entity, JobWeights, weights
-from tesched_policies.turns import Turns
-
-if TYPE_CHECKING:
-    from tesched_policies.gavel.allocators.problem import Policy as Allocator
 
 #: solves its linear programs
 SCIPY = Extra(package="SciPy", module="scipy.optimize", install=".[gavel]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gavel(Turns, Policy[GavelState]):
+class Gavel(GavelParameters, Policy[GavelState]):
     """The policy; see the head of this file."""
 
     name: ClassVar[str] = "gavel"
@@ -68,33 +61,6 @@ class Gavel(Turns, Policy[GavelState]):
     reads_speeds: ClassVar[bool] = True
     reads_run_times: ClassVar[bool] = True
     needs: ClassVar[Sequence[Extra]] = (SCIPY,)
-
-    #: how the time is divided (allocators/registry.py)
-    allocator: Annotated[str, OneOf(words=(*ALONE, *SHARING))] = "las"
-    #: length of a round, and least time between two allocations, seconds
-    round_s: Period = 360.0
-    solve_every_s: SecondsOfADay = 0.0
-    #: types of GPUs, fastest first; empty: all
-    types: tuple[str, ...] = ()
-    #: resources that come free in mid-round are given away
-    fills: bool = True
-    #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
-    qos_weights: tuple[str, ...] = ()
-    most_weight: Annotated[float, between(0.001, 1000)] = 1.0
-    #: what an entity is, and the entities with jobs one after the other (weights.py)
-    entity: Entity = Entity.ACCOUNT
-    entity_weights: tuple[str, ...] = ()
-    in_order: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an allocator that there is not on Slurm, or what makes no round or weight."""
-        if self.allocator in SIMULATED:
-            why = "what a job got done beside another is not known on Slurm"
-            raise ValueError(f"allocator must be one of {', '.join((*ALONE, *SHARING))}; {why}")
-        if len(set(self.types)) < len(self.types):
-            raise ValueError("types must name each type once")
-        self.check_turns()
-        _ = self.standing
 
     @property
     def label(self) -> str:
@@ -106,29 +72,6 @@ class Gavel(Turns, Policy[GavelState]):
         """Return what turns may cost."""
         return self.limits_of_turns("gavel", self.round_s)
 
-    @cached_property
-    def objective(self) -> Allocator:
-        """Return what divides the time; it brings SciPy."""
-        from tesched_policies.gavel.allocators.registry import policy  # noqa: PLC0415 - SciPy, where it is needed
-
-        return policy(self.allocator)
-
-    @cached_property
-    def standing(self) -> JobWeights:
-        """Return how much jobs count. Raises ValueError for a weight that is none."""
-        return JobWeights(
-            qos_weights=weights(self.qos_weights, "qos_weights"),
-            most_weight=self.most_weight,
-            entity=self.entity,
-            entity_weights=weights(self.entity_weights, "entity_weights"),
-            in_order=frozenset(self.in_order),
-        )
-
-    @property
-    def shares(self) -> bool:
-        """Return whether two jobs may share a GPU."""
-        return self.allocator in SHARING
-
     def propose(self, view: View, state: GavelState | None) -> Proposal[GavelState]:
         """Return what brings this round about."""
         # Here: a configuration needs neither NumPy nor what divides time by it.
@@ -139,7 +82,7 @@ class Gavel(Turns, Policy[GavelState]):
         kinds = Kinds.of(view.snapshot, view.columns.room, self.types)
         managed = managed_jobs(view, kinds, sharing=self.shares)
         state = counted(view, kinds, managed, state)
-        turn = Turn(gavel=self, view=view, kinds=kinds, managed=managed, state=state)
+        turn = Turn(parameters=self, view=view, kinds=kinds, managed=managed, state=state)
         if not kinds.gpus.any():
             # No GPU has a type, or none is up.
             return Proposal(state=state, notes=dict(unshared(view, kinds, self.allocator, sharing=self.shares)))

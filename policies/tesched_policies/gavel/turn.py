@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,9 @@ from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds
 from tesched_policies.gavel.node_assignment import Places
 from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
 from tesched_policies.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
+from tesched_policies.gavel.parameters import GavelParameters
 from tesched_policies.gavel.round_scheduling import assign, deficits, priorities
 from tesched_policies.gavel.state import GavelState, JobRounds
-
-if TYPE_CHECKING:
-    from tesched_policies.gavel.policy import Gavel
 
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
@@ -78,7 +75,7 @@ def counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | No
 class Turn:
     """One poll's proposal, while it is worked on."""
 
-    gavel: Gavel
+    parameters: GavelParameters
     view: View
     kinds: Kinds
     managed: GavelJobs
@@ -111,16 +108,16 @@ class Turn:
 
     def begin_round(self) -> None:
         """Divide the time again if that is due, and assign the types."""
-        now, gavel = self.view.now, self.gavel
+        now, parameters = self.view.now, self.parameters
         # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
         changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
-        if changed and now - self.state.solved_at >= gavel.solve_every_s:
+        if changed and now - self.state.solved_at >= parameters.solve_every_s:
             self._solve()
         # A job that cannot be moved now, or is on its way, stays what it is.
         settled = (self.managed.on != NOWHERE) & ~self.managed.movable | self.managed.served
         fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
         self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
-        length = gavel.round_s
+        length = parameters.round_s
         # Rounds keep their beat, unless the daemon was away for longer than one.
         began = self.state.ends_at if now - self.state.ends_at < length else now
         self.state = replace(self.state, began_at=began, ends_at=began + length)
@@ -139,7 +136,7 @@ class Turn:
         Pairs come together only at the beginning of a round (`anew`).
         """
         managed, share = self.managed, self._table("share")
-        half = self.gavel.round_s / 2
+        half = self.parameters.round_s / 2
         received = self._table("received_s") + half
         given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
         room = self._capacity()
@@ -187,9 +184,9 @@ class Turn:
     def _choosing(self) -> list[int]:
         """Return the types in the order in which they choose: the fastest first, if that is known; else by turns."""
         order = list(range(len(self.kinds.names)))
-        if not self.gavel.allocator.endswith("-agnostic"):
+        if not self.parameters.allocator.endswith("-agnostic"):
             return order
-        first = round(self.state.began_at / self.gavel.round_s) % max(len(order), 1)
+        first = round(self.state.began_at / self.parameters.round_s) % max(len(order), 1)
         return order[first:] + order[:first]
 
     def _capacity(self) -> NDArray[np.int64]:
@@ -209,12 +206,12 @@ class Turn:
         return np.minimum(free, self.kinds.gpus)
 
     def _solve(self) -> None:
-        managed, now, gavel = self.managed, self.view.now, self.gavel
+        managed, now, parameters = self.managed, self.view.now, self.parameters
         received, share = self._table("received_s"), self._table("share")
         elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
         deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
         isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(managed))], dtype=np.float64)
-        terms = gavel.standing.terms(managed.jobs, self.view.snapshot.traits, managed.since.tolist(), now)
+        terms = parameters.standing.terms(managed.jobs, self.view.snapshot.traits, managed.since.tolist(), now)
         problem = Problem(
             throughput=managed.throughput,
             scale_factor=managed.gpus,
@@ -227,9 +224,9 @@ class Turn:
             entity=terms.entity,
             entity_weight=terms.entity_weight,
             entity_kind=terms.entity_kind,
-            pairs=pairs_of(self.view, self.kinds, managed) if gavel.shares else None,
+            pairs=pairs_of(self.view, self.kinds, managed) if parameters.shares else None,
         )
-        answer = gavel.objective.allocate(problem)
+        answer = parameters.objective.allocate(problem)
         part = problem.capacity / max(len(managed), 1) / problem.scale_factor[:, None]
         alone = (managed.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
         jobs = {
@@ -303,8 +300,8 @@ class Turn:
 
     def _why(self) -> Iterator[tuple[JobId, str]]:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""
-        names, standing = self.kinds.names, self.gavel.standing
-        of_entities = self.gavel.allocator.startswith("hierarchical")
+        names, standing = self.kinds.names, self.parameters.standing
+        of_entities = self.parameters.allocator.startswith("hierarchical")
         for row, job in enumerate(self.managed.jobs):
             share = self._known(row).share or (0.0,) * len(names)
             parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
@@ -318,4 +315,4 @@ class Turn:
             counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
             text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"
             yield job.job_id, text
-        yield from unshared(self.view, self.kinds, self.gavel.allocator, sharing=self.gavel.shares)
+        yield from unshared(self.view, self.kinds, self.parameters.allocator, sharing=self.parameters.shares)

@@ -42,44 +42,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from tesched_core.model.limits import TurnLimits
-from tesched_core.model.ranges import Period, between
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Policy, Proposal, Show, View
 
 from tesched_policies.pdors.describe import in_detail
+from tesched_policies.pdors.parameters import PdOrsParameters
 from tesched_policies.pdors.state import PdorsState
-from tesched_policies.pdors.workload import Workload
-from tesched_policies.turns import Turns
 
 
 @dataclass(frozen=True, kw_only=True)
-class PdOrs(Turns, Policy[PdorsState]):
+class PdOrs(PdOrsParameters, Policy[PdorsState]):
     """The policy; see the head of this file."""
 
     name: ClassVar[str] = "pdors"
     reads_run_times: ClassVar[bool] = True
     State: ClassVar[type[PdorsState]] = PdorsState
-
-    #: length of a slot, seconds, and how many are planned
-    slot_s: Period = 300.0
-    slots: Annotated[int, between(2, 1000)] = 48
-    #: least price of a resource, in parts of the highest
-    floor: Annotated[float, between(1e-12, 0.1)] = 1e-5
-    #: what features of nodes that name their rack begin with; empty: Slurm's topology
-    rack_feature: str = ""
-    #: what is known of the trainings
-    workloads: tuple[Workload, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for what makes no slot, no price or no table of workloads."""
-        names = [workload.name for workload in self.workloads]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"workloads: two workloads are named {twice[0]!r}; each needs a name of its own")
-        self.check_turns()
 
     @property
     def turn_limits(self) -> TurnLimits:
@@ -92,7 +72,7 @@ class PdOrs(Turns, Policy[PdorsState]):
             return Proposal(state=state)  # no node is there to be planned
         from tesched_policies.pdors.turn import Turn  # noqa: PLC0415 - a configuration needs no NumPy
 
-        turn = Turn(policy=self, view=view, before=state)
+        turn = Turn(parameters=self, view=view, before=state)
         turn.follow()
         turn.enter()
         turn.plan_arrivals()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 from tesched_core.model.cluster import Job
@@ -25,13 +24,11 @@ from tesched_policies.pdors.describe import told
 from tesched_policies.pdors.give_up import after_order
 from tesched_policies.pdors.jobs import Member, managed_jobs
 from tesched_policies.pdors.model import Machines
+from tesched_policies.pdors.parameters import PdOrsParameters
 from tesched_policies.pdors.prices import PriceBounds
 from tesched_policies.pdors.racks import racks_of
 from tesched_policies.pdors.state import JobPlan, PdorsState
 from tesched_policies.pdors.workload import UNKNOWN_RUN_S
-
-if TYPE_CHECKING:
-    from tesched_policies.pdors.policy import PdOrs
 
 #: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
 #: next ones. Trials wait for a poll to end.
@@ -49,7 +46,7 @@ _LET_GO = "Slurm did not start it as planned; it waits like any other"
 class Turn:
     """One poll's proposal, while it is worked on."""
 
-    policy: PdOrs
+    parameters: PdOrsParameters
     view: View
     before: PdorsState | None
     members: dict[JobId, Member] = field(init=False)
@@ -63,14 +60,14 @@ class Turn:
     weighed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        view, policy = self.view, self.policy
-        self.members = managed_jobs(view, {one.name: one for one in policy.workloads}, policy.slot_s)
+        view, parameters = self.view, self.parameters
+        self.members = managed_jobs(view, {one.name: one for one in parameters.workloads}, parameters.slot_s)
         known = self.before.plans if self.before is not None else {}
         jobs = view.snapshot.jobs
         self.plans = {job_id: plan for job_id, plan in known.items() if job_id in jobs and not jobs[job_id].finished}
-        rack, names = racks_of(view.snapshot, view.room.names, policy.rack_feature)
+        rack, names = racks_of(view.snapshot, view.room.names, parameters.rack_feature)
         self.calendar = Calendar(
-            room=view.room, now=view.now, slot_s=policy.slot_s, horizon=policy.slots, rack=rack, names=names
+            room=view.room, now=view.now, slot_s=parameters.slot_s, horizon=parameters.slots, rack=rack, names=names
         )
 
     # What has become of the plans.
@@ -106,7 +103,7 @@ class Turn:
         return replace(
             known,
             start_at=job.start_time if job.start_time is not None else self.view.now,
-            run_s=length * self.policy.slot_s,
+            run_s=length * self.parameters.slot_s,
             nodes=nodes,
             restarts=job.restarts,
             ran_before_s=past.ran_s if past else 0.0,
@@ -143,7 +140,7 @@ class Turn:
         models = [member.training.model for member in self.members.values()]
         if models:
             machines = Machines.of(resources, self.calendar.capacity())
-            self.bounds = PriceBounds.of(models, machines, horizon=self.policy.slots, floor=self.policy.floor)
+            self.bounds = PriceBounds.of(models, machines, horizon=self.parameters.slots, floor=self.parameters.floor)
 
     def _ends(self, job: Job) -> UnixSeconds:
         plan = self.plans.get(job.job_id)
@@ -180,7 +177,7 @@ class Turn:
 
     def plan_arrivals(self) -> None:
         """Plan for those that have no plan, or none that can be kept."""
-        patience_s = self.policy.slots * self.policy.slot_s
+        patience_s = self.parameters.slots * self.parameters.slot_s
         late = [
             job_id
             for job_id, plan in self.plans.items()
@@ -196,7 +193,7 @@ class Turn:
             self._plan(job_id, always=back, rest=self.again.get(job_id, 1.0), note=note)
 
     def _plan(self, job_id: JobId, *, always: bool, rest: float, note: str) -> None:
-        member, now, slot_s = self.members[job_id], self.view.now, self.policy.slot_s
+        member, now, slot_s = self.members[job_id], self.view.now, self.parameters.slot_s
         if self.bounds is None:
             return
         self.weighed += 1
@@ -227,7 +224,7 @@ class Turn:
 
     def _placed(self, plan: JobPlan, run: Run, start_at: UnixSeconds) -> JobPlan:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
-        return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.policy.slot_s)
+        return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.parameters.slot_s)
 
     # Starts.
 
@@ -260,7 +257,7 @@ class Turn:
         """Start the job if its promise, or left-over room, allows it; plan it again if it is late."""
         member, plan, now = self.members[job_id], self.plans[job_id], self.view.now
         fewest = plan.option.nodes if plan.promised and plan.option else member.training.fewest
-        late = plan.promised and now - plan.start_at > self.policy.slot_s
+        late = plan.promised and now - plan.start_at > self.parameters.slot_s
         if int(member.demand.fits(self.calendar.room).sum()) < fewest and not late:
             return
         if plan.promised:
@@ -282,7 +279,7 @@ class Turn:
             return None
         self.weighed += 1
         slots = self.calendar.slots(member.demand, self.bounds)
-        waited = max(self.view.now - member.since, 0.0) / self.policy.slot_s
+        waited = max(self.view.now - member.since, 0.0) / self.parameters.slot_s
         if plan.promised and plan.option is not None:
             counts, one_rack = [plan.option.nodes], True if plan.option.rack else None
             runs = best_runs(
@@ -322,7 +319,7 @@ class Turn:
         coming = [plan.start_at for plan in self.plans.values() if not plan.started and plan.start_at > now]
         # As long as nothing changes the state stays the same, and is not written again.
         same = before is not None and before.plans == self.plans and now < before.until
-        until = before.until if before is not None and same else min([*coming, now + self.policy.slot_s])
+        until = before.until if before is not None and same else min([*coming, now + self.parameters.slot_s])
         return Proposal(
             intents=tuple(intents),
             notes=dict(self._why()),

@@ -20,7 +20,7 @@ from tesched_policies.slaq.curves import Floats, Ints
 from tesched_policies.slaq.forecast import Forecasts, Memory, forecast
 from tesched_policies.slaq.forecast import Training as Learner
 from tesched_policies.slaq.jobs import Member
-from tesched_policies.slaq.policy import Slaq
+from tesched_policies.slaq.parameters import SlaqParameters
 from tesched_policies.slaq.progress import Progress
 from tesched_policies.slaq.state import SlaqState, Training
 
@@ -80,7 +80,7 @@ def _learner(member: Member, known: Training) -> Learner:
 class Allocation:
     """One allocation, while it is worked on."""
 
-    slaq: Slaq
+    parameters: SlaqParameters
     view: View
     managed: tuple[Member, ...]
     state: SlaqState
@@ -101,7 +101,7 @@ class Allocation:
                 shares[managed[row].job_id] = share
                 said[managed[row].job_id] = f"its share is {share} of the workers that {total} {unit.upper()}s hold"
         with_them = [shares[one.job_id] * one.each if one.elastic else one.held or one.each for one in managed]
-        gain, drop = _gains(expected, np.array(with_them, dtype=np.float64), self.slaq.epoch_s)
+        gain, drop = _gains(expected, np.array(with_them, dtype=np.float64), self.parameters.epoch_s)
         trainings = dict(state.trainings)
         for row, one in enumerate(managed):
             known = trainings.get(one.job_id)
@@ -117,7 +117,7 @@ class Allocation:
         state = replace(
             state,
             allocated_at=view.now,
-            next_at=view.now + self.slaq.epoch_s,
+            next_at=view.now + self.parameters.epoch_s,
             trainings=trainings,
             shares=shares,
         )
@@ -135,7 +135,7 @@ class Allocation:
         each = [one.each // step for one in members]
         limits = [self._most(one) for one in members]
         mine = _taken(expected, rows, step)
-        shares = Shares(epoch_s=self.slaq.epoch_s, least=self.slaq.least * max(each))
+        shares = Shares(epoch_s=self.parameters.epoch_s, least=self.parameters.least * max(each))
         most: Ints = np.array([limit * size for limit, size in zip(limits, each, strict=True)], dtype=np.int64)
         given = allocate(mine, total // step, shares, most)
         workers = [int(units) // size for units, size in zip(given, each, strict=True)]
@@ -177,7 +177,7 @@ class Allocation:
         cost = float(expected.cost_core_s[row])
         parts.append(
             f"{told} at {cost:.3g} {member.unit.upper()}-seconds each; it is foretold to fall by {drop:.3g} "
-            f"in the next {self.slaq.epoch_s:.0f} s with that"
+            f"in the next {self.parameters.epoch_s:.0f} s with that"
         )
         return "; ".join(parts)
 
@@ -194,12 +194,12 @@ class Allocation:
             and room_would_not_help(one.job) is None
             if (gain := trainings[one.job_id].gain_each) is not None and gain > 0
         }
-        state, factor = self.state, 1 + self.slaq.priority_step
+        state, factor = self.state, 1 + self.parameters.priority_step
         if not gains:
             return None
         best = max(gains, key=lambda job_id: (gains[job_id], -job_id))
         if state.first in gains:
-            rested = self.view.now - state.first_at >= self.slaq.priority_cool_down_s
+            rested = self.view.now - state.first_at >= self.parameters.priority_cool_down_s
             return best if rested and gains[best] > factor * gains[state.first] else state.first
         others = [one.gain_each for job_id, one in trainings.items() if job_id != best and one.gain_each is not None]
         mean = sum(others) / len(others) if others else 0.0

@@ -37,40 +37,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tesched_core.model.change import QUEUE_BOOST, THROTTLE
-from tesched_core.model.ranges import Period, SecondsOfADay, between, check_ranges
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Intent, Policy, Proposal, ThrottleArray, View
 
+from tesched_policies.slaq.parameters import SlaqParameters
 from tesched_policies.slaq.state import SlaqState
-
-Workers = Annotated[int, between(1, 10_000, "workers")]
 
 if TYPE_CHECKING:
     from tesched_policies.slaq.jobs import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slaq(Policy[SlaqState]):
+class Slaq(SlaqParameters, Policy[SlaqState]):
     """The policy; see the head of this file."""
 
-    epoch_s: Period = 30.0
-    #: workers that every array gets
-    least: Workers = 1
-    #: workers
-    throttle_step: Workers = 1
-    throttle_cool_down_s: SecondsOfADay = 30.0
-    #: as a part of the other's gain
-    priority_step: Annotated[float, between(0, 100)] = 0.25
-    priority_cool_down_s: SecondsOfADay = 300.0
     name: ClassVar[str] = "slaq"
     State: ClassVar[type[SlaqState]] = SlaqState
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for what makes no epoch, no worker or no step."""
-        check_ranges(self)
 
     def propose(self, view: View, state: SlaqState | None) -> Proposal[SlaqState]:
         """Return the share of each training, and the reason."""
@@ -82,7 +67,7 @@ class Slaq(Policy[SlaqState]):
         state = counted(state, managed, view.now)
         elastic = {member.job_id for member in managed if member.elastic}
         if view.now >= state.next_at or elastic != state.shares.keys():
-            state = Allocation(slaq=self, view=view, managed=managed, state=state).made()
+            state = Allocation(parameters=self, view=view, managed=managed, state=state).made()
         here = {member.job_id for member in managed}
         return Proposal(
             intents=tuple(self._intents(view, managed, state)),

@@ -12,6 +12,7 @@ from tesched_cli import json_output
 from tesched_cli.json_output import KINDS, document
 from tesched_cli.json_schemas import file_name, output_schema, shown, with_json
 from tesched_cli.main import main
+from tesched_papers.__main__ import main as papers
 from tesched_testcluster.harness import json_check
 
 FOLDER = Path(__file__).parents[3] / "docs" / "reference" / "json"
@@ -30,7 +31,8 @@ def test_a_command_with_json_has_a_schema_and_its_file_is_up_to_date(command: st
 
 def test_docs_have_schemas_of_these_commands_alone() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(map(file_name, COMMANDS))
-    assert set(COMMANDS) == KINDS.keys()
+    of_papers = {f"tesched_papers {name}" for name in with_json(papers)}
+    assert {*COMMANDS, *of_papers} == KINDS.keys()
 
 
 def test_a_published_schema_is_open_and_a_closed_one_refuses_a_key_that_it_does_not_name() -> None:

@@ -13,10 +13,6 @@ from typing import Any
 import pytest
 from tesched_core.model.extra import Extra
 from tesched_policies.registry import INSTALLED
-from tesched_sim.papers.gavel.policies import NAMES as GAVEL_NAMES
-from tesched_sim.papers.gavel.policies import Contender, Optimum
-from tesched_sim.papers.pdors.methods import NAMES as PDORS_NAMES
-from tesched_sim.papers.pdors.methods import needs
 
 ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -33,7 +29,6 @@ ALLOWED = {
 }
 WHERE = {
     "gavel": ("tesched_policies.gavel.policy", ("SCIPY",)),
-    "pdors": ("tesched_sim.papers.pdors.methods", ("SCIPY",)),
     "plots": ("tesched_sim.reports.plots", ("MATPLOTLIB",)),
     "postgresql": ("tesched_db.engine", ("DRIVER",)),
     "submitit": ("tesched_sim.sweep", ("SUBMITIT",)),
@@ -95,25 +90,12 @@ def test_what_is_said_to_be_missing_is_brought_by_the_extra_that_is_named(name: 
     assert names(EXTRAS[name]) == {extra.module.partition(".")[0] for extra in extras}
 
 
-def words_of(cell: str) -> set[str]:
-    return set(re.findall(r"`([a-z0-9-]+)`", cell))
-
-
-def test_the_page_on_installation_lists_what_needs_scipy_and_what_does_not() -> None:
+def test_the_page_on_installation_lists_each_extra_and_the_policies_that_need_it() -> None:
     page = (ROOT / "docs" / "howto" / "installation.md").read_text()
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines() if "|" in line]
-    listed = {row[0]: (words_of(row[1]), words_of(row[2])) for row in rows if len(row) == 3}
-
-    def gavel(optimum: Optimum) -> tuple[set[str], set[str]]:
-        lacking = {name for name in GAVEL_NAMES if Contender(name=name, optimum=optimum).needs}
-        return lacking, set(GAVEL_NAMES) - lacking
-
-    methods = {name for name in PDORS_NAMES if needs(name)}
-    policies = {name for name, policy in INSTALLED.items() if policy.needs}
-    assert listed["`policy.be`"][0] == policies
-    assert listed["`simulate-gavel --policy`"] == gavel(Optimum.MIDDLE)
-    assert listed["the same with `--optimum corner`"] == gavel(Optimum.CORNER)
-    assert listed["`simulate-pdors --method`"] == (methods, set(PDORS_NAMES) - methods)
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| .* \| .* \| .* \|$", page, re.MULTILINE)
+    listed = {name: set(re.findall(r'`policy\.be = "(\w+)"`', text)) for name, text in rows}
+    needed = {name: {one.install for one in policy.needs} for name, policy in INSTALLED.items()}
+    assert listed == {extra: {name for name in needed if f".[{extra}]" in needed[name]} for extra in EXTRAS}
 
 
 def test_pip_gets_a_checkout_since_no_index_has_tesched() -> None:

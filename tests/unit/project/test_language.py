@@ -16,7 +16,7 @@ from tests import words
 ROOT = Path(__file__).parents[3]
 FOLDERS = (
     *("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report"),
-    *("slurm_test_cluster", "benchmarks", "tests"),
+    *("papers", "slurm_test_cluster", "benchmarks", "tests"),
 )
 #: every page that is read, but for those that are generated (docs/man)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "slurm_test_cluster" / "README.md"])

@@ -1,1 +1,0 @@
-"""Commands that reproduce the papers' figures."""

@@ -1,0 +1,71 @@
+"""Parameters of gavel: the keys of [policy.gavel] (policy.py has the definitions)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from tesched_core.model.ranges import OneOf, Period, SecondsOfADay, between
+
+from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
+from tesched_policies.gavel.weights import Entity, JobWeights, weights
+from tesched_policies.turns import Turns
+
+if TYPE_CHECKING:
+    from tesched_policies.gavel.allocators.problem import Policy as Allocator  # NumPy, which a configuration needs not
+
+
+@dataclass(frozen=True, kw_only=True)
+class GavelParameters(Turns):
+    """How time on accelerators is divided, and how jobs count."""
+
+    #: how the time is divided (allocators/registry.py)
+    allocator: Annotated[str, OneOf(words=(*ALONE, *SHARING))] = "las"
+    #: length of a round, and least time between two allocations, seconds
+    round_s: Period = 360.0
+    solve_every_s: SecondsOfADay = 0.0
+    #: types of GPUs, fastest first; empty: all
+    types: tuple[str, ...] = ()
+    #: resources that come free in mid-round are given away
+    fills: bool = True
+    #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
+    qos_weights: tuple[str, ...] = ()
+    most_weight: Annotated[float, between(0.001, 1000)] = 1.0
+    #: what an entity is, and the entities with jobs one after the other (weights.py)
+    entity: Entity = Entity.ACCOUNT
+    entity_weights: tuple[str, ...] = ()
+    in_order: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an allocator that there is not on Slurm, or what makes no round or weight."""
+        if self.allocator in SIMULATED:
+            why = "what a job got done beside another is not known on Slurm"
+            raise ValueError(f"allocator must be one of {', '.join((*ALONE, *SHARING))}; {why}")
+        if len(set(self.types)) < len(self.types):
+            raise ValueError("types must name each type once")
+        self.check_turns()
+        _ = self.standing
+
+    @cached_property
+    def objective(self) -> Allocator:
+        """What divides the time; it brings SciPy."""
+        from tesched_policies.gavel.allocators.registry import policy  # noqa: PLC0415 - SciPy, where it is needed
+
+        return policy(self.allocator)
+
+    @cached_property
+    def standing(self) -> JobWeights:
+        """How much jobs count. Raises ValueError for a weight that is none."""
+        return JobWeights(
+            qos_weights=weights(self.qos_weights, "qos_weights"),
+            most_weight=self.most_weight,
+            entity=self.entity,
+            entity_weights=weights(self.entity_weights, "entity_weights"),
+            in_order=frozenset(self.in_order),
+        )
+
+    @property
+    def shares(self) -> bool:
+        """Whether two jobs may share a GPU."""
+        return self.allocator in SHARING

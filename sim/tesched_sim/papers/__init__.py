@@ -1,1 +1,0 @@
-"""The papers' own idealised models, apart from the simulated Slurm: for the commands that reproduce figures."""
