@@ -50,6 +50,7 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
+from tesched_db.memory_rows import scalars
 from tesched_db.process import place, ticks_of
 from tesched_db.rows import Values
 from tesched_db.store_file import lost
@@ -203,7 +204,7 @@ class SqlJournal:
         before = held.seen_at
         held.seen_at = snapshot.taken_at
         ahead_s = time.time() - now_of(connection)
-        values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
+        values = {**self._reported(report), **scalars(memory), "summary": decision.summary}
         self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, **of_te(snapshot, decision)})
         held.seen.write(connection, snapshot, before)
         held.told.write(connection, snapshot, held.seen)
@@ -237,7 +238,7 @@ class SqlJournal:
         Raises StoreError, and then nothing is written; ValueError for an outcome of something that was not meant.
         """
         with self._transaction() as (connection, held):
-            self._daemon(connection, held, _scalars(memory))
+            self._daemon(connection, held, scalars(memory))
             rows = []
             for outcome in outcomes:
                 if outcome.action not in held.meant:
@@ -304,7 +305,7 @@ class SqlJournal:
             self._stood_by_at = None
         if held.revision is None:
             held.revision = 1
-            first = {**_scalars(Memory()), "key": 1, "revision": 1, "clock_ahead_s": 0.0, "held": {}, "bound": {}}
+            first = {**scalars(Memory()), "key": 1, "revision": 1, "clock_ahead_s": 0.0, "held": {}, "bound": {}}
             connection.execute(insert(DaemonRow).values({**first, **values}))
         else:
             held.revision += 1
@@ -395,7 +396,3 @@ class SqlJournal:
             return
         held.last_cycle = {**now, "key": last["key"] + 1 if last else 1}
         connection.execute(insert(CycleRow).values(held.last_cycle))
-
-
-def _scalars(memory: Memory) -> Values:
-    return {"cycle": memory.cycle, "next_order": memory.next_order, "refused": msgspec.to_builtins(memory.refused)}

@@ -170,6 +170,11 @@ def _job_values(job_id: JobId, one: OfJob) -> Values:
     }
 
 
+def scalars(memory: Memory) -> Values:
+    """Values of the daemon's own row that are part of the memory."""
+    return {"cycle": memory.cycle, "next_order": memory.next_order, "refused": msgspec.to_builtins(memory.refused)}
+
+
 def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
     """Return the kinds of change that Slurm refuses."""
     return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
