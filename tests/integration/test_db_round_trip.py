@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from tesched_core.model.actions import Reason
 from tesched_core.model.decision import Decision
-from tesched_core.model.memory import Memory
+from tesched_core.model.memory import Futility, Memory, Past
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport, Journal
 from tesched_db import queries as read
 from tesched_db.engine import writing
 from tesched_db.journal import SqlJournal
-from tesched_db.tables import Base
+from tesched_db.tables import Base, JobMemoryRow
 from tesched_policies.registry import STATES
+from tesched_testcluster.harness import store_examples
 
 from tests import strategies
 from tests.examples import examples
@@ -74,3 +79,16 @@ def test_actions_transitions_and_refusals_are_read_as_they_were_decided(
         reason = Reason(code=view.reason, text=view.text, preemptor=view.preemptor, order_id=view.order_id)
         assert (view.kind, view.job_id, reason) == (type(action).__name__.lower(), action.job_id, action.reason)
     assert all(view.status is None for view in cycle.actions)
+
+
+def test_what_an_earlier_release_did_not_write_is_the_fields_default(store: Engine) -> None:
+    past = Past(submitted_at=100.0, ran_s=30.0, longest_run_s=20.0, delayed_s=5.0)
+    futile = Futility(count=2, ending=Ending.STARTED_ELSEWHERE, said="Resources", fellows=3)
+    memory = Memory(cycle=1, past={JobId(1): past}, futile={JobId(2): futile})
+    intend(SqlJournal(emptied(store), states=STATES), memory, store_examples.decision(1, 1.0))
+    with writing(store).begin() as connection:
+        unwritten = {"longest_run_s": None, "delayed_s": None, "futile_said": None, "futile_fellows": None}
+        connection.execute(update(JobMemoryRow).values(unwritten))
+    loaded = SqlJournal(store, states=STATES).load()
+    assert loaded.past == {JobId(1): replace(past, longest_run_s=0.0, delayed_s=0.0)}
+    assert loaded.futile == {JobId(2): replace(futile, said="", fellows=0)}
