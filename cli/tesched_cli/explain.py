@@ -206,6 +206,9 @@ def head(story: JobStory, lever: YieldBy) -> Iterator[str]:
             )
         elif job.ends:
             yield "  end     when it is preempted it does not run again, by its owner's word (preempted=end)"
+    if job.idle_since is not None:
+        since = f"idle since {clock(job.idle_since)}, for {duration(time.time() - job.idle_since)}"
+        yield f"  idle    {since}: it leaves before busy jobs that would do as well"
     yield f"  time    {_times(story)}"
     if said := delayed(delay_of(story)):
         yield f"  delay   {said}"

@@ -204,6 +204,8 @@ class JobRow(Base):
     #: of a waiting TE job: for how long it has no victims, by its owner's word, and until when
     patience_s: Mapped[float | None]
     patience_until: Mapped[float | None]
+    #: of a running BE job that the site calls idle: since when
+    idle_since: Mapped[float | None]
     nodes: Mapped[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
     question: Mapped[dict[str, Any] | None]

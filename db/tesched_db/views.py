@@ -199,6 +199,8 @@ class JobView:
     #: null while it is held
     patience_s: float | None
     patience_until: UnixSeconds | None
+    #: of a running BE job that the site calls idle (idle.file): since when; null of a busy one
+    idle_since: UnixSeconds | None
     nodes: tuple[str, ...]
     first_seen: UnixSeconds
     last_seen: UnixSeconds
