@@ -136,7 +136,8 @@ def _qos_in_order(own: str, of_partition: str, rules: QosRules) -> tuple[str, ..
 
 def _of_qos(name: str, held: HolderOfLimits, job: Job, uid: int, seen: Snapshot) -> _Holder:
     def counts(one: Job) -> bool:
-        return name in {one.qos.lower(), *(seen.partitions[each].access.qos.lower() for each in one.partitions[:1])}
+        known = (seen.partitions.get(each) for each in one.partitions)
+        return name in {one.qos.lower(), *(each.access.qos.lower() for each in known if each is not None)}
 
     return _Holder(
         label=f"QOS {name}",

@@ -17,6 +17,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.settings import IdleConfig
 from tesched_daemon.submission import as_recorded, asking, slurms_answer
 from tesched_daemon.submission.foretold import Foretold, Verdict
+from tesched_daemon.submission.slurm_limits import SlurmLimits
 from tesched_daemon.submission.sources import SubmissionError
 from tesched_db import migrate
 from tesched_db.engine import open_store
@@ -113,6 +114,30 @@ def test_idle_jobs_are_those_that_the_daemon_has_recorded(tmp_path: Path) -> Non
     known = as_recorded.as_recorded(seen, mine, TRAITS, config, engine)
     engine.dispose()
     assert known.idle_since == {1: NOW - 50}
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_limit_of_its_account_keeps_a_job_whatever_is_free(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, comment: str
+) -> None:
+    limits = SlurmLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
+    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: limits)
+    for seen, answer in ((IDLE, starts()), (FULL, starts(NOW + 3600))):
+        found = ask(f"--comment={comment}", seen=seen, answer=answer)
+        assert (found.verdict, found.victims, found.slurm_limits) == (Verdict.WAITS, [], ["MaxJobs=1"])
+        assert [one.code for one in found.reasons] == [RefusalCode.LIMIT]
+        assert "AssocMaxJobsLimit" in found.reasons[0].text
+    # It is held first of all.
+    found = ask(f"--comment={comment}", "--hold", seen=IDLE, answer=starts())
+    assert [one.code for one in found.reasons] == [RefusalCode.HELD]
+
+
+def test_a_submission_that_a_limit_forbids_is_refused_with_its_name(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: SlurmLimits(lines=["MaxSubmitJobs=1 of user ann"]))
+    said = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    with pytest.raises(SubmissionError) as error:
+        ask(seen=IDLE, answer=NotTaken(said=said))
+    assert str(error.value) == f"--wrap: Slurm would not take it: {said}; MaxSubmitJobs=1 of user ann"
 
 
 @pytest.mark.parametrize("comment", ["te", "be"])
