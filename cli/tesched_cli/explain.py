@@ -381,5 +381,5 @@ def _described(story: JobStory) -> Iterator[str]:
     for name, state in story.policy_states.items():
         try:
             yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
-        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is told all the same
+        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is shown all the same
             yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"

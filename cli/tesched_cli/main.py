@@ -1,4 +1,4 @@
-"""`tesched`: the commands, and what a user is told when one cannot be done.
+"""`tesched`: the commands, and what is said when one cannot be done.
 
 A command's module is imported when the command is run: `--version`, `--help` and TAB completion wait for none of them.
 """
@@ -77,7 +77,7 @@ COMMANDS = {name: lazy for group in GROUPS.values() for name, lazy in group.item
 
 
 def _imported(module: str) -> ModuleType:
-    """Return the module. Of what is imported nothing becomes garbage: to look for some takes a tenth of the time."""
+    """Import the module. Of what is imported nothing becomes garbage: a search for some takes a tenth of the time."""
     gc.disable()
     try:
         return import_module(module)

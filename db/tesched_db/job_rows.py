@@ -32,7 +32,7 @@ UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, gr
 #: Reasons between which a waiting job goes back and forth; that is no news.
 _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 
-#: The columns that a job's next look may change.
+#: The columns of a job that the next poll may change.
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),

@@ -357,7 +357,7 @@ class StatusView:
     paused: Pause | None
     #: newest first
     cycles: tuple[CycleView, ...]
-    #: the last cycles that did something, newest first
+    #: the last cycles with an action or a transition, newest first
     decisions: tuple[CycleView, ...]
     queues: tuple[QueueView, ...]
     open_orders: tuple[OrderView, ...]
@@ -370,7 +370,7 @@ class StatusView:
     delays: Delays
     #: TE jobs that had to wait for guard.bound within the window
     te_refused: TeRefused
-    #: seconds before now that percentiles and tally look back
+    #: seconds before now from which percentiles and tally count
     window_s: float
 
 
