@@ -16,6 +16,8 @@ _NAMES = {
     "MaxSubmitJobsPA": "MaxSubmitJobsPerAccount",
     "MaxTRESPU": "MaxTRESPerUser",
     "MaxTRESPA": "MaxTRESPerAccount",
+    "MaxTRESRunMinsPU": "MaxTRESRunMinsPerUser",
+    "MaxTRESRunMinsPA": "MaxTRESRunMinsPerAccount",
     "MaxTRESPJ": "MaxTRESPerJob",
     "MaxTRESPN": "MaxTRESPerNode",
     "MaxTRESMinsPJ": "MaxTRESMinsPerJob",
@@ -46,6 +48,8 @@ _AROUND = {
     "MinTRESPJ": "Min{}",
     "MaxTRESPU": "Max{}PerUser",
     "MaxTRESPA": "Max{}PerAccount",
+    "MaxTRESRunMinsPU": "Max{}RunMinsPerUser",
+    "MaxTRESRunMinsPA": "Max{}RunMinsPerAccount",
 }
 _OF_TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "energy": "Energy", "billing": "Billing"}
 _OF_KIND = {"gres": "GRES", "license": "License", "bb": "BB"}
@@ -77,6 +81,6 @@ def reason_of(one: LimitInUse, *, is_qos: bool) -> str:
     found = _AROUND[one.kind].format(word)
     if one.kind == "MinTRESPJ" and word == "Cpu":
         return "QOSMinCpuNotSatisfied"
-    if one.kind == "MaxTRESPA":
+    if one.kind in {"MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"}:
         return found
     return f"{'QOS' if is_qos else 'Assoc'}{found}{'Limit' if found in _LIMIT else ''}"

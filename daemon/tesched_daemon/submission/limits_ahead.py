@@ -11,7 +11,7 @@ Principle
 
 Limits
     What is not known of the job (what it is billed, a node's whole memory, GRES of whole nodes), or of a limit (the
-    flag Relative), is not compared, and is named. MaxTRESRunMins of a QOS is not compared.
+    flag Relative), is not compared, and is named. 22.05 shows no MaxTRESRunMins of a QOS, and keeps no job for it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tesched_daemon.submission.limit_words import limit_name, reason_of
 _BEFORE_NODES = ("GrpJobs", "GrpWall", "MaxJobsPA", "MaxJobsPU", "MaxJobs", "MaxWallPJ")
 _WITH_NODES = (
     *("GrpTRESMins", "GrpTRES", "GrpTRESRunMins", "MaxTRESMinsPJ", "MaxTRESPJ", "MaxTRESPN", "MinTRESPJ"),
-    *("MaxTRESPA", "MaxTRESPU"),
+    *("MaxTRESPA", "MaxTRESPU", "MaxTRESRunMinsPA", "MaxTRESRunMinsPU"),
 )
 _SUBMITTED = ("GrpSubmitJobs", "MaxSubmitJobsPA", "MaxSubmitJobsPU", "MaxSubmitJobs")
 #: what the job asks for by itself: compared at a submission where a QOS has DenyOnLimit
 _BY_ITSELF = (*_WITH_NODES, "MaxWallPJ", "GrpWall")
 _RUNNING = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
 _SHARED = frozenset({"GrpTRES", "MaxTRESPU", "MaxTRESPA"})
-_MINUTES = frozenset({"MaxTRESMinsPJ", "GrpTRESMins", "GrpTRESRunMins"})
+_MINUTES = frozenset({"MaxTRESMinsPJ", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"})
 _USED_MINUTES = frozenset({"GrpTRESMins", "GrpTRESRunMins"})
 _MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
 #: kinds of a QOS' that replace an association's

@@ -106,6 +106,8 @@ def test_a_limit_of_an_association_keeps_a_job_that_passes_it(passed: str, kept:
         ("MaxTRESPU=cpu=8(4)", "MaxTRESPU=cpu=8(5)", "QOSMaxCpuPerUserLimit"),
         ("MaxTRESPU=mem=400", "MaxTRESPU=mem=399", "QOSMaxMemoryPerUser"),
         ("MaxTRESPA=gres/gpu=4(2)", "MaxTRESPA=gres/gpu=4(3)", "MaxGRESPerAccount"),
+        ("MaxTRESRunMinsPU=cpu=50(10)", "MaxTRESRunMinsPU=cpu=50(11)", "MaxCpuRunMinsPerUser"),
+        ("MaxTRESRunMinsPA=cpu=50(10)", "MaxTRESRunMinsPA=cpu=50(11)", "MaxCpuRunMinsPerAccount"),
         ("MinTRESPJ=cpu=4", "MinTRESPJ=cpu=5", "QOSMinCpuNotSatisfied"),
     ],
 )
