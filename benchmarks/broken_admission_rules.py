@@ -137,7 +137,14 @@ ADMISSION_MUTATIONS = (
         "yield _blamed(tree, key, what)\n",
         "yield _blamed(tree, key, what)\n            return\n",
     ),
-    Mutation("config: none of a comparison with a default", _CONFIG, "if gone.isdisjoint([*beside,", "if ([*beside,"),
+    Mutation("config: none of a comparison with a default", _CONFIG, "and gone.isdisjoint([*beside,", "and ([*beside,"),
+    Mutation("config: a slip hides the lacking key", _CONFIG, "if not slipped and gone", "if gone"),
+    Mutation(
+        "config: bad values beside unknown keys",
+        _CONFIG,
+        "unknown += _complaints(tree, str(error), unknown)",
+        "unknown = unknown or [*_complaints(tree, str(error), unknown)]",
+    ),
     Mutation(
         "config: by whole keys",
         _CONFIG,

@@ -8,6 +8,7 @@ _RETURN = "core/tesched_core/placement/can_return.py"
 
 _LIMITS = "core/tesched_core/placement/within_limits.py"
 _KNOWN = "core/tesched_core/model/slurm_limits.py"
+_AHEAD = "daemon/tesched_daemon/submission/limits_ahead.py"
 _READ = "slurm/tesched_slurm/scontrol_limits.py"
 _IN_DATABASE = "slurm/tesched_slurm/sacctmgr_qos.py"
 _MEMBERS = "slurm/tesched_slurm/group_members.py"
@@ -279,4 +280,13 @@ RETURN_MUTATIONS = (
     Mutation("groups: a primary group", _MEMBERS, "{primary.get(line[0]), *line[1:]}", "{*line[1:]}"),
     Mutation("groups: where they are needed", _MEMBERS, "    if not users:", "    if False:"),
     Mutation("groups: half an answer", _MEMBERS, "[] if ended.stopped else ", ""),
+    Mutation("ask: the partition's QOS first", _AHEAD, "else (of_partition, own)", "else (own, of_partition)"),
+    Mutation("ask: a QOS' limit replaces others", _AHEAD, "else key in set_by_qos or kind", "else kind"),
+    Mutation("ask: MaxJobs of an association is replaced", _AHEAD, "set_by_qos or kind in replaced", "set_by_qos"),
+    Mutation("ask: Grp limits alone of accounts", _AHEAD, ' if one.kind.startswith("Grp")]', "]"),
+    Mutation("ask: a node counts once", _AHEAD, "amount - len(taken.intersection(self.wanted.nodes))", "amount"),
+    Mutation("ask: what is not known is named", _AHEAD, "amount is None or holder.is_relative", "amount is None"),
+    Mutation("ask: what is in use counts", _AHEAD, "(amount > 0 and amount + used > most)", "False"),
+    Mutation("ask: each task is submitted", _AHEAD, "used + self.wanted.tasks > most", "used + 1 > most"),
+    Mutation("ask: a time that is not said", _AHEAD, "    if wanted.says_time:\n", "    if True:\n"),
 )

@@ -67,6 +67,7 @@ NEAR = {
     "ranges": ("tests/integration/test_config_edges.py",),
     "config_checks": ("tests/unit/daemon/test_config_checks.py",),
     "config": ("tests/unit/daemon/test_config_all_errors.py",),
+    "limits_ahead": ("tests/unit/daemon/test_limits_ahead.py",),
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),

@@ -79,6 +79,10 @@ def lines(found: Foretold) -> Iterator[str]:
         yield f"  daemon  {found.not_enforced}: no job is preempted"
     for line in found.limits:
         yield f"  limit   {line}"
+    for line in found.slurm_limits:
+        yield f"  limit   {line}"
+    if found.slurm_limits_unread:
+        yield f"  limits  of accounts, users and QOS: {found.slurm_limits_unread}"
     if found.slurm is not None:
         word = found.slurm
         at = "at once" if word.start_at <= found.at + AT_ONCE_S else f"at {clock(word.start_at)}"

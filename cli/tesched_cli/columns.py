@@ -1,12 +1,12 @@
 """Columns of `tesched jobs` and `tesched orders`, chosen and sorted as for squeue.
 
 Definitions
-    field    a thing that can be shown of a row, by a name, and by squeue's letter where squeue has it
+    field    a value that can be shown of a row, by a name, and by squeue's letter where squeue has it
     format   squeue's -o ("%.18i %.9P %j"), or its -O ("jobid,user:10,class"): a text with a percent sign is the former
     sort     squeue's -S: letters or names with commas between them, each after + or -
 
 Principle
-    What is asked for is shown whole, or as wide as is asked for. The columns that are shown where none are asked for
+    What is chosen is shown whole, or as wide as is chosen. The columns that are shown where none are chosen
     fit a terminal: long cells are shortened (they end in two dots), then whole columns are left out, the least
     important first. No cell goes on in another line. In a pipe nothing is left out.
 """
@@ -27,7 +27,7 @@ from tesched_cli.common import Terminal, columns_of_environment
 
 R = TypeVar("R")
 
-#: characters of the widest column that can be asked for
+#: characters of the widest column that can be chosen
 _WIDEST = 10_000
 _DIRECTIVE = re.compile(r"%(\.?)(\d{0,5})(.?)", re.DOTALL)
 _NAMED = re.compile(r"([a-z_-]+)(?::(\.?)(\d{1,5}))?", re.IGNORECASE)
@@ -35,7 +35,7 @@ _NAMED = re.compile(r"([a-z_-]+)(?::(\.?)(\d{1,5}))?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field(Generic[R]):
-    """One thing that can be shown of a row, and by which rows can be sorted."""
+    """One value that can be shown of a row, and by which rows can be sorted."""
 
     #: its own name, which is its heading in upper case, and those that squeue has for it
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class Field(Generic[R]):
     #: what rows are sorted by; None: by the cell
     key: Callable[[R], Any] | None = None
     right: bool = False
-    #: characters that are shown where no column was asked for; 0: all
+    #: characters that are shown where no column was chosen; 0: all
     most: int = 0
     #: a cell is shortened to so many characters at least, where the terminal is too narrow; 0: never
     least: int = 0
@@ -79,7 +79,7 @@ class Format(Generic[R]):
     columns: tuple[Column[R], ...]
     #: it was given in letters: texts stand between the columns, and one without a width is as wide as its cell
     letters: bool = False
-    #: no column was asked for: some may be left out
+    #: no column was chosen: some may be left out
     default: bool = False
 
 

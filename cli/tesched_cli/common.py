@@ -1,4 +1,4 @@
-"""Common parts of the commands: the configuration, the state store, how things are printed.
+"""Common parts of the commands: the configuration, the state store, the printing.
 
 Whatever a command prints goes through `Terminal` (tables and lines), `say` (plain lines) or `json_output.print_json`.
 None of them takes text as markup, and none lets a control character of a user's text through to the terminal.
@@ -96,7 +96,7 @@ def config_option(command: Callable[..., T]) -> Callable[..., T]:
 
 
 def changing_config_option(command: Callable[..., T]) -> Callable[..., T]:
-    """Give it to a command that changes something, which says on stderr that it goes by what was just found here.
+    """Add --config to a command that changes the state, which says on stderr that it goes by what was just found here.
 
     A first try's file in the current folder may be forgotten, and the site's be meant. That one needs no word.
     """
@@ -117,7 +117,7 @@ def configuration(path: Path) -> Config:
     try:
         return load(path)
     except ConfigError:
-        # Of one that was searched for, and is not used, the reason is told already.
+        # Of one that was searched for, and is not used, the reason is said already.
         if not isinstance(path, SearchedPath) and (why := _forbidden(path)):
             raise ConfigError(why) from None
         raise
@@ -266,7 +266,7 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def hostlist(nodes: Sequence[str]) -> str:
-    """Return the nodes folded: `n[1-3]`; what is no node's name is neither expanded nor looked up as a group."""
+    """Return the nodes folded: `n[1-3]`; what is no node's name is neither expanded nor resolved as a group."""
     if not all(map(_NODE.fullmatch, nodes)):
         return shortened(",".join(nodes), LONGEST_TEXT)
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - needed where there are nodes
@@ -288,7 +288,7 @@ class Listing(Table):
 
 
 def table(*columns: str, title: str = "") -> Table:
-    """Return an empty table in squeue's plain looks.
+    """Make an empty table in squeue's plain style.
 
     A column that ends in `>` is aligned to the right; one that ends in `~` is a name that a user chose.
     """

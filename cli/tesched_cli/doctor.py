@@ -1,4 +1,4 @@
-"""`tesched doctor`: is everything in place? One line for each thing, with what to do about it."""
+"""`tesched doctor`: is everything in place? One line for each check, with what to do about it."""
 
 from __future__ import annotations
 

@@ -206,6 +206,9 @@ def head(story: JobStory, lever: YieldBy) -> Iterator[str]:
             )
         elif job.ends:
             yield "  end     when it is preempted it does not run again, by its owner's word (preempted=end)"
+    if job.idle_since is not None:
+        since = f"idle since {clock(job.idle_since)}, for {duration(time.time() - job.idle_since)}"
+        yield f"  idle    {since}: it leaves before busy jobs that would do as well"
     yield f"  time    {_times(story)}"
     if said := delayed(delay_of(story)):
         yield f"  delay   {said}"
@@ -378,5 +381,5 @@ def _described(story: JobStory) -> Iterator[str]:
     for name, state in story.policy_states.items():
         try:
             yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
-        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is told all the same
+        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is shown all the same
             yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"

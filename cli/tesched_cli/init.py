@@ -131,7 +131,7 @@ def make(folder: Path, conf: str) -> Config:
         raise InitError(f"{there[0]} is there already, and nothing is overwritten; do it in an empty folder")
     text = starter(folder, conf)
     parsed = _parsed(text, folder, conf)
-    # Whoever makes this file, of two at the same moment, makes the store.
+    # Of two commands at the same moment, the one that makes this file makes the store.
     with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640), "wb") as file:
         try:
             file.write(text.encode())

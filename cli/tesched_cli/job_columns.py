@@ -42,6 +42,10 @@ def _time_left(job: JobView) -> float | None:
     return None if job.time_limit_s is None else max(job.time_limit_s - _run_time(job), 0.0)
 
 
+def _idle(job: JobView) -> float | None:
+    return None if job.idle_since is None else max(time.time() - job.idle_since, 0.0)
+
+
 def _limit(seconds: float | None) -> str:
     return "UNLIMITED" if seconds is None else duration(seconds)
 
@@ -95,6 +99,12 @@ JOB_FIELDS: tuple[Field[JobView], ...] = (
     _number(lambda job: job.priority, names=("priority", "prioritylong"), letter="Q"),
     _number(lambda job: job.nice, names=("nice",), letter="y", leave_out=6),
     _number(lambda job: job.preemptions, names=("preempted",), leave_out=4),
+    Field(
+        names=("idle",),
+        cell=lambda job: "" if (idle_s := _idle(job)) is None else duration(idle_s),
+        key=lambda job: _idle(job) or 0.0,
+        right=True,
+    ),
     _number(lambda job: job.restarts, names=("restarts", "restartcnt")),
     Field(names=("rule",), cell=lambda job: job.rule, most=LONGEST_CELL, least=8, leave_out=1),
     Field(names=("signal",), cell=lambda job: job.notice_signal or "none"),

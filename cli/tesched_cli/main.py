@@ -68,7 +68,7 @@ COMMANDS = {name: lazy for group in GROUPS.values() for name, lazy in group.item
 
 
 def _imported(module: str) -> ModuleType:
-    """Return the module. Of what is imported nothing becomes garbage: to look for some takes a tenth of the time."""
+    """Import the module. Of what is imported nothing becomes garbage: a search for some takes a tenth of the time."""
     gc.disable()
     try:
         return import_module(module)

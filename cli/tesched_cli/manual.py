@@ -23,7 +23,7 @@ from tesched_cli.config import example_text
 from tesched_cli.example_keys import Heading, Keys, Remark, parts, uncommented
 from tesched_cli.main import main
 
-#: What roff would read as its own, or print as something that cannot be copied into a shell.
+#: What roff would read as its own, or print as characters that cannot be copied into a shell.
 _ESCAPES = {"\\": "\\e", "-": "\\-", "'": "\\(aq", '"': "\\(dq", "^": "\\(ha", "~": "\\(ti"}
 _WIDTH = 78
 _SUMMARY = {"tesched.1": "a companion to Slurm", "tesched.toml.5": "the configuration of tesched"}

@@ -1,4 +1,4 @@
-"""`tesched poke`: the daemon looks now instead of at its next poll."""
+"""`tesched poke`: the daemon polls now, before its next poll is due."""
 
 from __future__ import annotations
 

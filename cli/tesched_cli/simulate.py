@@ -163,7 +163,7 @@ def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Varia
 
 
 def _try(variants: Sequence[Variant]) -> None:
-    """Make each first workload, so that what is wrong with one is told before anything is run."""
+    """Make each first workload, so that what is wrong with one is said before any is run."""
     for make in dict.fromkeys(variant.make_workload for variant in variants):
         made(make, 0)
 

@@ -311,7 +311,7 @@ def _ended(jobs: int) -> str:
 
 
 def _told(view: StatusView) -> Iterator[Text]:
-    """Yield whether the users of preempted jobs were told: in the jobs' records, and by the site's command."""
+    """Yield whether the users of preempted jobs were notified: in the jobs' records, and by the site's command."""
     tally, by_command = view.tally, view.daemon.told if view.daemon else {}
     if tally.noted or tally.not_noted:
         why = f"; {tally.not_noted} not ({tally.not_noted_why})" if tally.not_noted else ""

@@ -27,7 +27,7 @@ from tesched_policies.registry import BROKEN, PolicyConfig, normal_be
 from tesched_slurm.client_choice import ClientChoice
 
 from tesched_daemon import config_files
-from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys, without
+from tesched_daemon.config_errors import LACKS, ConfigError, in_words, unknown_keys, without
 from tesched_daemon.config_files import Tree
 from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.renamed_keys import renamed_keys
@@ -267,14 +267,16 @@ def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
     layers = [(source, _with_normal_be(layer)) for source, layer in layers]
     # Each file by itself: an unknown key is an error also where a later file would put something else in its place.
     unknown = [f"{source}: {complaint}" for source, layer in layers for complaint in _not_known(layer)]
+    tree = config_files.merged(layers)
+    # Bad values beside them: one round is enough to mend all.
+    try:
+        config = msgspec.convert(tree.values, Config)
+    except msgspec.ValidationError as error:
+        unknown += _complaints(tree, str(error), unknown)
+        raise ConfigError(unknown[0], unknown[1:_MOST_COMPLAINTS]) from None
     if unknown:
         raise ConfigError(unknown[0], unknown[1:_MOST_COMPLAINTS])
-    tree = config_files.merged(layers)
-    try:
-        return Loaded(config=msgspec.convert(tree.values, Config), tree=tree)
-    except msgspec.ValidationError as error:
-        first, *others = _complaints(tree, str(error))
-        raise ConfigError(first, others) from None
+    return Loaded(config=config, tree=tree)
 
 
 def _not_known(layer: Mapping[str, object]) -> Iterator[str]:
@@ -285,8 +287,11 @@ def _not_known(layer: Mapping[str, object]) -> Iterator[str]:
     yield from (one for one in unknown_keys(layer, Config) if one.partition(":")[0] not in keys)
 
 
-def _complaints(tree: Tree, error: str) -> Iterator[str]:
-    """Yield what is wrong, key by key: msgspec stops at the first, so each is taken away and the rest tried again."""
+def _complaints(tree: Tree, error: str, unknown: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong, key by key: msgspec stops at the first, so each is taken away and the rest tried again.
+
+    That a table lacks a key is not said where it has an `unknown` one, which may be that key with a slip in it.
+    """
     values: Mapping[str, object] = tree.values
     gone: set[str] = set()
     for _ in range(_MOST_COMPLAINTS):
@@ -296,7 +301,8 @@ def _complaints(tree: Tree, error: str) -> Iterator[str]:
         beside = [f"{table}.{word}".removeprefix(".") for word in words]
         # A key that is compared with one that was taken away is compared with its default: that says nothing.
         dotted = [one for found in _WORDS.findall(what) if "." in (one := found.strip("."))]
-        if gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *dotted]):
+        slipped = what.startswith(LACKS) and any(f": {key}." in one for one in unknown)
+        if not slipped and gone.isdisjoint([*beside, *(f"{key}.{word}" for word in words), *dotted]):
             yield _blamed(tree, key, what)
         values = next((one for word in beside if (one := without(values, word)) is not None), {})
         gone.add(_LAST_INDEX.sub("", key))

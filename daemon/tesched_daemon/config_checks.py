@@ -49,13 +49,19 @@ class Remark:
 
 def refuse(loaded: Loaded) -> None:
     """Raise ConfigError for what no daemon can run on."""
-    refuse_missing_packages(loaded)
-    refuse_other_files(loaded)
-    refuse_missing_folders(loaded)
+    if found := [*complaints(loaded)]:
+        raise ConfigError(found[0], found[1:])
 
 
-def refuse_missing_folders(loaded: Loaded) -> None:
-    """Raise ConfigError for a socket that no folder could have, or in whose place another file stands.
+def complaints(loaded: Loaded) -> Iterator[str]:
+    """Yield what no daemon can run on."""
+    yield from _missing_packages(loaded)
+    yield from _other_files(loaded)
+    yield from _missing_folders(loaded)
+
+
+def _missing_folders(loaded: Loaded) -> Iterator[str]:
+    """Yield the sockets that no folder could have, or in whose place another file stands.
 
     The unit's own folder in /run is there while the service runs. What this user may not see is left to the daemon.
     """
@@ -69,7 +75,7 @@ def refuse_missing_folders(loaded: Loaded) -> None:
         if why := _no_place_for(where):
             name = where.name
             right = f'name a path in a folder that is there, such as "{_RUNTIME / name}"'
-            raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {where}: {why}; {right}")
+            yield f"{loaded.tree.blamed(key)}: {key}: {where}: {why}; {right}"
 
 
 def _no_place_for(path: Path) -> str:
@@ -87,11 +93,11 @@ def _no_place_for(path: Path) -> str:
     return "" if stat.S_ISSOCK(found) else f"it is {kind_of(found)}, where a socket is to be"
 
 
-def refuse_missing_packages(loaded: Loaded) -> None:
-    """Raise ConfigError where a key asks for a package that tesched is installed without, and it cannot be used."""
+def _missing_packages(loaded: Loaded) -> Iterator[str]:
+    """Yield the keys that ask for a package that tesched is installed without, or that cannot be used."""
     for key, value, extra in _needed(loaded.config):
         if why := extra.lacking():
-            raise ConfigError(f'{loaded.tree.blamed(key)}: {key}: "{value}" needs {why}')
+            yield f'{loaded.tree.blamed(key)}: {key}: "{value}" needs {why}'
 
 
 def _needed(config: Config) -> Iterator[tuple[str, str, Extra]]:
@@ -103,8 +109,8 @@ def _needed(config: Config) -> Iterator[tuple[str, str, Extra]]:
         yield "store.url", "postgresql://…", DRIVER
 
 
-def refuse_other_files(loaded: Loaded) -> None:
-    """Raise ConfigError where the daemon's file at a path would take the place of something else.
+def _other_files(loaded: Loaded) -> Iterator[str]:
+    """Yield the paths at which the daemon's file would take the place of another one.
 
     What this user may not see is left to the daemon, which writes no file that it cannot read.
     """
@@ -114,7 +120,8 @@ def refuse_other_files(loaded: Loaded) -> None:
             if why := _configurations(each, loaded) or _obstacle(each, word, replaced=each != path):
                 key = f"slurm.{name}"
                 right = f'name a path where there is nothing, such as "/run/tesched/{name}"'
-                raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {each}: {why}; {right}")
+                yield f"{loaded.tree.blamed(key)}: {key}: {each}: {why}; {right}"
+                break
 
 
 def _obstacle(path: Path, word: str, *, replaced: bool) -> str:

@@ -30,6 +30,8 @@ _TOML_HINTS = (
     ("Cannot overwrite", "a key stands once in its table"),
     ("Cannot declare", "put both parts of the table into one"),
 )
+#: how a complaint of a table without one of its keys begins
+LACKS = "lacks the key"
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
@@ -204,7 +206,7 @@ def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[st
     lacks = re.fullmatch(r"Object missing required field `(\w+)`", what)
     own = re.match(r"([a-z_]\w*)[\w.\[\]]*", what)
     if lacks and isinstance(hint, type):
-        return key, f"lacks the key {lacks[1]}: {right_form(keys_of(hint)[lacks[1]])}"
+        return key, f"{LACKS} {lacks[1]}: {right_form(keys_of(hint)[lacks[1]])}"
     if own and isinstance(hint, type) and is_dataclass(hint) and own[1] in keys_of(hint):
         key = f"{key}.{own[0]}".removeprefix(".")
         what = what.removeprefix(own[0]).removeprefix(":").strip()

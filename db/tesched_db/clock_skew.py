@@ -3,7 +3,7 @@
 The memory's times (a notice, an order's end) are by the clock of the host that wrote them. With PostgreSQL each write
 says how far that clock was ahead of the store's, so a standby with another clock knows by how much, and so does a
 daemon on a host with a clock that was set while it was down. With SQLite there is one clock; then only that it was set
-back can be told.
+back is known.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ DIFFER_S = 2.0
 def later_by_s(*, ahead_then_s: float, seen_at: UnixSeconds | None, store_now: UnixSeconds) -> float:
     """Return by how many seconds times that another process wrote are to be made later, to be by our clock.
 
-    `ahead_then_s` is the writer's clock less the store's, `seen_at` when it last looked, by its own clock.
+    `ahead_then_s` is the writer's clock less the store's, `seen_at` the time of its last poll, by its own clock.
     """
     now = time.time()
     by_s = (now - store_now) - ahead_then_s
     if abs(by_s) <= DIFFER_S:
         by_s = 0.0
     if seen_at is not None and seen_at + by_s > now + DIFFER_S:
-        # The writer has looked, so that is past.
+        # The writer has polled by then, so that is past.
         by_s = now - seen_at
     return by_s
 

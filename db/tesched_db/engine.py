@@ -55,7 +55,7 @@ def parse_url(url: str) -> URL:
 
 
 def make_engine(url: str, *, read_only: bool = False, create: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
-    """Return an engine for the store; nothing is asked of its schema (see `open_store`).
+    """Make an engine for the store; its schema is not checked (see `open_store`).
 
     `create` makes an SQLite file where there is none, with mode 0640; its directory must exist. `read_only` is for
     users that may read the file and not write it: it makes no file, and leaves none behind. `lock_wait_s` bounds, in

@@ -36,7 +36,7 @@ class Held:
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     standing: Standing = field(default_factory=Standing)
-    #: as the orders of the past tell them
+    #: as the orders of the past give them
     leave_times: LeaveTimes = field(default_factory=dict)
     ending_times: EndingTimes = field(default_factory=dict)
     remembered: Remembered = field(default_factory=Remembered)

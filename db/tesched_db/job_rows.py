@@ -31,13 +31,14 @@ UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, gr
 #: Reasons between which a waiting job goes back and forth; that is no news.
 _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 
-#: The columns that a job's next look may change.
+#: The columns of a job that the next poll may change.
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
     *("notice_source", "exit0", "elastic", "ends", "most_preemptions", "not_followed"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
-    *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "nodes", "question"),
+    *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "idle_since", "nodes"),
+    "question",
 )
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
@@ -90,7 +91,9 @@ class Seen:
         changed = [
             (job, traits)
             for job_id, job in snapshot.jobs.items()
-            if not self._same(job_id, job, traits := snapshot.traits.get(job_id) or UNCLASSIFIED)
+            if not self._same(
+                job, traits := snapshot.traits.get(job_id) or UNCLASSIFIED, snapshot.idle_since.get(job_id)
+            )
         ]
         gone = [known for job_id, known in self.jobs.items() if job_id not in snapshot.jobs]
         if gone:
@@ -98,11 +101,13 @@ class Seen:
             for known in gone:
                 del self.jobs[known.values["job_id"]]
         if changed:
-            self._renew(connection, changed, snapshot.taken_at, seen_before)
+            self._renew(connection, changed, snapshot, seen_before)
 
-    def _same(self, job_id: JobId, job: Job, traits: Traits) -> bool:
-        known = self.jobs.get(job_id)
-        return known is not None and known.job == job and known.traits == traits
+    def _same(self, job: Job, traits: Traits, idle_since: UnixSeconds | None) -> bool:
+        known = self.jobs.get(job.job_id)
+        if known is None or known.values["idle_since"] != idle_since:
+            return False
+        return known.job == job and known.traits == traits
 
     def _mark_gone(self, connection: Connection, gone: Sequence[Known], last_seen: UnixSeconds) -> None:
         """Write that Slurm no longer knows these jobs; their last known state stays."""
@@ -115,9 +120,10 @@ class Seen:
         self,
         connection: Connection,
         changed: Sequence[tuple[Job, Traits]],
-        at: UnixSeconds,
+        snapshot: Snapshot,
         seen_before: UnixSeconds | None,
     ) -> None:
+        at = snapshot.taken_at
         self._find_again(connection, [job for job, _ in changed if job.job_id not in self.jobs])
         new: list[Values] = []
         altered: list[Values] = []
@@ -125,7 +131,7 @@ class Seen:
         ended: dict[int, Job] = {}
         parted: list[Known] = []
         for job, traits in changed:
-            values = job_values(job, traits)
+            values = job_values(job, traits, snapshot.idle_since.get(job.job_id))
             known = self.jobs.get(job.job_id)
             if known is not None and another_job(known.values, job):
                 parted.append(known)
@@ -253,7 +259,7 @@ def another_job(values: Values, job: Job) -> bool:
     return job.restarts == 0 or job.restarts < values["restarts"] or storable(job.user) != values["user"]
 
 
-def job_values(job: Job, traits: Traits) -> Values:
+def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) -> Values:
     """Return what is written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
     # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
@@ -300,6 +306,7 @@ def job_values(job: Job, traits: Traits) -> Values:
         "run_time_s": traits.run_time_s,
         "patience_s": traits.patience_s if job.pending and traits.patience_s else None,
         "patience_until": patience_until,
+        "idle_since": idle_since,
         "nodes": list(job.nodes),
     }
 

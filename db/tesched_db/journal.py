@@ -71,7 +71,7 @@ class Identity:
     host: str
     version: str
     started_at: UnixSeconds
-    #: where its pid counts (`process.place`); empty: it cannot be told whether it is alive
+    #: where its pid counts (`process.place`); empty: whether it is alive is not known
     place: str = ""
     #: when it was started, in clock ticks since the boot; None: not known
     ticks: int | None = None
@@ -235,7 +235,7 @@ class SqlJournal:
     ) -> None:
         """Write what became of the decision that was meant last, and the transitions that follow from it.
 
-        Raises StoreError, and then nothing is written; ValueError for an outcome of something that was not meant.
+        Raises StoreError, and then nothing is written; ValueError for an outcome of an action that was not meant.
         """
         with self._transaction() as (connection, held):
             self._daemon(connection, held, scalars(memory))
@@ -280,7 +280,7 @@ class SqlJournal:
         self._held = held
 
     def _daemon(self, connection: Connection, held: Held, values: Values) -> None:
-        """Write the daemon's row: first of all in each transaction, since it tells whether we are the only writer."""
+        """Write the daemon's row: first of all in each transaction, since it shows whether we are the only writer."""
         there = connection.execute(LEASE.with_for_update()).first()
         now = now_of(connection)
         holder = holder_of(there) if there else self._ours

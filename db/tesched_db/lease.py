@@ -72,7 +72,7 @@ class Holder:
 
     @property
     def dead(self) -> bool:
-        """Return whether the process is certainly gone: that can be told from the same place alone."""
+        """Check whether the process is certainly gone: that is known from the same place alone."""
         if self.place and self.place == place() and self.pid == os.getpid():
             return True  # an earlier life of ours
         return alive(self.pid, self.place, self.ticks) is False

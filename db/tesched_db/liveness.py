@@ -9,14 +9,14 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_db.process import alive
 from tesched_db.views import DAEMON, DaemonView
 
-#: Seconds after its own next look at which a daemon that has not written is taken for gone, or hanging.
+#: Seconds after its own next poll at which a daemon that has not written is taken for gone, or hanging.
 LATE_S = 15.0
 
 
 class State(StrEnum):
     """State of the daemon."""
 
-    #: it looks, decides and writes
+    #: it polls, decides and writes
     WELL = "well"
     #: it runs, and cannot see Slurm
     BLIND = "blind"

@@ -32,7 +32,7 @@ def ticks_of(pid: int) -> int | None:
 
 
 def alive(pid: int, where: str, ticks: int | None) -> bool | None:
-    """Return whether the process that had this number in this place is there; None if that cannot be told from here.
+    """Return whether the process that had this number in this place is there; None if that cannot be known from here.
 
     `ticks` is when it was started; None if that was not recorded.
     """

@@ -64,7 +64,7 @@ from tesched_db.views import (
     Tally,
 )
 
-#: How far percentiles and tallies look back, seconds.
+#: Seconds before now from which percentiles and tallies count.
 WINDOW_S = 86400.0
 
 
@@ -196,7 +196,7 @@ def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Vict
 
 
 def changed_jobs(engine: Engine) -> Mapping[str, frozenset[JobId]]:
-    """Return the jobs of which something is to be put back in Slurm, by lever."""
+    """Jobs of which a field is to be put back in Slurm, by lever."""
     found: dict[str, set[JobId]] = {}
     with _reader(engine) as session:
         for lever, by_job in change_rows.load(session).items():

@@ -3,7 +3,7 @@
 The store holds of a job what its last report held: losses that were done again, or thinned, are deleted. So a job has
 at most `report.MOST_POINTS` rows, however long it runs.
 
-Speeds are kept by user and workload. What a user's jobs tell counts for that user's jobs alone; what holds for
+Speeds are kept by user and workload. What a user's jobs report counts for that user's jobs alone; what holds for
 all users comes from an admin's file.
 """
 
@@ -40,7 +40,7 @@ class ReportView:
     """Report of one job, as it was written last."""
 
     curve: Curve
-    #: when it told its newest loss or speed, by its own clock; None if it told none
+    #: when it reported its newest loss or speed, by its own clock; None if it reported none
     at: UnixSeconds | None
     workload: str
     target_loss: float | None
@@ -114,7 +114,7 @@ class Told:
                 last.workload, last.target_loss = reported.workload, reported.target_loss
 
     def _kept(self, key: int, reported: Reported) -> Reported:
-        """Return what is to be written: what the job told before stays if all that is known is that it is refused."""
+        """Work out what is written: what the job reported before stays if all that is known is that it is refused."""
         if not reported.refused or len(reported.curve) or reported.samples:
             return reported
         last = self.last[key]
@@ -283,7 +283,7 @@ def curves_of(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
 
 
 def report(engine: Engine, job_key: int) -> ReportView | None:
-    """Return what a job told; None if it told nothing. Raises StoreError."""
+    """Read what a job reported; None if it reported nothing. Raises StoreError."""
     with store_errors("read the state store"), Session(reading(engine)) as session:
         row = session.get(ReportRow, job_key)
         if row is None:
@@ -312,7 +312,7 @@ def throughputs(engine: Engine, *, user: str | None = None) -> tuple[Throughput,
 def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
     """Put these speeds, which hold for all users, in the place of all that hold for all users. Raises StoreError.
 
-    What jobs have told stays. May run beside the daemon.
+    What jobs have reported stays. May run beside the daemon.
     """
     rows = [{name: getattr(speed, name) for name in (*_IDENTITY, *_MEASURED)} | {"user": ""} for speed in speeds]
     with store_errors("write to the state store"), writing(engine).begin() as connection:
@@ -322,7 +322,7 @@ def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
 
 
 def forget_throughputs(engine: Engine, before: UnixSeconds) -> int:
-    """Forget what users' jobs told before that time, and nothing since; return how many speeds. Raises StoreError."""
+    """Forget what users' jobs reported before that time; return how many speeds. Raises StoreError."""
     with store_errors("prune the state store"), writing(engine).begin() as connection:
         old = delete(ThroughputRow).where(ThroughputRow.user != "", ThroughputRow.at < before)
         return connection.execute(old).rowcount

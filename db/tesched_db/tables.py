@@ -4,7 +4,7 @@ Times are Unix seconds (UTC), durations end in `_s`, memory in `_mib`, as in cor
 an idle cycle cheap:
 
 - What still holds has no end: a job that Slurm still knows and a refusal that still stands have `last_seen` NULL, which
-  reads as "at the last good look" (`daemon.seen_at`). A cycle in which nothing changed touches neither.
+  reads as "at the last good poll" (`daemon.seen_at`). A cycle in which nothing changed touches neither.
 - Cycles that did nothing and say the same are one row with a count.
 
 A Slurm job id is used again once Slurm's counter has wrapped, or was reset. `job_id` is always Slurm's; `job_key` and
@@ -98,7 +98,7 @@ class DaemonRow(Base):
     started_at: Mapped[float]
     version: Mapped[str]
     client: Mapped[str]
-    #: when it last reported, and the last good look at the cluster
+    #: when it last reported, and its last good poll of the cluster
     reported_at: Mapped[float]
     seen_at: Mapped[float | None]
     failure_kind: Mapped[str | None]
@@ -118,7 +118,7 @@ class DaemonRow(Base):
     clock_ahead_s: Mapped[float]
     #: its calls to Slurm in the minute before its last report, by kind: {"scontrol show job": 30, …}
     calls: Mapped[dict[str, Any]]
-    #: of the command that tells users, since its start: {"told": 3, "failed": 1, …}; None before 0.2
+    #: of the command that notifies users, since its start: {"told": 3, "failed": 1, …}; None before 0.2
     told: Mapped[dict[str, Any] | None]
     #: jobs with records that it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
     doubts: Mapped[dict[str, Any] | None]
@@ -204,6 +204,8 @@ class JobRow(Base):
     #: of a waiting TE job: for how long it has no victims, by its owner's word, and until when
     patience_s: Mapped[float | None]
     patience_until: Mapped[float | None]
+    #: of a running BE job that the site calls idle: since when
+    idle_since: Mapped[float | None]
     nodes: Mapped[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
     question: Mapped[dict[str, Any] | None]
@@ -304,7 +306,7 @@ class ActionRow(Base):
 
 
 class RefusalRow(Base):
-    """Why a job was considered and nothing was asked of it, for as long as that was so."""
+    """Why a job was considered and not selected, for as long as that was so."""
 
     __tablename__ = "refusals"
 
@@ -341,7 +343,7 @@ class OrderRow(Base):
     waits_until: Mapped[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Mapped[int | None] = mapped_column(BigInteger)
-    #: what its preemptor asked for when it was made
+    #: what its preemptor requested when it was made
     size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
     #: how often it had been requeued then, or at its start, and since when that is yet to become a useful run
     restarts: Mapped[int | None] = mapped_column(BigInteger)
@@ -563,7 +565,7 @@ class ReportRow(Base):
     job_key: Mapped[int] = mapped_column(
         _Key, ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
-    #: when its newest loss or speed was told, by the job's own clock; None if it has told none
+    #: when its newest loss or speed was reported, by the job's own clock; None if it has reported none
     at: Mapped[float | None]
     #: what it trains, in its own word; empty: it does not say
     workload: Mapped[str]
@@ -575,7 +577,7 @@ class ReportRow(Base):
 
 
 class ProgressRow(Base):
-    """One loss that a job has told."""
+    """One loss that a job has reported."""
 
     __tablename__ = "progress"
 
@@ -594,7 +596,7 @@ class ThroughputRow(Base):
 
     __tablename__ = "throughputs"
 
-    #: the user of the jobs that told it; empty: an admin's file, which holds for all users
+    #: the user of the jobs that reported it; empty: an admin's file, which holds for all users
     user: Mapped[str] = mapped_column("user_name", key="user", primary_key=True)
     workload: Mapped[str] = mapped_column(primary_key=True)
     #: on how many accelerators
@@ -643,6 +645,6 @@ class RunTimeLevelsRow(Base):
     __tablename__ = "run_time_levels"
 
     cluster: Mapped[str] = mapped_column(primary_key=True)
-    #: by the level that is asked for: {"0.1": 0.08, "0.9": 0.94}
+    #: by the level that is wanted: {"0.1": 0.08, "0.9": 0.94}
     levels: Mapped[dict[str, Any]]
     written_at: Mapped[float]

@@ -1,6 +1,6 @@
 """Trainings, for people: jobs, and job arrays with tasks that are the workers of one training.
 
-A task is found under its own name, and its array under the array's id. Of an array the newest tasks that told anything
+A task is found under its own name, and its array under the array's id. Of an array the newest tasks that reported
 are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, and with at most `MOST_ROWS` losses.
 """
 
@@ -26,7 +26,7 @@ _Row: TypeAlias = Row[tuple[Any, ...]]
 
 #: Of an array, so many tasks are gathered at most.
 MOST_TASKS = 250
-#: ... and so many losses are read for it, so that a look takes no longer than a person waits.
+#: ... and so many losses are read for it, so that the answer comes while a user waits for it.
 MOST_ROWS = 20_000
 _OVER = [state.value for state in FINISHED]
 _HOLDS = frozenset({JobState.RUNNING.value, JobState.SUSPENDED.value})
@@ -48,7 +48,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingView:
-    """One training that told something, as far as it is not over."""
+    """One training that has reported, as far as it is not over."""
 
     #: as squeue writes a job; of an array its id and "_*"
     label: str
@@ -56,10 +56,10 @@ class TrainingView:
     array_job_id: JobId | None
     name: str
     user: str
-    #: of the array, tasks that told something and are not over; 1 for a job
+    #: of the array, tasks that have reported and are not over; 1 for a job
     tasks: int
     share: Share
-    #: when it told its newest loss or speed, by its own clock
+    #: when it reported its newest loss or speed, by its own clock
     at: UnixSeconds | None
     workload: str
     target_loss: float | None
@@ -113,7 +113,7 @@ def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], 
 
 
 def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
-    """Return what the tasks of an array told together, also once it is over; None if they told nothing.
+    """Read what the tasks of an array reported together, also once it is over; None if they reported nothing.
 
     Raises StoreError.
     """
@@ -171,7 +171,7 @@ def _of_array(connection: Connection, array_job_id: JobId) -> Reported:
 
 
 def _tasks(connection: Connection, array_job_id: JobId) -> Sequence[_Row]:
-    """Return the newest tasks of the array that told anything."""
+    """Select the newest tasks of the array that have reported."""
     query = (
         select(*_COLUMNS)
         .join(ReportRow, ReportRow.job_key == JobRow.key)

@@ -178,6 +178,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             run_time_s=row.run_time_s,
             patience_s=row.patience_s,
             patience_until=row.patience_until,
+            idle_since=row.idle_since if row.last_seen is None else None,
             nodes=tuple(row.nodes),
             first_seen=row.first_seen,
             last_seen=row.last_seen if row.last_seen is not None else looked,

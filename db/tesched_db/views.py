@@ -199,6 +199,8 @@ class JobView:
     #: null while it is held
     patience_s: float | None
     patience_until: UnixSeconds | None
+    #: of a running BE job that the site calls idle (idle.file): since when; null of a busy one
+    idle_since: UnixSeconds | None
     nodes: tuple[str, ...]
     first_seen: UnixSeconds
     last_seen: UnixSeconds
@@ -355,7 +357,7 @@ class StatusView:
     paused: Pause | None
     #: newest first
     cycles: tuple[CycleView, ...]
-    #: the last cycles that did something, newest first
+    #: the last cycles with an action or a transition, newest first
     decisions: tuple[CycleView, ...]
     queues: tuple[QueueView, ...]
     open_orders: tuple[OrderView, ...]
@@ -368,7 +370,7 @@ class StatusView:
     delays: Delays
     #: TE jobs that had to wait for guard.bound within the window
     te_refused: TeRefused
-    #: seconds before now that percentiles and tally look back
+    #: seconds before now from which percentiles and tally count
     window_s: float
 
 

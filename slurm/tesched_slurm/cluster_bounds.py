@@ -43,6 +43,7 @@ _MOST = {
     "def_mem_per_node_mib": MOST,
     #: minutes in Slurm
     "max_time_s": 60 * MOST_NUMBER,
+    "default_time_s": 60 * MOST_NUMBER,
 }
 
 T = TypeVar("T", Node, Partition)

@@ -28,6 +28,8 @@ _MOST_ANSWER = 1 << 20
 _BEFORE = re.compile(r"^(?:sbatch: )?(?:(?:error|fatal): )?(?:allocation failure: |Batch job submission failed: )?")
 #: all that is said of a job for which Slurm finds no nodes
 NO_NODES = "Requested node configuration is not available"
+#: what is said of one that a limit of its account, user or QOS keeps from being submitted, whichever limit that is
+_POLICY = "violates accounting/QOS policy"
 #: seconds from now on from which a start counts as never: Slurm says so of a job that is held
 NEVER_S = 10 * 366 * 86_400.0
 
@@ -53,6 +55,11 @@ class NotTaken:
     #: Slurm finds no nodes for it as they are now: sbatch takes the job where they are drained, or where the partition
     #: gives a job fewer or more (tried on 22.05.8)
     by_nodes: bool = False
+
+    @property
+    def by_limits(self) -> bool:
+        """Whether a limit of its account, user or QOS forbids its submission."""
+        return _POLICY in self.said
 
 
 def ask_slurm(

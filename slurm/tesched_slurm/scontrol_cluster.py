@@ -113,6 +113,7 @@ def _partition(pairs: Mapping[str, str]) -> Partition:
             preempt_mode=pairs["PreemptMode"],
             grace_time_s=int(pairs["GraceTime"]),
             max_time_s=words.seconds(pairs["MaxTime"]),
+            default_time_s=words.seconds(pairs.get("DefaultTime", "")),
             min_nodes=_number(pairs.get("MinNodes", "")) or 0,
             max_nodes=_number(pairs["MaxNodes"]),
             max_cpus_per_node=_number(pairs.get("MaxCPUsPerNode", "")),
@@ -250,6 +251,7 @@ def read_settings(answer: str) -> SlurmSettings:
         plugin=_plugin(values),
         limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(enforced),
         enforced=enforced,
+        private=frozenset(values.get("PrivateData", "none").lower().split(",")) - {"none"},
         gres_types=words.names(values.get("GresTypes", "(null)")),
         has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd"
         and "nojobs" not in values.get("AccountingStorageEnforce", "").split(","),

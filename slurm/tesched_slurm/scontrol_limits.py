@@ -42,13 +42,13 @@ _MOST_NAMES = 1 << 16
 _SHOWN = 100
 #: The beginning of an association's record, and what stands in it for the account above. Of one with blanks or
 #: parentheses in a name nothing is known.
-_NAME = r"[^\s(]{1,256}"
-_ASSOCIATION = re.compile(
-    rf"ClusterName=\S{{1,256}} Account=({_NAME}) UserName=(?:({_NAME})\(\d{{1,10}}\))? Partition=({_NAME})?"
+NAME = r"[^\s(]{1,256}"
+ASSOCIATION = re.compile(
+    rf"ClusterName=\S{{1,256}} Account=({NAME}) UserName=(?:({NAME})\(\d{{1,10}}\))? Partition=({NAME})?"
     r" Priority=\d{1,10} ID=\d{1,10} "
 )
-_PARENT = re.compile(rf" ParentAccount=({_NAME})\(\d{{1,10}}\) ")
-_QOS = re.compile(rf"QOS=({_NAME})\(\d{{1,10}}\) ")
+PARENT = re.compile(rf" ParentAccount=({NAME})\(\d{{1,10}}\) ")
+QOS = re.compile(rf"QOS=({NAME})\(\d{{1,10}}\) ")
 #: Words of AccountingStorageEnforce with which limits keep jobs from starting (slurm.conf(5)).
 _ENFORCE_LIMITS = frozenset({"limits", "safe", "all"})
 #: Kinds that `tesched_core.placement.within_limits` compares. Where a limit of a QOS stands several times, once for
@@ -64,10 +64,10 @@ def read_limits(answer: str) -> SlurmLimits:
     associations: dict[tuple[str, str, str], Association] = {}
     qos: dict[str, Limits] = {}
     for line in answer.split("\n"):
-        if found := _ASSOCIATION.match(line):
+        if found := ASSOCIATION.match(line):
             account, user, partition = (text or "" for text in found.groups())
             rest = line[found.end() - 1 :]
-            above = _PARENT.search(rest)
+            above = PARENT.search(rest)
             associations[account, user, partition] = Association(
                 account=account,
                 user=user,
@@ -75,7 +75,7 @@ def read_limits(answer: str) -> SlurmLimits:
                 parent=above[1] if above else "",
                 limits=_limits(rest),
             )
-        elif found := _QOS.match(line):
+        elif found := QOS.match(line):
             qos[found[1].lower()] = _limits(line[found.end() - 1 :])
     return SlurmLimits(associations=associations, qos=qos)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 from tesched_core.model.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
@@ -12,9 +13,11 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client
 from tesched_slurm.resting_observer import BURST, YOUNG_S, JobsObserver, RestingObserver
-from tesched_testcluster.harness.slurm_clients import Connect
+from tesched_testcluster.harness.daemon_process import TESCHED, write_config
+from tesched_testcluster.harness.slurm_clients import Connect, connecting
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
@@ -47,6 +50,25 @@ def counted(cluster: LocalCluster, client: Client, call: Callable[[], object]) -
     by_type = said[said.index("by message type") : said.index("by user")]
     found = re.findall(r"(\w+) +\( *\d+\) count:(\d+)", by_type)
     return sum(client.calls.values()) - before, sum(int(count) for name, count in found if name not in OTHERS)
+
+
+def test_ask_reads_the_partitions_no_more_than_a_poll(
+    cluster: LocalCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    client = connecting(one_client)(cluster)
+    config = write_config(cluster, tmp_path, one_client)
+    cluster.run(str(TESCHED), "db", "upgrade", "--config", str(config))
+
+    def read(call: Callable[[], object]) -> int:
+        cluster.run("sdiag", "-r")
+        call()
+        found = re.search(r"REQUEST_PARTITION_INFO +\( *\d+\) count:(\d+)", cluster.run("sdiag").stdout)
+        return int(found[1]) if found else 0
+
+    def ask() -> None:
+        cluster.run(str(TESCHED), "ask", "--config", str(config), "--partition=main", "--wrap=true")
+
+    assert read(ask) == read(client.observer.observe) > 0
 
 
 def test_a_poll_and_a_probe(cluster: LocalCluster, connect: Connect) -> None:

@@ -32,6 +32,7 @@ from tesched_testcluster.harness.store_examples import (
     order,
     refusal,
     remembering,
+    snapshot,
     victim,
 )
 
@@ -102,6 +103,28 @@ def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None
     assert "let through: 3 TE job(s), released by another hand and not held again: 1 of ada (" in said("status")
     assert [one["job"] for one in json.loads(said("status", "--json"))["let_through"]] == ["1", "3", "8_8"]
     assert json.loads(said("status", "--json"))["changed"] == {HOLD: [2]}
+
+
+def test_an_idle_job_is_shown_with_since_when(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine, now = open_store(url), time.time()
+    jobs = [job(number, JobState.RUNNING, nodes=("n1",), start_time=now - 5000) for number in (1, 2)]
+    Writer(engine).write(replace(snapshot(now, *jobs), idle_since={JobId(2): now - 3725}))
+    engine.dispose()
+    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+    def said(*argv: str) -> str:
+        return runner.invoke(main, [*argv, "--config", str(path)]).output
+
+    assert f"  idle    idle since {clock(now - 3725)}, for 01:02:0" in said("explain", "2")
+    assert "idle" not in said("explain", "1")
+    assert said("jobs", "-O", "jobid,idle", "--noheader").split()[:3] == [
+        "1",
+        "2",
+        said("jobs", "-O", "idle").split()[1],
+    ]
+    assert said("jobs", "-O", "idle", "-S", "-idle").split()[1].startswith("01:02:0")
+    assert [one["idle_since"] for one in json.loads(said("jobs", "--json"))["jobs"]] == [None, now - 3725]
 
 
 def test_it_is_said_which_users_have_no_te_jobs_and_until_when(tmp_path: Path) -> None:

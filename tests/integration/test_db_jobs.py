@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import Change
 from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db.job_rows import CHUNK
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.views import JobFilter, JobStory
-from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows
+from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows, snapshot
 
 RUNNING, PENDING, COMPLETED = JobState.RUNNING, JobState.PENDING, JobState.COMPLETED
 
@@ -84,6 +87,24 @@ def test_a_job_is_gone_only_when_a_good_poll_does_not_show_it(store: Engine) -> 
     assert [view.job_id for view in read.jobs(store)] == [4]
     gone = story(store, "3").job
     assert (gone.gone, gone.state, gone.last_seen, gone.nodes) == (True, RUNNING, 102.0, ("n1",))
+
+
+def test_since_when_a_job_is_idle_is_that_of_the_last_poll(store: Engine) -> None:
+    writer, busy, idle = Writer(store), job(3, RUNNING, nodes=["n1"]), job(4, RUNNING, nodes=["n2"])
+
+    def poll(at: float, **since: float) -> dict[int, float | None]:
+        listed = {JobId(int(name[1:])): value for name, value in since.items()}
+        writer.write(replace(snapshot(at, busy, idle), idle_since=listed))
+        return {view.job_id: view.idle_since for view in read.jobs(store)}
+
+    assert poll(100.0, j4=50.0) == {3: None, 4: 50.0}
+    assert poll(102.0, j4=50.0) == {3: None, 4: 50.0}
+    # Nothing else of the jobs has changed.
+    assert poll(104.0, j3=103.0) == {3: 103.0, 4: None}
+    writer = Writer(store)
+    assert poll(106.0, j3=103.0) == {3: 103.0, 4: None}
+    writer.look(108.0, idle)
+    assert story(store, "3").job.idle_since is None, "it is gone"
 
 
 def test_a_job_that_comes_back_is_the_same_job(store: Engine) -> None:

@@ -36,7 +36,7 @@ def sparkline(curve: Curve, width: int = WIDTH, *, plain: bool = False) -> str:
 
 
 def chart(curve: Curve, outlook: Outlook, *, width: int, height: int = 6, plain: bool = False) -> Iterator[str]:
-    """Yield the lines of a chart: bars for what was told, points for what is expected; `width` is that of a line.
+    """Yield the lines of a chart: bars for what was reported, points for what is expected; `width` is that of a line.
 
     What is expected has columns of its own, however far it is away. The curve has at least one loss.
     """

@@ -1,4 +1,4 @@
-"""One training's losses as an SVG: what was told, the curve that was fitted to it, and what is expected next.
+"""One training's losses as an SVG: what was reported, the curve that was fitted to it, and what is expected next.
 
 The drawing takes its colours from the page, and holds numbers and words of ours only.
 """

@@ -41,7 +41,7 @@ def outlooks_of(view: TrainingsView) -> Mapping[str, Outlook]:
 
 
 def outlook_of(curve: Curve, target_loss: float | None) -> Outlook | None:
-    """Return what is expected of one training; None if it told no loss."""
+    """Return what is expected of one training; None if it reported no loss."""
     from tesched_policies.slaq.outlook import outlooks  # noqa: PLC0415
 
     return outlooks({0: (curve, target_loss)}).get(0)
@@ -82,7 +82,7 @@ def lines(view: ReportView | TrainingView, ahead: Outlook | None, out: Console) 
 
 
 def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
-    """Return what the tasks of an array told together, for `tesched explain`."""
+    """Describe what the tasks of an array reported together, for `tesched explain`."""
     tasks = f"{view.tasks} task{'s' * (view.tasks != 1)}"
     yield f"  array   {view.label}: what its tasks reported, gathered; of those that report, {tasks} are there"
     yield from lines(view, ahead, out)
@@ -187,7 +187,7 @@ class TrainingCurveJson(TrainingJson):
 
 
 def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> ReportJson:
-    """Return what a job told, for `tesched explain --json`. Work that was not told is null."""
+    """Return what a job reported, for `tesched explain --json`. Work that was not reported is null."""
     return ReportJson(
         at=view.at,
         workload=view.workload,
@@ -224,7 +224,7 @@ def training_curve_json(view: TrainingView, ahead: Outlook | None) -> TrainingCu
 
 
 def outlook_json(ahead: Outlook | None) -> OutlookJson | None:
-    """Return what is expected, for `--json`; None if no loss was told."""
+    """Return what is expected, for `--json`; None if no loss was reported."""
     if ahead is None:
         return None
     return OutlookJson(

@@ -57,7 +57,7 @@ class Until:
         return at <= self.now
 
     def at(self, at: UnixSeconds) -> str:
-        """Return a time at which something ends, as it is shown."""
+        """Format a time at which a state ends."""
         return f"{clock(at)}, which is over" if self.is_over(at) else clock(at)
 
     def words(self, refusals: Sequence[RefusalView]) -> str:

@@ -278,6 +278,8 @@ class Partition:
     preempt_mode: str = ""
     grace_time_s: int = 0
     max_time_s: int | None = None
+    #: time limit of a job that names none; None: max_time_s
+    default_time_s: int | None = None
     min_nodes: int = 0
     max_nodes: int | None = None
     max_cpus_per_node: int | None = None
@@ -381,6 +383,8 @@ class SlurmSettings:
     limits_enforced: bool = True
     #: words of AccountingStorageEnforce, in small letters
     enforced: frozenset[str] = frozenset()
+    #: words of PrivateData, in small letters: what is hidden from ordinary users
+    private: frozenset[str] = frozenset()
     #: AccountingStorageType is slurmdbd, and jobs are stored there (AccountingStorageEnforce has no nojobs)
     has_slurmdbd: bool = False
     #: kinds of GRES that the site has (GresTypes)

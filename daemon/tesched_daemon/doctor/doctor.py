@@ -24,7 +24,7 @@ from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
 
 from tesched_daemon.config import Config, Loaded, load_files
-from tesched_daemon.config_checks import refuse_missing_folders, refuse_missing_packages, refuse_other_files, remarks
+from tesched_daemon.config_checks import complaints, remarks
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
 from tesched_daemon.doctor import reports as doctor_reports
@@ -91,12 +91,9 @@ def _configuration(loaded: Loaded) -> Finding:
 
 def _checked(loaded: Loaded) -> Iterator[Finding]:
     """Yield what `tesched config check` says besides."""
-    for refuse in (refuse_missing_packages, refuse_other_files, refuse_missing_folders):
-        try:
-            refuse(loaded)
-        except ConfigError as error:
-            text, _, advice = str(error).rpartition("; ")
-            yield fail("configuration", text, advice)
+    for complaint in complaints(loaded):
+        text, _, advice = complaint.rpartition("; ")
+        yield fail("configuration", text, advice)
     for one in remarks(loaded):
         yield warn("configuration", f"{one.file}: {one.key}: {one.text}", one.advice)
 

@@ -8,7 +8,8 @@ Principle
 
 Limits
     The job is taken to be seen by Slurm at the head of its queue, where limits of users and accounts show; Slurm's word
-    tells none of these. Reports of running jobs and speeds of workloads are not read.
+    has none of these, so they are compared here (`limits_ahead.py`). Reports of running jobs and speeds of workloads
+    are not read.
 """
 
 from __future__ import annotations
@@ -20,36 +21,36 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Engine
 from tesched_core.guard.until import Kept, ends_at
-from tesched_core.intake.classify import classified, classify
+from tesched_core.intake.classify import classify
 from tesched_core.intake.patience import patience_ends
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
-from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.step import step
 from tesched_db import queries as read
 from tesched_db.liveness import State, state_of
-from tesched_db.views import DaemonView, JobFilter, JobView
+from tesched_db.views import DaemonView
 from tesched_policies.registry import STATES
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_asked import NEVER_S, NotTaken
 
 from tesched_daemon.config import Config
-from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.rate_limited import longest_wait_s
-from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.settings import Mode
+from tesched_daemon.submission.as_recorded import as_recorded
 from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
 from tesched_daemon.submission.pretended import pretended_job
 from tesched_daemon.submission.read import declared_by
 from tesched_daemon.submission.reason_word import RESOURCES
+from tesched_daemon.submission.slurm_limits import slurm_limits
 from tesched_daemon.submission.slurms_answer import refusal, refuse_half_a_view, slurms_answer, waits_for_nodes
 from tesched_daemon.submission.sources import SubmissionError, read_words
 from tesched_daemon.submission.user_limits import limits_of_user
@@ -59,14 +60,10 @@ from tesched_daemon.wiring import connect
 AT_ONCE_S = 5.0
 #: options with which sbatch submits nothing
 _NOTHING = ("help", "usage", "version")
-#: polls' worth of learned run times that are read at most
-_MOST_READS = 100
 #: jobs that are named of one reason
 _NAMED = 12
 #: what keeps a TE job even from free resources
 _HELD_FOR = frozenset({RefusalCode.TE_LIMIT, RefusalCode.BOUND})
-_RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
-_UNREAD = "its script is yet to be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +93,18 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise SubmissionError(f"Slurm cannot be seen: {seen.message}")
-    refuse_half_a_view(commands)
+    refuse_half_a_view(seen.settings)
     answer = slurms_answer(said, config)
     pretended = pretended_job(said, seen, commands)
     job = pretended.job
-    if isinstance(answer, NotTaken) and not waits_for_nodes(job, seen):
-        raise refusal(said, answer)
+    limits = slurm_limits(pretended, said.by_name, answer, seen, commands)
+    if isinstance(answer, NotTaken) and (answer.by_limits or not waits_for_nodes(job, seen)):
+        raise refusal(said, answer, limits.lines)
+    if limits.reason and job.reason == RESOURCES:
+        job = replace(job, reason=limits.reason)
     word = None if isinstance(answer, NotTaken) else answer
     traits = classify(job, config.classes, declared_by(said.by_name, said.text, config.classes))
-    snapshot = _known(seen, job, traits, config, engine)
+    snapshot = as_recorded(seen, job, traits, config, engine)
     found = Foretold(
         script=said.where,
         user=job.user,
@@ -115,7 +115,9 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
         at=snapshot.taken_at,
         slurm=word,
         poll_s=config.loop.poll_interval_s,
-        notes=pretended.notes,
+        slurm_limits=limits.lines,
+        slurm_limits_unread=limits.unread,
+        notes=[*pretended.notes, *limits.notes],
     )
     if isinstance(answer, NotTaken):
         found.because.append(f"Slurm finds no nodes for it as they are now: {answer.said}")
@@ -161,49 +163,6 @@ def _enforced(daemon: DaemonView | None, config: Config, paused: str) -> tuple[s
 
 def _ago(at: UnixSeconds) -> str:
     return f"{max(time.time() - at, 0):.0f} s"
-
-
-def _known(seen: Snapshot, job: Job, traits: Traits, config: Config, engine: Engine) -> Snapshot:
-    """Return what was seen with the job in it, and with what the daemon has recorded of those that run."""
-    with_it = replace(seen, jobs={**seen.jobs, job.job_id: job}, columns=None)
-    snapshot = classified(with_it, config.classes)
-    views = {one.job_id: one for one in read.jobs(engine, JobFilter(states=_RUNS))}
-    recorded: dict[JobId, Traits] = {**snapshot.traits, job.job_id: traits}
-    for job_id, one in seen.jobs.items():
-        if one.on_nodes:
-            recorded[job_id] = _recorded(one, snapshot.traits[job_id], views.get(job_id))
-    snapshot = snapshot.with_traits(recorded)
-    snapshot = replace(snapshot, idle_since=IdleFile(config=config.idle).read(snapshot))
-    if config.run_times.learn:
-        waits = any(entry.policy.reads_run_times for entry in config.policy.entries())
-        learned, known = LearnedRunTimes(engine=engine, writes=False), -1
-        for _ in range(_MOST_READS):
-            expected = learned.read(snapshot, waiting=waits)
-            if len(expected) == known:
-                break
-            known, snapshot = len(expected), replace(snapshot, expected=expected)
-    return snapshot
-
-
-def _recorded(job: Job, traits: Traits, view: JobView | None) -> Traits:
-    """Return a running job's traits as the daemon has recorded them: its class is that of its run's beginning."""
-    if view is None or (view.user, view.restarts) != (job.user, job.restarts) or view.start_time != job.start_time:
-        is_new = job.batch and traits.job_class is JobClass.BE
-        return replace(traits, unread=True) if is_new else traits
-    return replace(
-        traits,
-        job_class=view.job_class,
-        rule=view.rule,
-        grace_period_s=view.grace_period_s,
-        grace_source=view.grace_source,
-        notice_signal=view.notice_signal,
-        notice_target=view.notice_target,
-        notice_source=view.notice_source,
-        exit0=view.exit0,
-        most_preemptions=view.most_preemptions,
-        elastic=view.elastic,
-        unread=view.notice_source.startswith(_UNREAD),
-    )
 
 
 def _starts_by_slurm(found: Foretold) -> bool:

@@ -99,6 +99,10 @@ class Foretold:
     because: list[str] = field(default_factory=list)
     #: limits on TE jobs of this user, in sentences
     limits: list[str] = field(default_factory=list)
+    #: limits of its account, user and QOS that keep it, in sentences, the first one as Slurm would give it
+    slurm_limits: list[str] = field(default_factory=list)
+    #: why nothing is said of those limits: none is enforced, or they can't be read; empty: they were compared
+    slurm_limits_unread: str = ""
     #: Slurm's own word; None: it has none
     slurm: SlurmsWord | None = None
     #: the daemon's mode, and whether it acts now; empty, or why not

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +10,6 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.run_command import Commands
-from tesched_slurm.slurm_formats import seconds
 
 from tesched_daemon.submission.read import job_of, may_requeue
 from tesched_daemon.submission.reason_word import reason_word
@@ -26,6 +24,8 @@ class Pretended:
     job: Job
     #: options of which it is not worked out what they ask for, or whether they keep the job
     unread: tuple[str, ...] = ()
+    #: all that it asks for is known
+    request_known: bool = True
     #: those of them that Slurm's own word does not count either
     uncounted: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -48,11 +48,12 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
             f"--clusters={cluster.value} {cluster.place}: this configuration is for {seen.settings.cluster_name} alone"
         )
     request, unread = request_of(options, seen.partitions[partitions[0]], seen.settings)
-    found = Pretended(job=named, unread=unread)
+    found = Pretended(job=named, unread=unread, request_known=not unread)
     job_id = JobId(max(seen.jobs, default=0) + 1)
     limit_s = named.time_limit_s
     if "time" not in options:
-        limit_s = _usual_limit_s(partitions[0], seen, commands, found.notes)
+        first = seen.partitions[partitions[0]]
+        limit_s = first.max_time_s if first.default_time_s is None else first.default_time_s
     if read.pbs_note:
         found.notes.append(read.pbs_note)
         unread = (*unread, "#PBS")
@@ -89,16 +90,6 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
 def _few(names: Mapping[str, object]) -> str:
     found = sorted(names)
     return ", ".join(found[:10]) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
-
-
-def _usual_limit_s(partition: str, seen: Snapshot, commands: Commands, notes: list[str]) -> int | None:
-    """Return the time limit of a job that names none: DefaultTime, else MaxTime; None for none. Seconds."""
-    answer = commands.run(("scontrol", "-o", "show", "partition", partition))
-    found = None if isinstance(answer, Failure) else re.search(r"(?:^| )DefaultTime=(\S+)", answer)
-    if found is None:
-        notes.append(f"the DefaultTime of partition {partition} is not known: its MaxTime counts as the time limit")
-    usual_s = seconds(found[1]) if found is not None else None
-    return usual_s if usual_s is not None else seen.partitions[partition].max_time_s
 
 
 def _usual_owner(job: Job, seen: Snapshot, commands: Commands, notes: list[str]) -> tuple[str, str]:

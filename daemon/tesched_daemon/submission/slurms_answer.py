@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Sequence
 
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord, ask_slurm
 
 from tesched_daemon.config import Config
@@ -19,11 +18,10 @@ from tesched_daemon.submission.sources import WRAP, SubmissionError, Words
 _HIDES = frozenset({"jobs", "all", "nodes", "partitions"})
 
 
-def refuse_half_a_view(commands: Commands) -> None:
-    """Raise SubmissionError where slurm.conf hides others' jobs from this user: then nothing can be told."""
-    answer = commands.run(("scontrol", "show", "config"))
-    hidden = "" if isinstance(answer, Failure) else "".join(re.findall(r"^PrivateData\s*= (\S+)", answer, re.MULTILINE))
-    if os.geteuid() and _HIDES & {*hidden.lower().split(",")}:
+def refuse_half_a_view(settings: SlurmSettings) -> None:
+    """Raise SubmissionError where slurm.conf hides others' jobs from this user: then nothing is foretold."""
+    if os.geteuid() and _HIDES & settings.private:
+        hidden = ",".join(sorted(settings.private))
         raise SubmissionError(
             f"slurm.conf hides others' jobs or the nodes from you (PrivateData={hidden}): what runs is not seen; "
             "root sees all, and can ask"
@@ -31,22 +29,22 @@ def refuse_half_a_view(commands: Commands) -> None:
 
 
 def slurms_answer(said: Words, config: Config) -> SlurmsWord | NotTaken | None:
-    """Return Slurm's own word, or that it finds no nodes for the job; None: it has another form than known.
+    """Return Slurm's own word, or that it finds no nodes, or a limit forbids the job; None: a form that is not known.
 
-    Raises SubmissionError for a job that Slurm refuses, and where Slurm does not answer.
+    Raises SubmissionError for a job that Slurm refuses otherwise, and where Slurm does not answer.
     """
     text = "" if said.where == WRAP else said.text
     answer = ask_slurm(said.given, text, slurm_conf=config.slurm.conf, timeout_s=config.slurm.timeout_s)
     if isinstance(answer, Failure):
         raise SubmissionError(f"Slurm does not answer: {answer.message}")
-    if isinstance(answer, NotTaken) and not answer.by_nodes:
+    if isinstance(answer, NotTaken) and not (answer.by_nodes or answer.by_limits):
         raise refusal(said, answer)
     return answer
 
 
-def refusal(said: Words, answer: NotTaken) -> SubmissionError:
-    """Return the error of a job that Slurm refuses."""
-    return SubmissionError(f"{said.where}: Slurm would not take it: {answer.said}")
+def refusal(said: Words, answer: NotTaken, limits: Sequence[str] = ()) -> SubmissionError:
+    """Return the error of a job that Slurm refuses, with the limits that forbid it, where they are known."""
+    return SubmissionError("; ".join((f"{said.where}: Slurm would not take it: {answer.said}", *limits)))
 
 
 def waits_for_nodes(job: Job, seen: Snapshot) -> bool:

@@ -35,7 +35,7 @@ _COLUMNS: Mapping[str, tuple[str, int]] = {
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
-    """Whole numbers with something between them: `36:36:36`, `4000:5000`, `0,1,2`."""
+    """Whole numbers with a separator between them: `36:36:36`, `4000:5000`, `0,1,2`."""
 
     def __init__(self, name: str, between: str, count: int | None = None) -> None:
         """Take numbers that stand `between` each other, so many if `count` is given."""

@@ -9,20 +9,26 @@ from types import SimpleNamespace
 
 import pytest
 from tesched_core.intake.class_rules import Classification, UserWord
+from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_daemon.config import Config
-from tesched_daemon.submission import asking, slurms_answer
+from tesched_daemon.settings import IdleConfig
+from tesched_daemon.submission import as_recorded, asking, slurms_answer
 from tesched_daemon.submission.foretold import Foretold, Verdict
+from tesched_daemon.submission.slurm_limits import SlurmLimits
 from tesched_daemon.submission.sources import SubmissionError
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord
+from tesched_testcluster.harness.store_examples import Writer
 
 from tests.builders import cluster, node, running, share
 
 NOW = 1_800_000_000.0
 ASK_NO_NODES = NotTaken(said="Requested node configuration is not available", by_nodes=True)
+TRAITS = Traits(job_class=JobClass.BE, rule="", grace_period_s=0.0, grace_source="")
 Ask = Callable[..., Foretold]
 
 
@@ -40,9 +46,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     def asked(*words: str, seen: Snapshot, answer: SlurmsWord | NotTaken) -> Foretold:
         client = SimpleNamespace(observer=SimpleNamespace(observe=lambda: replace(seen, taken_at=NOW)))
         monkeypatch.setattr(asking, "connect", lambda _config: client)
-        monkeypatch.setattr(asking, "refuse_half_a_view", lambda _commands: None)
         # As if the daemon had read their scripts.
-        monkeypatch.setattr(asking, "_recorded", lambda _job, traits, _view: traits)
+        monkeypatch.setattr(as_recorded, "_recorded", lambda _job, traits, _view: traits)
         monkeypatch.setattr(slurms_answer, "ask_slurm", lambda *_args, **_more: answer)
         engine = open_store(url)
         try:
@@ -92,6 +97,47 @@ def test_a_job_that_finds_no_nodes_now_waits_and_is_refused_where_all_are_up(ask
     assert found.because == [f"Slurm finds no nodes for it as they are now: {ASK_NO_NODES.said}"]
     with pytest.raises(SubmissionError, match="Slurm would not take it: Requested node configuration"):
         ask(f"--comment={comment}", seen=IDLE, answer=ASK_NO_NODES)
+
+
+def test_idle_jobs_are_those_that_the_daemon_has_recorded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    engine = open_store(url)
+    jobs = [running(number, share("n1", cpus=1), start_time=NOW - 9000) for number in (1, 2, 3)]
+    recorded = cluster([node("n1", cpus=4)], jobs)
+    Writer(engine).write(replace(recorded, taken_at=NOW, idle_since={JobId(1): NOW - 50, JobId(2): NOW - 60}))
+    again = replace(jobs[1], start_time=NOW - 10, restarts=1)
+    seen = replace(cluster([node("n1", cpus=4)], [jobs[0], again, jobs[2]]), taken_at=NOW)
+    # A file that this user would not believe says nothing here.
+    config = Config(idle=IdleConfig(file=str(tmp_path / "idle")))
+    mine = replace(jobs[0], job_id=JobId(9), state=JobState.PENDING, allocation=())
+    known = as_recorded.as_recorded(seen, mine, TRAITS, config, engine)
+    engine.dispose()
+    assert known.idle_since == {1: NOW - 50}
+
+
+@pytest.mark.parametrize("comment", ["te", "be"])
+def test_a_limit_of_its_account_keeps_a_job_whatever_is_free(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, comment: str
+) -> None:
+    limits = SlurmLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
+    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: limits)
+    for seen, answer in ((IDLE, starts()), (FULL, starts(NOW + 3600))):
+        found = ask(f"--comment={comment}", seen=seen, answer=answer)
+        assert (found.verdict, found.victims, found.slurm_limits) == (Verdict.WAITS, [], ["MaxJobs=1"])
+        assert [one.code for one in found.reasons] == [RefusalCode.LIMIT]
+        assert "AssocMaxJobsLimit" in found.reasons[0].text
+    # It is held first of all.
+    found = ask(f"--comment={comment}", "--hold", seen=IDLE, answer=starts())
+    assert [one.code for one in found.reasons] == [RefusalCode.HELD]
+
+
+def test_a_submission_that_a_limit_forbids_is_refused_with_its_name(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: SlurmLimits(lines=["MaxSubmitJobs=1 of user ann"]))
+    said = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    with pytest.raises(SubmissionError) as error:
+        ask(seen=IDLE, answer=NotTaken(said=said))
+    assert str(error.value) == f"--wrap: Slurm would not take it: {said}; MaxSubmitJobs=1 of user ann"
 
 
 @pytest.mark.parametrize("comment", ["te", "be"])

@@ -65,6 +65,35 @@ def test_each_unknown_key_is_named() -> None:
     ]
 
 
+def test_unknown_keys_and_bad_values_of_all_tables_are_named_in_one_go() -> None:
+    found = complaints(f"mood = 1\n{SEVERAL}notice_signel = 'USR1'\n[x]\n[slurm]\ntimeout = 1\n")
+    unknown = ["mood", "classes.rules[1].notice_signel", "x", "slurm.timeout"]
+    assert [one.split(": ")[1] for one in found[: len(unknown)]] == unknown
+    assert sorted(one.split(": ")[1] for one in found[len(unknown) :]) == sorted(WRONG)
+
+
+def test_a_key_with_a_slip_in_it_is_not_said_to_be_missing_too() -> None:
+    found = complaints("mode = 1\n[[classes.rules]]\nnmae = 'a'\njob_class = 'te'\n")
+    assert [one.split(": ")[1] for one in found] == ["classes.rules[0].nmae", "mode"]
+
+
+def test_a_file_that_is_no_toml_is_the_only_complaint_and_its_line_is_named() -> None:
+    [one] = complaints("mood = 1\n[guard]\nmin_run_time_s = long\n")
+    assert one.startswith("x.toml: not valid TOML: line 3 (min_run_time_s): ")
+
+
+def test_what_no_daemon_can_run_on_is_named_in_one_go(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    text = '[reports]\nsocket = "{0}/no/reports"\n[metrics]\nlisten = "{0}/no/metrics"\n[slurm]\nmarks = "{0}/x.toml"\n'
+    path.write_text(text.format(tmp_path))
+    checked = CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["config", "check", str(path)])
+    lines = checked.stderr.splitlines()
+    assert (checked.exit_code, [line.split(": ")[2] for line in lines]) == (
+        2,
+        ["slurm.marks", "metrics.listen", "reports.socket"],
+    )
+
+
 def test_of_many_complaints_the_first_are_named() -> None:
     assert len(complaints("".join(f"key{number} = 1\n" for number in range(500)))) == 20
 

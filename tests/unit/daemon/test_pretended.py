@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
@@ -15,7 +12,6 @@ from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.request import request_of
 from tesched_daemon.submission.slurms_answer import refuse_half_a_view
 from tesched_daemon.submission.sources import SubmissionError, read_words
-from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import read_options
 
 NOW = time.mktime((2026, 11, 27, 10, 30, 0, 0, 0, -1))
@@ -143,26 +139,20 @@ def test_pbs_lines_that_sbatch_reads_are_named(tmp_path: Path) -> None:
     assert read_words("ask", (str(script),), {}).pbs_note == ""
 
 
-@dataclass
-class _Config:
-    """Slurm's commands, of which one is known."""
-
-    private: str
-
-    def run(self, _argv: Sequence[str]) -> str:
-        return f"PreemptType             = preempt/none\nPrivateData             = {self.private}\nProctrackType = x\n"
+def site(private: str) -> SlurmSettings:
+    return SlurmSettings(private=frozenset(private.split(",")))
 
 
 @pytest.mark.parametrize("private", ["jobs", "accounts,jobs", "all", "nodes"])
 def test_where_others_jobs_are_hidden_nothing_is_foreseen(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(SubmissionError, match=f"PrivateData={private}.*; root sees all, and can ask$"):
-        refuse_half_a_view(cast("Commands", _Config(private)))
+    with pytest.raises(SubmissionError, match=rf"PrivateData={private}\).*; root sees all, and can ask$"):
+        refuse_half_a_view(site(private))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    refuse_half_a_view(cast("Commands", _Config(private)))
+    refuse_half_a_view(site(private))
 
 
 @pytest.mark.parametrize("private", ["none", "accounts,usage"])
 def test_what_hides_no_job_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch, private: str) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    refuse_half_a_view(cast("Commands", _Config(private)))
+    refuse_half_a_view(site(private))

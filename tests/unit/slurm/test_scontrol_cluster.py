@@ -13,8 +13,8 @@ NODE = (
     " Sockets=2 Boards=1 State=MIXED ThreadsPerCore=2 TmpDisk=7 Weight=1 Owner=N/A Partitions=main \n"
 )
 PARTITION_2205 = (
-    "PartitionName=lim AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=NO ExclusiveUser=YES GraceTime=0"
-    " MaxNodes=2 MaxTime=UNLIMITED MinNodes=1 LLN=NO MaxCPUsPerNode=8 Nodes=m1,n[1-2] PriorityTier=1"
+    "PartitionName=lim AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=NO DefaultTime=NONE ExclusiveUser=YES"
+    " GraceTime=0 MaxNodes=2 MaxTime=UNLIMITED MinNodes=1 LLN=NO MaxCPUsPerNode=8 Nodes=m1,n[1-2] PriorityTier=1"
     " OverSubscribe=YES:2 PreemptMode=OFF State=UP TotalCPUs=40 JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500"
     " DefMemPerNode=UNLIMITED MaxMemPerNode=4000 \n"
 )
@@ -137,3 +137,21 @@ def test_slurmdbd_has_command_lines_only_where_jobs_are_stored(storage: str, enf
         f"AccountingStorageType = {storage}\nAccountingStorageEnforce = {enforce}\n"
     )
     assert read_settings(answer).has_slurmdbd is has
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("none", set()), ("accounts,Jobs", {"accounts", "jobs"})],
+)
+def test_what_is_hidden_from_ordinary_users(said: str, expected: set[str]) -> None:
+    answer = (
+        "ClusterName = tesched\nKillWait = 2 sec\nJobRequeue = 1\nMinJobAge = 300 sec\nPreemptType = (null)\n"
+        f"PriorityType = priority/basic\nSLURM_VERSION = 22.05.8\nPrivateData = {said}\n"
+    )
+    assert read_settings(answer).private == expected
+
+
+@pytest.mark.parametrize(("said", "expected"), [("NONE", None), ("00:10:00", 600), ("1-00:00:00", 86_400)])
+def test_the_time_limit_of_a_job_that_names_none(said: str, expected: int | None) -> None:
+    (partition,) = read_partitions(PARTITION_2205.replace("DefaultTime=NONE", f"DefaultTime={said}"))
+    assert partition.default_time_s == expected

@@ -192,6 +192,7 @@ def upgrade() -> None:
         sa.Column("run_time_s", sa.Float(53), nullable=True),
         sa.Column("patience_s", sa.Float(53), nullable=True),
         sa.Column("patience_until", sa.Float(53), nullable=True),
+        sa.Column("idle_since", sa.Float(53), nullable=True),
         sa.Column("nodes", sa.JSON(), nullable=False),
         sa.Column("question", sa.JSON(), nullable=True),
         sa.Column("first_seen", sa.Float(53), nullable=False),
