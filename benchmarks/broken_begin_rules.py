@@ -45,7 +45,7 @@ BEGIN_MUTATIONS = (
         "away: one that is not seen", _BEGIN, "if job_id in away or job_id in context.absent:", "if job_id in away:"
     ),
     Mutation("away: a refusal", _BEGIN, "if context.is_refused(Field.BEGIN, job.user):", "if False:"),
-    Mutation("away: a refusal ends no order", "core/tesched_core/orders/outcomes.py", " | SetBegin)", ")"),
+    Mutation("away: a refusal ends no order", "core/tesched_core/orders/outcomes.py", ", Field.BEGIN)", ")"),
     Mutation("away: shadow mode", _BEGIN, " and outcome.status is not Status.WOULD", ""),
     Mutation("away: a step at a time", _BEGIN, "context.now + _step_s(context)", "order.expires_at"),
     Mutation("away: long polls", _BEGIN, "max(LEAST_S, 2 * (context.longest_wait_s + SPARE_S))", "LEAST_S"),

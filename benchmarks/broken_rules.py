@@ -429,8 +429,8 @@ MUTATIONS = (
     Mutation(
         "bound: before the notice",
         "core/tesched_core/levers/node_binding.py",
-        "        context.actions.append(\n            SetNodes(",
-        "        (\n            SetNodes(",
+        "        context.actions.append(_set(job.job_id, reason, one.value, one.previous))",
+        "        _set(job.job_id, reason, one.value, one.previous)",
     ),
     Mutation(
         "bound: set free when the order is over",

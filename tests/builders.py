@@ -12,8 +12,10 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.model.actions import Action, Reason, SetField
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import ExitZero, Target
@@ -188,3 +190,23 @@ def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, W
     found = eligible_victims(running, memory, limits, snapshot.taken_at, columns_of(snapshot).room.index)
     pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
     return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}
+
+
+def hold(job_id: JobId, reason: Reason) -> SetField:
+    """Hold a job."""
+    return SetField(job_id=job_id, reason=reason, field=Field.HOLD, value=HoldState.HELD, previous=HoldState.RELEASED)
+
+
+def release(job_id: JobId, reason: Reason) -> SetField:
+    """End a job's hold."""
+    return SetField(job_id=job_id, reason=reason, field=Field.HOLD, value=HoldState.RELEASED, previous=HoldState.HELD)
+
+
+def node_list(job_id: JobId, reason: Reason, value: Nodes, previous: Nodes) -> SetField:
+    """Set the nodes of a job."""
+    return SetField(job_id=job_id, reason=reason, field=Field.NODES, value=value, previous=previous)
+
+
+def nodes_set(actions: Iterable[Action]) -> list[tuple[JobId, Nodes]]:
+    """List the jobs whose nodes these actions set, each with what is set."""
+    return [(one.job_id, one.value) for one in actions if isinstance(one, SetField) and isinstance(one.value, Nodes)]

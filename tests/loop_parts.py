@@ -12,6 +12,7 @@ from tesched_core.model.actions import (
     Failure,
     Outcome,
     Status,
+    kind_of,
 )
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.model.decision import Decision
@@ -68,8 +69,8 @@ class Cluster:
     seen: Snapshot | Failure = FULL_CLUSTER
     #: what a whole poll shows, where that differs
     now: Snapshot | None = None
-    #: what to answer, by the action's type; SENT otherwise
-    answers: dict[type, Outcome | Failure | Crash] = field(default_factory=dict)
+    #: what to answer, by the action's kind; SENT otherwise
+    answers: dict[str, Outcome | Failure | Crash] = field(default_factory=dict)
     acted: list[Action] = field(default_factory=list)
     #: of each poll, whether it was to be a whole one
     whole: list[bool] = field(default_factory=list)
@@ -84,7 +85,7 @@ class Cluster:
         return self.now if whole and self.now is not None else self.seen
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
-        answer = self.answers.get(type(action))
+        answer = self.answers.get(kind_of(action))
         if isinstance(answer, Crash):
             raise answer
         self.looking()

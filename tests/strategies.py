@@ -9,29 +9,23 @@ from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import (
     Action,
     Cancel,
-    Hold,
     MarkLine,
-    NodeCount,
     Notify,
     OrderId,
     Reason,
     ReasonCode,
     Record,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetBegin,
-    SetDependency,
+    SetField,
     SetMarks,
-    SetNice,
-    SetPriority,
-    SetThrottle,
     Suspend,
     TellUser,
 )
-from tesched_core.model.change import MARK, NODE_BINDING, Change, Field, Mark, Nodes
+from tesched_core.model.change import MARK, NODE_BINDING, Change, Mark
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.field import Field, HoldState, NodeCount, Nodes
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
@@ -315,13 +309,20 @@ reasons = st.builds(
     Reason, code=st.sampled_from(ReasonCode), text=words, preemptor=st.none() | job_ids, order_id=st.none() | order_ids
 )
 
+
+def _sets(field: Field, values: st.SearchStrategy[Any]) -> st.SearchStrategy[SetField]:
+    return st.builds(SetField, job_id=job_ids, reason=reasons, field=st.just(field), value=values, previous=values)
+
+
 actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Notify, job_id=job_ids, reason=reasons, signal=signals, target=st.sampled_from(Target), restarts=counts),
     *(st.builds(kind, job_id=job_ids, reason=reasons, restarts=counts) for kind in (Requeue, Cancel, Rerun)),
-    st.builds(SetDependency, job_id=job_ids, reason=reasons, dependency=words),
-    st.builds(SetBegin, job_id=job_ids, reason=reasons, begin=counts, previous=counts),
-    st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
-    st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
+    _sets(Field.DEPENDENCY, words),
+    _sets(Field.BEGIN, counts),
+    _sets(Field.NICE, nice_values),
+    _sets(Field.PRIORITY, counts),
+    _sets(Field.NODES, _nodes),
+    _sets(Field.HOLD, st.sampled_from(HoldState)),
     st.builds(
         SetMarks,
         job_id=job_ids,
@@ -340,7 +341,7 @@ actions: st.SearchStrategy[Action] = st.one_of(
             max_size=2,
         ).map(tuple),
     ),
-    st.builds(SetThrottle, job_id=job_ids, reason=reasons, throttle=counts, previous=counts),
+    _sets(Field.THROTTLE, counts),
     st.builds(
         TellUser,
         job_id=job_ids,
@@ -356,7 +357,7 @@ actions: st.SearchStrategy[Action] = st.one_of(
         lost=st.booleans(),
         record=st.sampled_from(Record),
     ),
-    *(st.builds(kind, job_id=job_ids, reason=reasons) for kind in (Suspend, Resume, Hold, Release)),
+    *(st.builds(kind, job_id=job_ids, reason=reasons) for kind in (Suspend, Resume)),
 )
 
 refusals = st.builds(

@@ -12,16 +12,13 @@ from tesched_core.intake.classify import classified
 from tesched_core.model.actions import (
     Action,
     Outcome,
-    Release,
     Resume,
-    SetBegin,
+    SetField,
     SetMarks,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
     Status,
+    kind_of,
 )
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -142,27 +139,29 @@ def _became(outcome: Outcome) -> str:
 
 def _change(action: Action) -> tuple[str, str, str]:
     match action:
-        case SetNice():
-            return "nice", str(action.previous), str(action.nice)
-        case SetPriority():
-            return "priority", str(action.previous), str(action.priority)
-        case SetNodes():
-            some = f"{action.count} of " if action.count else ""
-            return "nodes", ",".join(action.previous), f"{some}{','.join(action.nodes) or 'any'}"
-        case SetBegin():
-            return "begin", clock(action.previous), clock(action.begin)
-        case SetThrottle():
-            return "throttle", str(action.previous), str(action.throttle or "none")
+        case SetField():
+            return _set(action)
         case Resume():
             return "state", "suspended", "running"
         case SetMarks():
             return "marks", "marked jobs", f"{len(action.marks)} marked"
-        case Release(mark_only=True):
-            return "mark", "of the hook", "none"
-        case Release():
-            return "hold", "held", "released"
         case _:
-            return type(action).__name__.lower(), "", ""
+            return kind_of(action), "", ""
+
+
+def _set(action: SetField) -> tuple[str, str, str]:
+    match action.value, action.previous:
+        case Nodes() as nodes, Nodes() as previous:
+            some = f"{nodes.count} of " if nodes.count else ""
+            return "nodes", ",".join(previous.names), f"{some}{','.join(nodes.names) or 'any'}"
+        case HoldState.UNMARKED, _:
+            return "mark", "of the hook", "none"
+        case int(value), int(previous) if action.field is Field.BEGIN:
+            return "begin", clock(previous), clock(value)
+        case 0, previous if action.field is Field.THROTTLE:
+            return "throttle", str(previous), "none"
+        case value, previous:
+            return action.field.value, str(previous), str(value)
 
 
 def _plain(action: Action, became: str) -> UndoneChange:

@@ -22,10 +22,11 @@ from tesched_core.intake.patience import patience_ends
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
-from tesched_core.model.actions import Action, Hold, SetNice, SetPriority
+from tesched_core.model.actions import Action, holds, sets
 from tesched_core.model.change import HOLD, QUEUE_BOOST
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -184,7 +185,7 @@ def _in_order(context: CycleContext) -> Sequence[Action]:
         return context.actions
     return sorted(
         context.actions,
-        key=lambda one: 0 if isinstance(one, SetNice | SetPriority) else 1 if isinstance(one, Hold) else 2,
+        key=lambda one: 0 if sets(one, Field.NICE, Field.PRIORITY) else 1 if holds(one) else 2,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status, kind_of
 from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import Snapshot
@@ -41,7 +41,7 @@ def perform(
             failed.add(action.reason.order_id)
             unreachable = outcome.failure is not None and outcome.failure.kind is FailureKind.UNREACHABLE
             said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
-            log.warning("%s of job %s failed (%s)", type(action).__name__.lower(), action.job_id, said)
+            log.warning("%s of job %s failed (%s)", kind_of(action), action.job_id, said)
     return tuple(outcomes)
 
 
@@ -50,7 +50,7 @@ def _outcome(action: Action, actuator: Actuator, barred: Barred, clock: Callable
         return actuator.act(action, barred)
     except Exception as error:
         # A bug of ours, at one job: it may have been sent, or not, as with an answer that is not understood.
-        log.exception("%s of job %s raised", type(action).__name__.lower(), action.job_id)
+        log.exception("%s of job %s raised", kind_of(action), action.job_id)
         failure = Failure(kind=FailureKind.UNKNOWN, message=shortened(f"{type(error).__name__}: {error}", _MOST_SHOWN))
         return Outcome(action=action, status=Status.FAILED, at=clock(), failure=failure)
 

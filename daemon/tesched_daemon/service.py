@@ -19,6 +19,7 @@ from types import FrameType
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
+from tesched_core.model.actions import kind_of
 
 from tesched_daemon.loop import Loop, Turn
 from tesched_daemon.sdnotify import notify
@@ -202,9 +203,7 @@ class Service:
     def _say(self, turn: Turn) -> None:
         for outcome in turn.outcomes:
             action = outcome.action
-            log.info(
-                "%s job %s: %s (%s)", type(action).__name__.lower(), action.job_id, outcome.status, action.reason.text
-            )
+            log.info("%s job %s: %s (%s)", kind_of(action), action.job_id, outcome.status, action.reason.text)
         if turn.summary != self._said:
             log.log(logging.WARNING if turn.trouble else logging.INFO, "%s", turn.summary)
             self._said = turn.summary

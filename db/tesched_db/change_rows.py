@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
-from tesched_core.model.change import Change, Field, Mark, Nodes
+from tesched_core.model.change import Change, Mark
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId
 
 from tesched_db.tables import ChangeRow

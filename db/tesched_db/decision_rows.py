@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from tesched_core.model.actions import (
-    Action,
-    Cancel,
-    Notify,
-    Outcome,
-    Requeue,
-    Rerun,
-    SetBegin,
-    SetNice,
-    SetPriority,
-    SetThrottle,
-)
+from tesched_core.model.actions import Action, Cancel, Notify, Outcome, Requeue, Rerun, SetField, kind_of
+from tesched_core.model.field import FieldValue
 from tesched_core.model.order import Transition
 
 from tesched_db.job_rows import Seen
@@ -23,18 +13,9 @@ from tesched_db.rows import Values
 def action_values(action: Action, seen: Seen) -> Values:
     """Return what is written of an action before it is tried."""
     notify = action if isinstance(action, Notify) else None
-    value: int | None = None
-    previous: int | None = None
-    if isinstance(action, SetNice):
-        value, previous = action.nice, action.previous
-    elif isinstance(action, SetPriority):
-        value, previous = action.priority, action.previous
-    elif isinstance(action, SetBegin):
-        value, previous = action.begin, action.previous
-    elif isinstance(action, SetThrottle):
-        value, previous = action.throttle, action.previous
+    field = action if isinstance(action, SetField) else None
     return {
-        "kind": type(action).__name__.lower(),
+        "kind": kind_of(action),
         "job_id": action.job_id,
         "job_key": seen.key_of(action.job_id),
         "reason": action.reason.code.value,
@@ -44,9 +25,13 @@ def action_values(action: Action, seen: Seen) -> Values:
         "signal": notify.signal if notify else None,
         "target": notify.target.value if notify else None,
         "restarts": action.restarts if isinstance(action, Notify | Requeue | Cancel | Rerun) else None,
-        "value": value,
-        "previous": previous,
+        "value": _number(field.value) if field else None,
+        "previous": _number(field.previous) if field else None,
     }
+
+
+def _number(value: FieldValue) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def outcome_values(outcome: Outcome) -> Values:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action
-from tesched_core.model.change import Field
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import UnixSeconds

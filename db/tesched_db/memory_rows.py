@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import Field
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.outlived import Outlived

@@ -295,7 +295,7 @@ class ActionRow(Base):
     target: Mapped[str | None]
     #: Notify's, Requeue's, Cancel's and Rerun's
     restarts: Mapped[int | None]
-    #: SetNice's and SetPriority's
+    #: of a field that is set to a number
     value: Mapped[int | None]
     previous: Mapped[int | None]
     status: Mapped[str | None]

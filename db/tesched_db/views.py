@@ -11,10 +11,10 @@ from typing import Any
 
 from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
-from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
 from tesched_core.model.enforcement import Enforcement
+from tesched_core.model.field import Field
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
@@ -121,7 +121,7 @@ class ActionView:
     """One action and what became of it."""
 
     intended_at: UnixSeconds
-    #: "notify", "requeue", "setnice", …: the action's type in lower case
+    #: "notify", "requeue", "setnice", …: what the action does, in one word
     kind: str
     job_id: JobId
     #: the job as squeue writes it

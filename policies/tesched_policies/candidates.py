@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tesched_core.model.change import NODE_BINDING, Field
+from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.request import takes_fewest_nodes
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError

@@ -7,24 +7,18 @@ from tesched_core.model.actions import (
     Cancel,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     Outcome,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetBegin,
-    SetDependency,
+    SetField,
     SetMarks,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
     Status,
     Suspend,
     TellUser,
 )
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 
@@ -65,17 +59,8 @@ class SimulatedActuator:
                     slurm.requeue(row, preemptor, order_id)
             case Cancel():
                 return FailureKind.REFUSED  # no simulated job has a comment that says that it ends
-            case SetNice():
-                slurm.set_nice(row, action.nice)
-            case SetPriority():
-                slurm.set_priority(row, action.priority)
-            case SetNodes():
-                if state is not State.PENDING:
-                    return FailureKind.ALREADY_DONE
-                if action.count is not None:
-                    return FailureKind.REFUSED  # a simulated job has one number of nodes
-                index = {name: node for node, name in enumerate(slurm.workload.machines.names)}
-                slurm.bind(row, tuple(index[name] for name in action.nodes))
+            case SetField():
+                return self._set(action)
             case Suspend():
                 if state is not State.RUNNING:
                     return FailureKind.ALREADY_DONE
@@ -84,13 +69,29 @@ class SimulatedActuator:
                 if state is not State.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
-            case Hold() | Release() if state is not State.PENDING:
-                return FailureKind.ALREADY_DONE
-            case Hold():
-                slurm.hold(row)
-            case Release():
-                if not action.mark_only:
-                    slurm.release(row)
-            case SetThrottle() | SetBegin() | Rerun() | SetDependency() | TellUser():
+            case Rerun() | TellUser():
                 return FailureKind.REFUSED
+        return None
+
+    def _set(self, action: SetField) -> FailureKind | None:
+        slurm, row = self.slurm, action.job_id - 1
+        pending = slurm.state[row] is State.PENDING
+        match action.field, action.value:
+            case Field.NICE, int(nice):
+                slurm.set_nice(row, nice)
+            case Field.PRIORITY, int(priority):
+                slurm.set_priority(row, priority)
+            case Field.HOLD | Field.NODES, _ if not pending:
+                return FailureKind.ALREADY_DONE
+            case Field.NODES, Nodes(names=names, count=None):
+                index = {name: node for node, name in enumerate(slurm.workload.machines.names)}
+                slurm.bind(row, tuple(index[name] for name in names))
+            case _, HoldState.HELD:
+                slurm.hold(row)
+            case _, HoldState.RELEASED:
+                slurm.release(row)
+            case _, HoldState.UNMARKED:
+                pass  # there is no hook
+            case _:
+                return FailureKind.REFUSED  # a simulated job has one number of nodes, too
         return None

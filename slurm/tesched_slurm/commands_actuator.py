@@ -21,25 +21,20 @@ from tesched_core.model.actions import (
     Cancel,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     Outcome,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetBegin,
-    SetDependency,
+    SetField,
     SetMarks,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
     Status,
     Suspend,
     TellUser,
+    sets,
 )
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
@@ -61,6 +56,18 @@ LOOKS = 3
 
 #: Actions that mean one run of a job.
 OF_A_RUN = (Notify, Requeue, Cancel, Suspend)
+
+#: How scontrol names a field of numbers or words.
+_SCONTROL: Mapping[Field, str] = MappingProxyType(
+    {
+        Field.NICE: "nice=",
+        Field.PRIORITY: "priority=",
+        Field.THROTTLE: "arraytaskthrottle=",
+        Field.DEPENDENCY: "dependency=",
+        # Unix seconds, whatever the time zones here and there are.
+        Field.BEGIN: "starttime=uts",
+    }
+)
 
 #: A SLUID, as in "s0K9M8AN110R00"; nothing, "N/A" and the number 0 are none.
 _SLUID = re.compile(r"s(?!0*$)[0-9A-Za-z]+", re.ASCII)
@@ -149,13 +156,13 @@ class CommandsActuator:
         if seen_now is None or (isinstance(seen_now, Job) and _is_taken_back(action, seen_now)):
             return skipped(action, began)
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
-        if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
+        if sets(action, Field.NICE, Field.PRIORITY) and isinstance(seen_now, Job):
             self._raised = began, seen_now
         return sent(action, began, failure)
 
     def _just_raised(self, action: Action, now: float) -> Job | None:
         """Return the job if it was raised a moment ago and is now to be bound: one look is enough for both."""
-        if isinstance(action, SetNodes) and self._raised is not None:
+        if sets(action, Field.NODES) and self._raised is not None:
             at, job = self._raised
             if job.job_id == action.job_id and 0 <= now - at < ONE_LOOK_S:
                 return job
@@ -177,46 +184,45 @@ class CommandsActuator:
                 return not_that_run(seen, action.restarts) or self._do_to_run(seen, sluid, "scancel", *running)
             case Rerun():
                 return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
-            case SetDependency():
-                return self._do("scontrol", "update", f"jobid={job}", f"dependency={action.dependency}")
             case Suspend():
                 return self._do_to_run(seen, sluid, "scontrol", "suspend")
             case Resume():
                 return self._do("scontrol", "resume", job)
-            case SetNice():
-                return self._do("scontrol", "update", f"jobid={job}", f"nice={action.nice}")
-            case SetPriority():
-                return self._do("scontrol", "update", f"jobid={job}", f"priority={action.priority}")
-            case SetNodes():
-                return not_waiting(seen) or self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
-            case SetBegin():
-                # Unix seconds, whatever the time zones here and there are.
-                return self._do("scontrol", "update", f"jobid={job}", f"starttime=uts{action.begin}")
-            case SetThrottle():
-                return self._throttle(action)
-            case Hold():
-                return not_waiting(seen) or self._do("scontrol", "hold", job)
-            case Release():
-                failure = None if action.mark_only else self._do("scontrol", "release", job)
-                if failure is None:
-                    without_hook_mark(self.commands, seen, job)
-                return failure
+            case SetField():
+                return self._set(action, seen)
             case TellUser():
                 return write_note(self.commands, action, seen, job)
             case SetMarks():
                 raise AssertionError("the daemon writes the marks by itself")
 
-    def _throttle(self, action: SetThrottle) -> Failure | None:
+    def _set(self, action: SetField, seen: Job) -> Failure | None:
+        job = _address(seen)
+        match action.value:
+            case Nodes() as nodes:
+                return not_waiting(seen) or self._do("scontrol", "update", f"jobid={job}", *_nodes(nodes))
+            case HoldState.HELD:
+                return not_waiting(seen) or self._do("scontrol", "hold", job)
+            case HoldState() as state:
+                failure = self._do("scontrol", "release", job) if state is HoldState.RELEASED else None
+                if failure is None:
+                    without_hook_mark(self.commands, seen, job)
+                return failure
+            case _ if action.field is Field.THROTTLE:
+                return self._throttle(action)
+            case int() | str() as value:
+                return self._do("scontrol", "update", f"jobid={job}", f"{_SCONTROL[action.field]}{value}")
+
+    def _throttle(self, action: SetField) -> Failure | None:
         """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).
 
         Slurm sets it, and then fails for each task of the array that has finished.
         """
-        failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"arraytaskthrottle={action.throttle}")
+        failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"{_SCONTROL[action.field]}{action.value}")
         if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
             return failure
         row = look_at(self.commands, action.job_id)
         details = row if isinstance(row, Failure) else details_alone(self.commands, row)
-        return None if isinstance(details, Details) and details.throttle == action.throttle else failure
+        return None if isinstance(details, Details) and details.throttle == action.value else failure
 
     def _requeue(self, action: Requeue, seen: Job, sluid: str) -> Failure | None:
         # incomplete: slurmctld leaves a job alone that has ended since the look, and answers as if it had done it.
@@ -268,18 +274,18 @@ def _job_of(row: Row) -> Job | Failure:
         return strange("squeue", error)
 
 
-def _nodes(action: SetNodes) -> Iterator[str]:
+def _nodes(nodes: Nodes) -> Iterator[str]:
     """Yield scontrol's words for it.
 
     Of the number of nodes Slurm 22.05 changes the upper end alone where a task would be left without a node, so the
     tasks come first; and where it refuses a number, the CPUs stay changed all the same, so none is sent that may be.
     """
-    count = action.count
+    count = nodes.count
     if count is not None:
         yield from (f"numtasks={count.tasks}",) if count.tasks else ()
         yield f"numnodes={count}"
         yield from (f"numcpus={count.cpus}",) if count.cpus else ()
-    yield f"reqnodelist={','.join(action.nodes)}"
+    yield f"reqnodelist={','.join(nodes.names)}"
 
 
 def _address(job: Job) -> str:

@@ -30,24 +30,19 @@ from tesched_core.model.actions import (
     Cancel,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     Outcome,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetBegin,
-    SetDependency,
+    SetField,
     SetMarks,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
     Suspend,
     TellUser,
+    sets,
 )
 from tesched_core.model.cluster import Job, JobState, Node, Partition, Request, Reservation, SlurmSettings
+from tesched_core.model.field import Field, HoldState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
@@ -324,7 +319,9 @@ def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
 
 
 #: What pyslurm can't say: scancel's targets, and a requeue of a job only if it has not ended yet.
-_BY_COMMANDS = (Notify, Requeue, Cancel, Rerun, SetDependency, SetNodes, SetBegin, TellUser)
+_BY_COMMANDS = (Notify, Requeue, Cancel, Rerun, TellUser)
+#: Fields that it can't set.
+_SET_BY_COMMANDS = (Field.DEPENDENCY, Field.NODES, Field.BEGIN)
 
 
 @dataclass(kw_only=True)
@@ -345,9 +342,10 @@ class PyslurmActuator:
         seen = fresh_look(lambda: self._look(action.job_id), barred)
         if seen is None:
             return skipped(action, began)
-        if isinstance(action, SetThrottle) or (isinstance(seen, Job) and seen.array_job_id == seen.job_id):
+        if sets(action, Field.THROTTLE) or (isinstance(seen, Job) and seen.array_job_id == seen.job_id):
             return by_commands.act(action, barred)
-        if isinstance(action, _BY_COMMANDS) and isinstance(seen, Job):
+        by_commands_alone = isinstance(action, _BY_COMMANDS) or sets(action, *_SET_BY_COMMANDS)
+        if by_commands_alone and isinstance(seen, Job):
             return by_commands.act(action, barred, seen)
         failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
         return sent(action, began, failure)
@@ -358,23 +356,26 @@ class PyslurmActuator:
                 return self._do(seen, "suspend")
             case Resume():
                 return self._do(seen, "resume")
-            case SetNice():
-                return self._do(seen, "nice", action.nice)
-            case SetPriority():
-                return self._do(seen, "priority", action.priority)
-            case Hold():
+            case SetField():
+                return self._set(action, seen)
+            case Notify() | Requeue() | Cancel() | Rerun() | TellUser():
+                raise AssertionError("this goes through Slurm's commands")
+            case SetMarks():
+                raise AssertionError("the daemon writes the marks by itself")
+
+    def _set(self, action: SetField, seen: Job) -> Failure | None:
+        match action.value:
+            case HoldState.HELD:
                 return not_waiting(seen) or self._do(seen, "hold")
-            case Release():
-                failure = None if action.mark_only else self._do(seen, "release")
+            case HoldState() as state:
+                failure = self._do(seen, "release") if state is HoldState.RELEASED else None
                 if failure is None:
                     without_hook_mark(self.commands, seen, str(seen.job_id))
                 return failure
-            case Notify() | Requeue() | Cancel() | Rerun() | SetDependency():
+            case int() as value if action.field in {Field.NICE, Field.PRIORITY}:
+                return self._do(seen, action.field.value, value)
+            case _:
                 raise AssertionError("this goes through Slurm's commands")
-            case SetNodes() | SetBegin() | SetThrottle() | TellUser():
-                raise AssertionError("so does this")
-            case SetMarks():
-                raise AssertionError("the daemon writes the marks by itself")
 
     def _look(self, job_id: JobId) -> Job | Failure:
         """Return the job, without what it asked for and holds; one that pyslurm can't read as squeue shows it."""

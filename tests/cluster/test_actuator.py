@@ -8,22 +8,18 @@ import pytest
 from tesched_core.model.actions import (
     Action,
     FailureKind,
-    Hold,
-    NodeCount,
     Notify,
     Reason,
     ReasonCode,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
+    SetField,
     Status,
     Suspend,
+    kind_of,
 )
+from tesched_core.model.field import Field, NodeCount, Nodes, NumberField
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -32,6 +28,8 @@ from tesched_slurm.commands_actuator import CommandsActuator, DryRunActuator
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
+
+from tests.builders import hold, node_list, release
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
@@ -76,6 +74,10 @@ def observed(client: Client) -> Snapshot:
     seen = client.observer.observe()
     assert isinstance(seen, Snapshot), seen
     return seen
+
+
+def number(job_id: JobId, field: NumberField, value: int, previous: int) -> SetField:
+    return SetField(job_id=job_id, reason=WHY, field=field, value=value, previous=previous)
 
 
 def requeue(job_id: int, restarts: int = 0) -> Requeue:
@@ -227,18 +229,16 @@ def test_throttle_of_an_array_with_finished_tasks_is_set_and_put_back(cluster: L
     # Of a finished task scontrol says so, and fails, and has set the throttle all the same.
     cluster.run("scancel", f"{array}_0")
     cluster.wait_for(lambda: cluster.state(f"{array}_0") == "CANCELLED", "one to end")
-    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=5, previous=2))
+    sent(client, number(array, Field.THROTTLE, 5, previous=2))
     assert throttle() == 5
     cluster.wait_for(lambda: len(tasks()) == 5, "five tasks to run")
-    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=1, previous=5))
+    sent(client, number(array, Field.THROTTLE, 1, previous=5))
     assert throttle() == 1
     assert len(tasks()) == 5, "none is ended"
-    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=0, previous=1))
+    sent(client, number(array, Field.THROTTLE, 0, previous=1))
     assert throttle() == 0
     cluster.wait_for(lambda: len(tasks()) == 19, "all tasks to run")
-    assert (
-        refused(client, SetThrottle(job_id=JobId(999_999), reason=WHY, throttle=1, previous=0)) is FailureKind.NOT_FOUND
-    )
+    assert refused(client, number(JobId(999_999), Field.THROTTLE, 1, previous=0)) is FailureKind.NOT_FOUND
 
 
 @pytest.mark.gate
@@ -284,9 +284,9 @@ def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster, connect:
     client = connect(cluster)
     job_id = pending(cluster)
     before = priority(cluster, job_id)
-    sent(client, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    sent(client, number(job_id, Field.NICE, -50, previous=0))
     assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before + 50, "-50")
-    sent(client, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    sent(client, number(job_id, Field.NICE, 0, previous=-50))
     assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before, "0")
 
 
@@ -294,9 +294,9 @@ def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster, connect:
 def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
-    sent(client, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    sent(client, number(job_id, Field.NICE, -50, previous=0))
     assert cluster.job(job_id)["Nice"] == "-50"
-    sent(client, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    sent(client, number(job_id, Field.NICE, 0, previous=-50))
     assert (cluster.state(job_id), cluster.job(job_id)["Nice"]) == ("RUNNING", "0")
 
 
@@ -304,9 +304,9 @@ def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster, connect: Conne
 def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
-    sent(client, SetPriority(job_id=job_id, reason=WHY, priority=1000, previous=priority(cluster, job_id)))
+    sent(client, number(job_id, Field.PRIORITY, 1000, previous=priority(cluster, job_id)))
     assert priority(cluster, job_id) == 1000
-    client.actuator.act(SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    client.actuator.act(number(job_id, Field.NICE, -50, previous=0))
     assert priority(cluster, job_id) == 1000
 
 
@@ -315,9 +315,9 @@ def test_nodes_of_a_waiting_job_are_set_and_put_back(cluster: LocalCluster, conn
     client = connect(cluster)
     job_id = pending(cluster)
     node = cluster.definition.node_names[0]
-    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(node,), previous=()))
+    sent(client, node_list(job_id, WHY, Nodes(names=(node,)), previous=Nodes()))
     assert cluster.job(job_id)["ReqNodeList"] == node
-    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(), previous=(node,)))
+    sent(client, node_list(job_id, WHY, Nodes(), previous=Nodes(names=(node,))))
     assert cluster.job(job_id)["ReqNodeList"] == "(null)"
 
 
@@ -332,14 +332,14 @@ def test_a_range_of_nodes_becomes_a_number_of_certain_ones_and_back(
     before = cluster.job(job_id)
     own = NodeCount(least=2, most=4, tasks=int(before["NumTasks"]), cpus=int(before["NumCPUs"]))
     nodes = cluster.definition.node_names[4:7]
-    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=nodes, previous=(), count=NodeCount(least=3, most=3)))
+    sent(client, node_list(job_id, WHY, Nodes(names=nodes, count=NodeCount(least=3, most=3)), previous=Nodes()))
     assert cluster.job(job_id)["NumNodes"] == "3-3"
-    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(), previous=nodes, count=own))
+    sent(client, node_list(job_id, WHY, Nodes(names=(), count=own), previous=Nodes(names=nodes)))
     after = cluster.job(job_id)
     assert [after[key] for key in keys] == [before[key] for key in keys]
     # Slurm does not let the CPUs be fewer than what the fewest nodes take.
     assert int(before["NumCPUs"]) <= int(after["NumCPUs"]) <= 4 * int(before["NumTasks"])
-    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=nodes, previous=(), count=NodeCount(least=3, most=3)))
+    sent(client, node_list(job_id, WHY, Nodes(names=nodes, count=NodeCount(least=3, most=3)), previous=Nodes()))
     cluster.run("scontrol", "release", str(job_id))
     cluster.wait_state(job_id, "RUNNING")
     assert (cluster.job(job_id)["NumNodes"], cluster.job(job_id)["NodeList"]) == ("3", "n[5-7]")
@@ -348,7 +348,7 @@ def test_a_range_of_nodes_becomes_a_number_of_certain_ones_and_back(
 @pytest.mark.gate
 def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
-    action = SetNodes(job_id=running(cluster), reason=WHY, nodes=(cluster.definition.node_names[0],), previous=())
+    action = node_list(running(cluster), WHY, Nodes(names=(cluster.definition.node_names[0],)), previous=Nodes())
     assert refused(client, action) is FailureKind.ALREADY_DONE
 
 
@@ -356,9 +356,9 @@ def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: 
 def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
-    sent(client, Hold(job_id=job_id, reason=WHY))
+    sent(client, hold(job_id, WHY))
     assert priority(cluster, job_id) == 0
-    sent(client, Release(job_id=job_id, reason=WHY))
+    sent(client, release(job_id, WHY))
     assert priority(cluster, job_id) > 0
 
 
@@ -371,14 +371,14 @@ def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
         Notify(job_id=unknown, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0),
         Suspend(job_id=unknown, reason=WHY),
         Resume(job_id=unknown, reason=WHY),
-        SetNice(job_id=unknown, reason=WHY, nice=1, previous=0),
-        SetPriority(job_id=unknown, reason=WHY, priority=1, previous=0),
-        SetNodes(job_id=unknown, reason=WHY, nodes=(), previous=()),
-        Hold(job_id=unknown, reason=WHY),
-        Release(job_id=unknown, reason=WHY),
+        number(unknown, Field.NICE, 1, previous=0),
+        number(unknown, Field.PRIORITY, 1, previous=0),
+        node_list(unknown, WHY, Nodes(), previous=Nodes()),
+        hold(unknown, WHY),
+        release(unknown, WHY),
     )
-    assert {type(action).__name__: refused(client, action) for action in actions} == {
-        type(action).__name__: FailureKind.NOT_FOUND for action in actions
+    assert {kind_of(action): refused(client, action) for action in actions} == {
+        kind_of(action): FailureKind.NOT_FOUND for action in actions
     }
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetBegin
+from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetField
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
@@ -164,7 +165,9 @@ def test_undo_after_a_crash_lets_it_start_again(halves: Halves, tmp_path: Path, 
 
 def set_begin(client: Client, job_id: int, begin: int) -> FailureKind | None:
     """Set a begin time; return why that failed."""
-    outcome = client.actuator.act(SetBegin(job_id=JobId(job_id), reason=WHY, begin=begin, previous=0))
+    outcome = client.actuator.act(
+        SetField(job_id=JobId(job_id), reason=WHY, field=Field.BEGIN, value=begin, previous=0)
+    )
     return outcome.failure.kind if outcome.failure else None
 
 

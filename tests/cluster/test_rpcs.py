@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tesched_core.model.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
+from tesched_core.model.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetField, Status
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -99,8 +100,10 @@ def test_actions(cluster: LocalCluster, connect: Connect) -> None:
     cluster.wait_state(runs, "RUNNING")
     reason = Reason(code=ReasonCode.NOTICE, text="a test", preemptor=JobId(waits), order_id=OrderId(1))
     actions = (
-        SetNice(job_id=JobId(waits), reason=reason, nice=-5, previous=0),
-        SetNodes(job_id=JobId(waits), reason=reason, nodes=("n1",), previous=()),
+        SetField(job_id=JobId(waits), reason=reason, field=Field.NICE, value=-5, previous=0),
+        SetField(
+            job_id=JobId(waits), reason=reason, field=Field.NODES, value=Nodes(names=("n1",)), previous=Nodes(names=())
+        ),
         Notify(job_id=JobId(runs), reason=reason, signal="USR1", target=Target.BATCH, restarts=0),
         Requeue(job_id=JobId(runs), reason=reason, restarts=0),
     )

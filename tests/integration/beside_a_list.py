@@ -22,9 +22,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tesched_core.intake.class_rules import Classification
-from tesched_core.model.actions import Action, Notify, Outcome, Requeue, SetNice, Status
+from tesched_core.model.actions import Action, Notify, Outcome, Requeue, Status, kind_of, sets
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.snapshot import Snapshot
@@ -70,9 +71,9 @@ class Listed:
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=time.time())
-        value = action.nice if isinstance(action, SetNice) else 0
+        value = action.value if sets(action, Field.NICE) else 0
         with self.path.open("a") as out:
-            out.write(f"{self.host} {type(action).__name__.lower()} {action.job_id} {value} {time.time()}\n")
+            out.write(f"{self.host} {kind_of(action)} {action.job_id} {value} {time.time()}\n")
         return Outcome(action=action, status=Status.SENT, at=time.time())
 
 

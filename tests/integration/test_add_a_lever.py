@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import pytest
 from sqlalchemy import Engine
 from tesched_core.levers.all import LEVERS
-from tesched_core.model.actions import FailureKind, SetNice, Status
+from tesched_core.model.actions import FailureKind, Status, sets
+from tesched_core.model.field import Field, FieldValue
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
 from tesched_core.orders.undo import changed_still, undo
@@ -67,9 +68,9 @@ def fixture_drive(page: ModuleType) -> Driver:
     return Driver([node("n1")], jobs, best_effort=wants, run_times={WAITS: 60}, levers=levers)
 
 
-def nice(actions: tuple[Any, ...]) -> list[tuple[int, int]]:
+def nice(actions: tuple[Any, ...]) -> list[tuple[FieldValue, FieldValue]]:
     """Return the nice values that are set, and those before."""
-    return [(action.nice, action.previous) for action in actions if isinstance(action, SetNice)]
+    return [(action.value, action.previous) for action in actions if sets(action, Field.NICE)]
 
 
 def test_it_is_carried_out_once_and_put_back_when_it_is_not_wanted_any_more(drive: Driver) -> None:

@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 from sqlalchemy import select, update
 from tesched_cli.common import duration
 from tesched_cli.main import main
-from tesched_core.model.actions import SetNice
+from tesched_core.model.actions import sets
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
@@ -192,7 +193,7 @@ def test_a_preemption_is_shown_to_its_end_from_the_store_alone(config: Path) -> 
     loop.journal = SqlJournal(engine)
     loop.clock = lambda: at
     loop.turn()
-    assert [action.nice for action in cluster.acted if isinstance(action, SetNice)] == [0]
+    assert [action.value for action in cluster.acted if sets(action, Field.NICE)] == [0]
     back = replace(VICTIM, restarts=1, start_time=at + 60, submit_time=at)
     done = replace(started, state=JobState.COMPLETED, allocation=(), end_time=at + 50)
     cluster.seen = seen(at + 61, back, done)

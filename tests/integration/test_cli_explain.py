@@ -16,9 +16,10 @@ from tesched_cli.common import clock
 from tesched_cli.main import main
 from tesched_core.intake.class_rules import Classification, UserWord
 from tesched_core.intake.classify import classified
-from tesched_core.model.change import BEGIN_TIME, FREE, HOLD, LET_THROUGH, MARK, STANDS, Change, Field, Mark
+from tesched_core.model.change import BEGIN_TIME, FREE, HOLD, LET_THROUGH, MARK, STANDS, Change, Mark
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.model.outlived import Outlived

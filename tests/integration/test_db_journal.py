@@ -8,9 +8,10 @@ from enum import StrEnum
 import pytest
 from sqlalchemy import Engine, event, update
 from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status
-from tesched_core.model.change import HOLD, PRIORITY, Change, Field
+from tesched_core.model.change import HOLD, PRIORITY, Change
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, update
-from tesched_core.model.actions import Reason
+from tesched_core.model.actions import Reason, kind_of
 from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.order import Ending
@@ -77,7 +77,7 @@ def test_actions_transitions_and_refusals_are_read_as_they_were_decided(
     assert (cycle.summary, cycle.policy) == (decision.summary, decision.policy)
     for action, view in zip(decision.actions, cycle.actions, strict=True):
         reason = Reason(code=view.reason, text=view.text, preemptor=view.preemptor, order_id=view.order_id)
-        assert (view.kind, view.job_id, reason) == (type(action).__name__.lower(), action.job_id, action.reason)
+        assert (view.kind, view.job_id, reason) == (kind_of(action), action.job_id, action.reason)
     assert all(view.status is None for view in cycle.actions)
 
 

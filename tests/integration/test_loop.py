@@ -7,22 +7,17 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import (
-    Action,
     Failure,
     FailureKind,
-    Hold,
-    Notify,
     Reason,
     ReasonCode,
-    Release,
-    Requeue,
-    Rerun,
-    SetNice,
-    SetNodes,
+    SetField,
     Status,
+    kind_of,
 )
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -34,17 +29,18 @@ from tesched_daemon.performing import perform
 from tesched_daemon.probes import PROBES, SOON_S
 from tesched_daemon.settings import Mode, Pace
 
+from tests.builders import hold, release
 from tests.loop_parts import ASKS, FULL_CLUSTER, TRIAL, VICTIM, Cluster, Crash, Notebook, loop_of
 
 
-def kinds(cluster: Cluster) -> list[type]:
-    return [type(action) for action in cluster.acted]
+def kinds(cluster: Cluster) -> list[str]:
+    return [kind_of(action) for action in cluster.acted]
 
 
 def test_the_preemptor_is_raised_before_its_victim_gets_notice() -> None:
     cluster, notebook = Cluster(), Notebook()
     turn = loop_of(cluster, notebook).turn()
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
     assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SENT, Status.SENT]
     assert notebook.concluded == list(turn.outcomes)
 
@@ -100,7 +96,7 @@ def test_a_turn_is_a_probe_of_a_new_te_job_until_slurm_has_considered_it() -> No
     probes.looked = True
     watch[0] += SOON_S
     loop.turn()
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
 def test_a_victim_is_probed_after_its_notice_and_a_poll_follows_its_end() -> None:
@@ -108,7 +104,7 @@ def test_a_victim_is_probed_after_its_notice_and_a_poll_follows_its_end() -> Non
     loop = loop_of(cluster, notebook)
     loop.watcher, loop.stopwatch = probes, lambda: watch[0]
     assert loop.turn().next_in_s == pytest.approx(SOON_S)
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
     failed = replace(VICTIM, state=JobState.UNKNOWN, flags=frozenset({"COMPLETING"}), reason="NonZeroExitCode")
     cluster.seen = replace(FULL_CLUSTER, jobs={1: failed, 2: TRIAL})  # type: ignore[dict-item]
     for _ in range(3):
@@ -118,7 +114,7 @@ def test_a_victim_is_probed_after_its_notice_and_a_poll_follows_its_end() -> Non
     probes.ended = True
     watch[0] += SOON_S
     assert loop.turn().next_in_s == 1.0, "it is ending, and its nodes may take their time"
-    assert kinds(cluster)[-1] is Rerun
+    assert kinds(cluster)[-1] == "rerun"
 
 
 def test_however_many_te_jobs_come_probes_are_bounded_and_polls_keep_their_time() -> None:
@@ -164,7 +160,7 @@ def test_the_next_poll_is_no_later_than_the_end_of_a_grace_period(
     loop.pace = Pace(poll_interval_s=30.0, backoff_max_s=30.0)
     loop.clock = lambda: clock
     assert loop.turn().next_in_s == pytest.approx(next_in_s)
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
 def test_a_decision_knows_how_far_apart_two_polls_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +200,7 @@ def test_nothing_is_done_before_the_journal_has_it() -> None:
     assert cluster.acted == []
     notebook.fails.clear()
     loop.turn()
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
 def test_a_failed_poll_decides_nothing_and_waits_longer_each_time_until_it_works() -> None:
@@ -215,11 +211,11 @@ def test_a_failed_poll_decides_nothing_and_waits_longer_each_time_until_it_works
     assert [report.failure for report in notebook.unseen_reports] == [cluster.seen] * 5
     cluster.seen = FULL_CLUSTER
     assert loop.turn().next_in_s == 1.0
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
 def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> None:
-    cluster, notebook = Cluster(answers={SetNice: Failure(kind=FailureKind.BUSY, message="busy")}), Notebook()
+    cluster, notebook = Cluster(answers={"setnice": Failure(kind=FailureKind.BUSY, message="busy")}), Notebook()
     loop = loop_of(cluster, notebook)
     turn = loop.turn()
     assert [outcome.status for outcome in turn.outcomes] == [Status.FAILED, Status.SKIPPED, Status.SKIPPED]
@@ -227,14 +223,14 @@ def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> Non
     cluster.acted.clear()
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0)
     loop.turn()
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
 def test_an_action_of_no_order_does_not_count_on_another() -> None:
     busy = Failure(kind=FailureKind.ALREADY_DONE, message="it has started")
     reason = Reason(code=ReasonCode.NOT_ITS_TURN, text="")
-    actions = (Hold(job_id=VICTIM.job_id, reason=reason), Release(job_id=TRIAL.job_id, reason=reason))
-    outcomes = perform(actions, Cluster(answers={Hold: busy}), never_barred, lambda: 1000.0)
+    actions = (hold(VICTIM.job_id, reason), release(TRIAL.job_id, reason))
+    outcomes = perform(actions, Cluster(answers={"hold": busy}), never_barred, lambda: 1000.0)
     assert [outcome.status for outcome in outcomes] == [Status.FAILED, Status.SENT]
 
 
@@ -245,22 +241,22 @@ def test_watching_decides_nothing() -> None:
     assert notebook.memory.orders == {}
 
 
-@pytest.mark.parametrize("at", [SetNice, SetNodes, Notify])
-def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_order(at: type) -> None:
+@pytest.mark.parametrize("at", ["setnice", "setnodes", "notify"])
+def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_order(at: str) -> None:
     cluster, notebook = Cluster(answers={at: Crash()}), Notebook()
     with pytest.raises(Crash):
         loop_of(cluster, notebook).turn()
     cluster.answers.clear()
     before = len(cluster.acted)
     # A new daemon with the same journal; the cluster looks as before, but for what arrived.
-    trial, missing = TRIAL, [SetNice, SetNodes]
+    trial, missing = TRIAL, ["setnice", "setnodes"]
     for action in cluster.acted:
-        if isinstance(action, SetNice):
-            trial = replace(trial, nice=action.nice, priority=trial.priority - action.nice)
-            missing.remove(SetNice)
-        elif isinstance(action, SetNodes):
-            trial = replace(trial, request=replace(trial.request, required_nodes=action.nodes))
-            missing.remove(SetNodes)
+        missing = [kind for kind in missing if kind != kind_of(action)]
+        match action:
+            case SetField(field=Field.NICE, value=int(nice)):
+                trial = replace(trial, nice=nice, priority=trial.priority - nice)
+            case SetField(value=Nodes(names=names)):
+                trial = replace(trial, request=replace(trial.request, required_nodes=names))
     cluster.seen = Snapshot.of(
         1001.0,
         jobs=[VICTIM, trial],
@@ -271,7 +267,7 @@ def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_or
     (order,) = notebook.memory.orders.values()
     assert [victim.state for victim in order.victims] == [VictimState.NOTICED]
     # It is not known whether the notice arrived, so it is not repeated; what is seen to be missing is.
-    assert [type(action) for action in cluster.acted[before:]] == missing
+    assert [kind_of(action) for action in cluster.acted[before:]] == missing
     assert notebook.memory.next_order == order.order_id + 1
 
 
@@ -279,14 +275,14 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
     cluster, notebook = Cluster(), Notebook(fails={"conclude"})
     loop = loop_of(cluster, notebook)
     assert "disk full" in loop.turn().trouble
-    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert kinds(cluster) == ["setnice", "setnodes", "notify"]
     assert len(notebook.memory.orders) == 1
     notebook.fails.clear()
     cluster.acted.clear()
     raised = replace(TRIAL, nice=-2000, priority=2050)
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0, jobs={VICTIM.job_id: VICTIM, TRIAL.job_id: raised})
     loop.turn()
-    assert Notify not in kinds(cluster)
+    assert "notify" not in kinds(cluster)
 
 
 class TestLead:
@@ -302,7 +298,7 @@ class TestLead:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
         loop.turn()
-        assert kinds(cluster) == [SetNice, SetNodes, Notify]
+        assert kinds(cluster) == ["setnice", "setnodes", "notify"]
         notebook.says = Lead(leader="process 7 on login2 leads")
         loop.turn()
         notebook.memory = replace(notebook.memory, cycle=77)
@@ -325,7 +321,7 @@ class TestLead:
         cluster.seen = replace(FULL_CLUSTER, taken_at=1002.0, jobs={VICTIM.job_id: VICTIM, TRIAL.job_id: started})
         cluster.acted.clear()
         loop.turn()
-        assert [(type(action), action.job_id) for action in cluster.acted] == [(SetNice, TRIAL.job_id)]
+        assert [(kind_of(action), action.job_id) for action in cluster.acted] == [("setnice", TRIAL.job_id)]
 
     def test_a_daemon_that_has_slept_since_the_intent_acts_no_more(self) -> None:
         cluster, notebook = Cluster(), Notebook()
@@ -369,20 +365,20 @@ class TestClock:
         now = {"wall": 1000.0, "steady": 50.0}
         loop.clock, loop.stopwatch = (lambda: now["wall"]), (lambda: now["steady"])
 
-        def turn(passed_s: float, jumped_s: float = 0.0) -> list[type[Action]]:
+        def turn(passed_s: float, jumped_s: float = 0.0) -> list[str]:
             now["steady"] += passed_s
             now["wall"] += passed_s + jumped_s
             cluster.seen = replace(FULL_CLUSTER, taken_at=now["wall"])
             cluster.acted.clear()
             loop.turn()
-            return [type(action) for action in cluster.acted if action.job_id == VICTIM.job_id]
+            return [kind_of(action) for action in cluster.acted if action.job_id == VICTIM.job_id]
 
-        assert turn(0.0) == [Notify]
+        assert turn(0.0) == ["notify"]
         grace_s = loop.classes.default_grace_period_s
         assert turn(5.0) == []
         assert turn(2.0, jump_s) == []
         assert turn(grace_s - 8.0) == [], "a second is left"
-        assert turn(1.0) == [Requeue]
+        assert turn(1.0) == ["requeue"]
 
     def test_a_clock_that_is_set_right_little_by_little_is_no_jump(self) -> None:
         memory = Memory(retry_at={JobId(1): 5000.0})

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.model.actions import Action, FailureKind, Notify, Outcome, SetNice, SetNodes, Status
+from tesched_core.model.actions import Action, FailureKind, Outcome, Status, kind_of, sets
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo
@@ -77,7 +78,7 @@ class TestDeciding:
         loop = loop_of(cluster, notebook)
         turn = loop.turn()
         assert not turn.trouble
-        assert [type(action) for action in cluster.acted] == [SetNice, SetNodes, Notify]
+        assert [kind_of(action) for action in cluster.acted] == ["setnice", "setnodes", "notify"]
         why = r"tesched fails on it (RecursionError: at job 9 \x1b\x00): it is left alone"
         assert notebook.doubts == {"9": ("mallory", why)}
 
@@ -133,13 +134,14 @@ class TestDeciding:
     def test_undo_puts_back_in_spite_of_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster, notebook = Cluster(), Reporting()
         loop_of(cluster, notebook).turn()
-        (raised,) = (action for action in cluster.acted if isinstance(action, SetNice))
+        (raised,) = (action for action in cluster.acted if sets(action, Field.NICE))
         cluster.acted.clear()
         fails_on("bad", monkeypatch)
-        cluster.seen = with_jobs(replace(TRIAL, nice=raised.nice), waiting(9))
+        assert isinstance(raised.value, int)
+        cluster.seen = with_jobs(replace(TRIAL, nice=raised.value), waiting(9))
         turn = loop_of(cluster, notebook).undo()
         assert not turn.trouble
-        assert [action.nice for action in cluster.acted if isinstance(action, SetNice)] == [0]
+        assert [action.value for action in cluster.acted if sets(action, Field.NICE)] == [0]
         assert set(notebook.doubts) == {"9"}
 
     def test_what_is_raised_without_any_job_is_a_bug_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:

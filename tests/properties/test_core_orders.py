@@ -15,14 +15,14 @@ from tesched_core.model.actions import (
     Outcome,
     ReasonCode,
     Record,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetNodes,
     Status,
     Suspend,
     TellUser,
+    kind_of,
+    releases,
 )
 from tesched_core.model.change import BEGIN_TIME, NODE_BINDING
 from tesched_core.model.cluster import JobState
@@ -39,6 +39,7 @@ from tesched_core.step import step
 from tesched_policies.baselines import YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
+from tests.builders import nodes_set
 from tests.examples import examples
 from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
@@ -111,8 +112,8 @@ class Daemon:
             assert told.times == self.memory.preemptions.get(told.job_id, told.times)
         for action in decision.actions[: len(decision.actions) - len(tells)]:
             job = snapshot.jobs[action.job_id]
-            if isinstance(action, SetNodes):
-                self.bound_to[action.job_id].add(action.nodes)
+            for job_id, nodes in nodes_set([action]):
+                self.bound_to[job_id].add(nodes.names)
             if isinstance(action, Notify | Requeue):
                 # The very run that was meant, still on its nodes, and not on its way out.
                 assert job.restarts == action.restarts
@@ -134,7 +135,7 @@ class Daemon:
             elif isinstance(action, Resume):
                 assert (job.state, job.completing) == (JobState.SUSPENDED, False)
                 assert job.job_id in self.slurm.suspended_by_tesched
-            elif isinstance(action, Release):
+            elif releases(action):
                 assert job.held
                 assert snapshot.job_class(job.job_id) is JobClass.BE
             else:
@@ -142,7 +143,7 @@ class Daemon:
                 if snapshot.job_class(action.job_id) is JobClass.BE:
                     assert action.reason.code in OF_VICTIMS
                     assert job.pending or action.reason.code is ReasonCode.ORDER_ENDED
-        asked = [(type(action), action.job_id) for action in decision.actions]
+        asked = [(kind_of(action), action.job_id) for action in decision.actions]
         assert len(set(asked)) == len(asked)
 
     def _check_memory(self, snapshot: Snapshot) -> None:

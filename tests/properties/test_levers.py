@@ -9,19 +9,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Status
-from tesched_core.model.change import (
-    BEGIN_TIME,
-    HOLD,
-    MARK,
-    NODE_BINDING,
-    REQUEUE,
-    THROTTLE,
-    Change,
-    Field,
-    Mark,
-    Nodes,
-)
+from tesched_core.model.change import BEGIN_TIME, HOLD, MARK, NODE_BINDING, REQUEUE, THROTTLE, Change, Mark
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
+from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status, sets
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -56,6 +57,11 @@ _looks = st.tuples(
 )
 
 
+def throttles_of(actions: tuple[Action, ...]) -> dict[int, int]:
+    """Give the throttle that is set of each array."""
+    return {int(one.job_id): one.value for one in actions if sets(one, Field.THROTTLE) if isinstance(one.value, int)}
+
+
 class Toy:
     """The arrays' throttles, and tesched beside them."""
 
@@ -75,10 +81,11 @@ class Toy:
     def perform(self, actions: tuple[Action, ...], fates: list[tuple[bool, Status, FailureKind | None]]) -> None:
         outcomes = []
         for action, (done, status, kind) in zip(actions, fates, strict=False):
-            assert isinstance(action, SetThrottle)
+            assert sets(action, Field.THROTTLE)
             assert action.previous == self.now_at[action.job_id]
             if done:
-                self.now_at[action.job_id] = action.throttle
+                assert isinstance(action.value, int)
+                self.now_at[action.job_id] = action.value
             failure = Failure(kind=kind, message="no") if kind else None
             outcomes.append(Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure))
         self.memory, _ = learned(self.memory, outcomes, NOW + self.at_s, LIMITS)
@@ -117,6 +124,6 @@ def test_many_throttles_are_set_over_several_polls() -> None:
         else:
             memory, decision = undo(memory, snapshot, LIMITS)
         sent.append(len(decision.actions))
-        now_at |= {int(one.job_id): one.throttle for one in decision.actions if isinstance(one, SetThrottle)}
+        now_at |= throttles_of(decision.actions)
     assert sent == [50, 50, 20, 50, 50, 20]
     assert set(now_at.values()) == {0}

@@ -15,25 +15,19 @@ from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     Outcome,
     ReasonCode,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetBegin,
-    SetDependency,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
+    SetField,
     Status,
     Suspend,
     TellUser,
 )
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request, SlurmSettings
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
 
@@ -155,25 +149,25 @@ class ToySlurm:
             case Requeue():
                 self.requeued.append((job.job_id, job.restarts))
                 self._leave(job, JobState.PENDING)
-            case SetNice():
+            case SetField(field=Field.NICE, value=int(nice)):
                 assert not job.held, "it would be released"
                 if job.job_id not in self.explicit:
                     self.read[job.job_id] = (job.priority, job.restarts)
-                    priority = max(job.priority + job.nice - action.nice, MIN_PRIORITY)
-                    self.jobs[job.job_id] = replace(job, nice=action.nice, priority=priority)
-            case SetPriority():
+                    priority = max(job.priority + job.nice - nice, MIN_PRIORITY)
+                    self.jobs[job.job_id] = replace(job, nice=nice, priority=priority)
+            case SetField(field=Field.PRIORITY, value=int(explicit)):
                 self.explicit.add(job.job_id)
                 self.read[job.job_id] = (job.priority, job.restarts)
                 # Slurm makes nice 0 then.
                 self.submitted[job.job_id] = (0, self.submitted[job.job_id][1])
-                self.jobs[job.job_id] = replace(job, nice=0, priority=action.priority)
-            case SetNodes() if not job.pending:
+                self.jobs[job.job_id] = replace(job, nice=0, priority=explicit)
+            case SetField(field=Field.NODES) if not job.pending:
                 return FailureKind.ALREADY_DONE
-            case SetNodes():
-                self.jobs[job.job_id] = replace(job, request=replace(job.request, required_nodes=action.nodes))
-            case SetBegin():
+            case SetField(value=Nodes(names=names)):
+                self.jobs[job.job_id] = replace(job, request=replace(job.request, required_nodes=names))
+            case SetField(field=Field.BEGIN, value=int(begin)):
                 assert job.pending
-                self._begins(job, max(action.begin, self.now))
+                self._begins(job, max(begin, self.now))
                 if action.reason.code is ReasonCode.STAYS_AWAY:
                     self.deferred.add(job.job_id)
                 else:
@@ -191,10 +185,10 @@ class ToySlurm:
                 self._go_on(job)
             case TellUser():
                 self.told.append((job.job_id, action.times))
-            case Release():
+            case SetField(value=HoldState.RELEASED):
                 assert job.held
                 self.jobs[job.job_id] = replace(job, priority=self._own_priority(job))
-            case Hold() | SetThrottle() | SetDependency():
+            case SetField():
                 raise AssertionError(action)
         return None
 

@@ -16,21 +16,15 @@ from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     OrderId,
     Outcome,
     Reason,
     ReasonCode,
-    Release,
     Requeue,
     Resume,
-    SetBegin,
+    SetField,
     SetMarks,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
     Status,
     Suspend,
 )
@@ -45,6 +39,7 @@ from tesched_core.model.cluster import (
     SlurmSettings,
 )
 from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
@@ -209,41 +204,46 @@ class Driver:
             if isinstance(action, SetMarks):
                 continue  # a file of the plugin's
             job = self.jobs[action.job_id]
-            if isinstance(action, SetNice):
-                self.change(job.job_id, nice=action.nice, priority=max(job.priority + job.nice - action.nice, 2))
-            elif isinstance(action, SetPriority):
-                self.change(job.job_id, nice=0, priority=action.priority)
-            elif isinstance(action, Hold):
-                for one in self._parts(job):
-                    if one.pending:
-                        self.change(one.job_id, priority=0, reason="JobHeldAdmin")
-            elif isinstance(action, Release):
-                for one in self._parts(job):
-                    if one.held or one is job:
-                        self.change(one.job_id, priority=100, reason="Resources")
-            elif isinstance(action, SetNodes):
-                request = replace(job.request, required_nodes=action.nodes)
-                if action.count is not None:
-                    # A task for each node at least; those that there are stay.
-                    tasks = action.count.tasks or max(job.request.tasks, action.count.least)
-                    request = replace(
-                        request,
-                        min_nodes=action.count.least,
-                        max_nodes=action.count.most,
-                        tasks=tasks,
-                        cpus=action.count.cpus or job.request.cpus * tasks // max(job.request.tasks, 1),
-                    )
-                self.change(job.job_id, request=request)
-            elif isinstance(action, SetBegin):
-                self.change(job.job_id, eligible_time=float(max(action.begin, int(NOW + self.at_s))))
-            elif isinstance(action, SetThrottle):
-                self.throttled(action.job_id, action.throttle)
+            if isinstance(action, SetField):
+                self._set(job, action)
             elif isinstance(action, Requeue):
                 self.requeued(job.job_id)
             elif isinstance(action, Suspend):
                 self.change(job.job_id, state=JobState.SUSPENDED, priority=0)
             elif isinstance(action, Resume):
                 self.change(job.job_id, state=JobState.RUNNING, priority=90)
+
+    def _set(self, job: Job, action: SetField) -> None:
+        match action.field, action.value:
+            case Field.NICE, int(nice):
+                self.change(job.job_id, nice=nice, priority=max(job.priority + job.nice - nice, 2))
+            case Field.PRIORITY, int(priority):
+                self.change(job.job_id, nice=0, priority=priority)
+            case _, HoldState.HELD:
+                for one in self._parts(job):
+                    if one.pending:
+                        self.change(one.job_id, priority=0, reason="JobHeldAdmin")
+            case _, HoldState():
+                for one in self._parts(job):
+                    if one.held or one is job:
+                        self.change(one.job_id, priority=100, reason="Resources")
+            case _, Nodes(names=names, count=count):
+                request = replace(job.request, required_nodes=names)
+                if count is not None:
+                    # A task for each node at least; those that there are stay.
+                    tasks = count.tasks or max(job.request.tasks, count.least)
+                    request = replace(
+                        request,
+                        min_nodes=count.least,
+                        max_nodes=count.most,
+                        tasks=tasks,
+                        cpus=count.cpus or job.request.cpus * tasks // max(job.request.tasks, 1),
+                    )
+                self.change(job.job_id, request=request)
+            case Field.BEGIN, int(begin):
+                self.change(job.job_id, eligible_time=float(max(begin, int(NOW + self.at_s))))
+            case Field.THROTTLE, int(throttle):
+                self.throttled(action.job_id, throttle)
 
     def says(self, status: Status, *actions: Action, kind: FailureKind | None = None, words: str = "no") -> None:
         """Let tesched learn what became of these actions."""
@@ -331,36 +331,38 @@ def _reason(code: ReasonCode, text: str, preemptor: int, order: int) -> Reason:
     return Reason(code=code, text=text, preemptor=JobId(preemptor), order_id=OrderId(order))
 
 
-def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 1, free: bool = False) -> SetNice:
+def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 1, free: bool = False) -> SetField:
     """Return the raise of a TE job by its nice value."""
     code = ReasonCode.ROOM_IS_FREE if free else ReasonCode.MAKE_ROOM_FIRST
     text = "it must be first in the queue, or another job takes the resources"
-    return SetNice(job_id=JobId(job), reason=_reason(code, text, job, order), nice=nice, previous=previous)
+    return SetField(
+        job_id=JobId(job), reason=_reason(code, text, job, order), field=Field.NICE, value=nice, previous=previous
+    )
 
 
-def explicitly_first(priority: int, *, job: int = TE, previous: int, order: int = 1) -> SetPriority:
+def explicitly_first(priority: int, *, job: int = TE, previous: int, order: int = 1) -> SetField:
     """Return the raise of a TE job for which Slurm ignores nice."""
     reason = first_in_queue(0, job=job, order=order).reason
-    return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=previous)
+    return SetField(job_id=JobId(job), reason=reason, field=Field.PRIORITY, value=priority, previous=previous)
 
 
-def nice_back(nice: int, *, job: int = TE, preemptor: int | None = None, now: int, order: int = 1) -> SetNice:
+def nice_back(nice: int, *, job: int = TE, preemptor: int | None = None, now: int, order: int = 1) -> SetField:
     """Return what puts a nice value back; of the preemptor itself if no other job is named."""
     reason = _reason(ReasonCode.ORDER_ENDED, f"put its nice back to {nice}", preemptor or job, order)
-    return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=now)
+    return SetField(job_id=JobId(job), reason=reason, field=Field.NICE, value=nice, previous=now)
 
 
-def brought_forward(nice: int, *, job: int = BE, preemptor: int = TE, previous: int = 0, order: int = 1) -> SetNice:
+def brought_forward(nice: int, *, job: int = BE, preemptor: int = TE, previous: int = 0, order: int = 1) -> SetField:
     """Return what puts a victim that is back in the queue ahead of the other best-effort jobs."""
     text = f"it freed resources for job {preemptor} and is next among the best-effort jobs"
     reason = _reason(ReasonCode.BACK_TO_THE_HEAD, text, preemptor, order)
-    return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=previous)
+    return SetField(job_id=JobId(job), reason=reason, field=Field.NICE, value=nice, previous=previous)
 
 
-def priority_back(priority: int, *, job: int = TE, now: int, order: int = 1) -> SetPriority:
+def priority_back(priority: int, *, job: int = TE, now: int, order: int = 1) -> SetField:
     """Return what puts a priority back."""
     reason = _reason(ReasonCode.ORDER_ENDED, f"put its priority back to {priority}", job, order)
-    return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=now)
+    return SetField(job_id=JobId(job), reason=reason, field=Field.PRIORITY, value=priority, previous=now)
 
 
 def notice(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1, restarts: int = 0) -> Notify:

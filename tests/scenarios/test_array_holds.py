@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.levers.hold import MOST_HELD
-from tesched_core.model.actions import Action, Hold, Release
+from tesched_core.model.actions import kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -34,11 +35,11 @@ def task(limit_s: int = 600) -> Job:
     return replace(rest(limit_s), job_id=JobId(TASK), array_tasks="", array_task_id=1)
 
 
-def done(drive: Driver, at_s: float) -> list[tuple[type[Action], int]]:
+def done(drive: Driver, at_s: float) -> list[tuple[str, int]]:
     """Let Slurm do what a cycle asks for, and return it."""
     actions = drive.cycle(at_s)
     drive.obeys(*actions)
-    return [(type(one), one.job_id) for one in actions if isinstance(one, Hold | Release)]
+    return [(kind_of(one), one.job_id) for one in actions if sets(one, Field.HOLD)]
 
 
 def let_through() -> Driver:
@@ -59,18 +60,18 @@ def let_through() -> Driver:
 def held_with_its_array() -> Driver:
     """Return that task when Slurm has held it with its array."""
     drive = let_through()
-    assert done(drive, 360) == [(Release, TE)]
+    assert done(drive, 360) == [("release", TE)]
     done(drive, 370)
     with_limit(drive, TE, 600)
     with_limit(drive, TASK, 600)
-    assert done(drive, 380) == [(Hold, TE)]
+    assert done(drive, 380) == [("hold", TE)]
     assert drive.jobs[JobId(TASK)].held
     return drive
 
 
 def test_task_that_is_let_through_and_held_with_its_array_is_released_and_stays_let_through() -> None:
     drive = held_with_its_array()
-    assert done(drive, 390) == [(Release, TASK)]
+    assert done(drive, 390) == [("release", TASK)]
     for at_s in (391, 400, 410):
         assert done(drive, at_s) == []
         assert drive.why_not(TASK) is RefusalCode.LET_THROUGH
@@ -82,19 +83,19 @@ def test_hold_of_the_array_that_is_late_to_show_is_not_taken_for_over() -> None:
     drive.change(TASK, priority=100, reason="Resources")
     assert done(drive, 381) == []
     drive.change(TASK, priority=0, reason="JobHeldAdmin")
-    assert done(drive, 383) == [(Release, TASK)]
+    assert done(drive, 383) == [("release", TASK)]
 
 
 def test_task_that_is_let_through_is_released_though_its_array_is_gone() -> None:
     drive = held_with_its_array()
     del drive.jobs[JobId(TE)]
-    assert done(drive, 390) == [(Release, TASK)]
+    assert done(drive, 390) == [("release", TASK)]
 
 
 def test_undo_releases_a_task_that_was_held_with_its_array() -> None:
     drive = held_with_its_array()
     _, decision = undo(drive.memory, drive.snapshot(390), drive.limits)
-    assert (Release, TASK) in [(type(one), one.job_id) for one in decision.actions]
+    assert ("release", TASK) in [(kind_of(one), one.job_id) for one in decision.actions]
 
 
 def test_task_with_the_hooks_mark_that_is_held_with_its_array_is_released() -> None:
@@ -104,8 +105,8 @@ def test_task_with_the_hooks_mark_that_is_held_with_its_array_is_released() -> N
     for at_s in (310, 320, 330, 340):
         done(drive, at_s)
     with_limit(drive, TE, 600)
-    assert done(drive, 350) == [(Hold, TE)]
-    assert (Release, TASK) in done(drive, 360)
+    assert done(drive, 350) == [("hold", TE)]
+    assert ("release", TASK) in done(drive, 360)
     assert not drive.jobs[JobId(TASK)].held
 
 
@@ -145,7 +146,7 @@ def test_array_is_held_while_victims_leave_for_a_task_of_it(grace_s: int) -> Non
     assert drive.victim(2).state in {VictimState.NOTICED, VictimState.REQUEUING}
     # Its user releases the array.
     drive.change(TE, priority=100, reason="Resources")
-    assert done(drive, 306) == [(Hold, TE), (Release, TASK)]
+    assert done(drive, 306) == [("hold", TE), ("release", TASK)]
     assert done(drive, 311) == []
     assert drive.open_orders() == [2]
     assert not drive.jobs[JobId(TASK)].held
@@ -154,5 +155,5 @@ def test_array_is_held_while_victims_leave_for_a_task_of_it(grace_s: int) -> Non
 def test_array_does_not_wait_for_a_task_that_is_let_through() -> None:
     drive = let_through()
     with_limit(drive, TASK, 600)
-    assert done(drive, 360) == [(Release, TE)]
+    assert done(drive, 360) == [("release", TE)]
     assert drive.why_not(TASK) is RefusalCode.LET_THROUGH

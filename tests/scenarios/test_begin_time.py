@@ -11,9 +11,10 @@ from dataclasses import replace
 import pytest
 from tesched_core.levers.begin_time import BEGIN_TIME_LEVER
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.actions import Action, FailureKind, SetBegin, Status
-from tesched_core.model.change import BEGIN_TIME, Change, Field
+from tesched_core.model.actions import Action, FailureKind, Status, sets
+from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
@@ -48,8 +49,12 @@ def deferred() -> Driver:
 
 def begins(actions: tuple[Action, ...]) -> list[tuple[int, int, int]]:
     """Return the job, the new begin time and the one before, of each change, in seconds."""
-    some = [one for one in actions if isinstance(one, SetBegin)]
-    return [(one.job_id, one.begin - int(NOW), one.previous - int(NOW)) for one in some]
+    return [
+        (one.job_id, value - int(NOW), previous - int(NOW))
+        for one in actions
+        if sets(one, Field.BEGIN)
+        if isinstance(value := one.value, int) and isinstance(previous := one.previous, int)
+    ]
 
 
 def changes(drive: Driver) -> dict[JobId, Change[int]]:
@@ -175,7 +180,7 @@ def test_a_site_that_refuses_it_keeps_its_order() -> None:
 
 def test_in_shadow_mode_nothing_is_to_be_put_back() -> None:
     drive = one_has_left()
-    drive.says(Status.WOULD, *[one for one in drive.cycle(SOON) if isinstance(one, SetBegin)])
+    drive.says(Status.WOULD, *[one for one in drive.cycle(SOON) if sets(one, Field.BEGIN)])
     assert changes(drive) == {}
 
 
@@ -183,7 +188,7 @@ def test_in_shadow_mode_nothing_is_to_be_put_back() -> None:
 def test_a_later_one_that_was_not_taken_leaves_the_earlier_one_to_be_put_back(kind: FailureKind) -> None:
     drive = deferred()
     actions = drive.cycle(UNTIL - 30)
-    drive.says(Status.FAILED, *[one for one in actions if isinstance(one, SetBegin)], kind=kind)
+    drive.says(Status.FAILED, *[one for one in actions if sets(one, Field.BEGIN)], kind=kind)
     assert begins(drive.cycle(UNTIL - 30)) == []
     drive.ends(TE, JobState.CANCELLED)
     assert begins(drive.cycle(UNTIL - 29)) == [(BE, UNTIL - 29, UNTIL)]

@@ -8,19 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import (
-    FailureKind,
-    NodeCount,
-    Notify,
-    OrderId,
-    Reason,
-    ReasonCode,
-    SetNice,
-    SetNodes,
-    Status,
-)
+from tesched_core.model.actions import FailureKind, OrderId, Reason, ReasonCode, SetField, Status, kind_of, sets
 from tesched_core.model.cluster import Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -29,7 +20,7 @@ from tesched_core.orders.undo import undo
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
-TO_N1 = SetNodes(
+TO_N1 = SetField(
     job_id=JobId(TE),
     reason=Reason(
         code=ReasonCode.BOUND,
@@ -37,10 +28,11 @@ TO_N1 = SetNodes(
         preemptor=JobId(TE),
         order_id=OrderId(1),
     ),
-    nodes=("n1",),
-    previous=(),
+    field=Field.NODES,
+    value=Nodes(names=("n1",)),
+    previous=Nodes(),
 )
-FREE = SetNodes(
+FREE = SetField(
     job_id=JobId(TE),
     reason=Reason(
         code=ReasonCode.SET_FREE,
@@ -48,8 +40,9 @@ FREE = SetNodes(
         preemptor=JobId(TE),
         order_id=OrderId(1),
     ),
-    nodes=(),
-    previous=("n1",),
+    field=Field.NODES,
+    value=Nodes(),
+    previous=Nodes(names=("n1",)),
 )
 
 
@@ -72,17 +65,17 @@ def bound() -> Driver:
 
 #: two tasks, on one node or two
 OPEN = Request(cpus=16, tasks=2, cpus_per_task=8, max_nodes=2, mem_per_node_mib=1)
-ITS_OWN = NodeCount(least=1, most=2)
+ITS_OWN, ON_ONE = NodeCount(least=1, most=2), NodeCount(least=1, most=1)
 
 
-def nodes_asked(drive: Driver) -> list[SetNodes]:
-    return [action for action in drive.decision.actions if isinstance(action, SetNodes)]
+def nodes_asked(drive: Driver) -> list[SetField]:
+    return [action for action in drive.decision.actions if sets(action, Field.NODES)]
 
 
 def test_preemptor_is_bound_before_victims_are_notified() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
-    assert [type(action) for action in actions] == [SetNice, SetNodes, Notify]
+    assert [kind_of(action) for action in actions] == ["setnice", "setnodes", "notify"]
     assert actions[1] == TO_N1
     drive.obeys(*actions)
     assert drive.cycle(1) == (), "it is bound, and nothing more is to be done"
@@ -91,10 +84,14 @@ def test_preemptor_is_bound_before_victims_are_notified() -> None:
 def test_a_number_of_nodes_that_it_leaves_open_is_set_with_them_and_put_back() -> None:
     drive = two_nodes(request=OPEN)
     drive.obeys(*drive.cycle(0))
-    assert nodes_asked(drive) == [replace(TO_N1, count=NodeCount(least=1, most=1))]
+    assert nodes_asked(drive) == [
+        replace(TO_N1, value=Nodes(names=("n1",), count=ON_ONE), previous=Nodes(count=ITS_OWN))
+    ]
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
     drive.cycle(5)
-    assert nodes_asked(drive) == [replace(FREE, count=ITS_OWN)]
+    assert nodes_asked(drive) == [
+        replace(FREE, value=Nodes(count=ITS_OWN), previous=Nodes(names=("n1",), count=ON_ONE))
+    ]
     drive.obeys(*drive.decision.actions)
     assert drive.jobs[JobId(TE)].request == OPEN
 
@@ -138,7 +135,7 @@ def test_no_number_above_what_it_allows_is_set() -> None:
     wide = replace(drive.start.partitions["p"], name="wide", min_nodes=3)
     drive.start = replace(drive.start, partitions={**drive.start.partitions, "wide": wide})
     drive.cycle(0)
-    assert [(one.nodes, one.count) for one in nodes_asked(drive)] == [(("n1", "n2", "n3"), None)]
+    assert [one.value for one in nodes_asked(drive)] == [Nodes(names=("n1", "n2", "n3"))]
 
 
 def test_a_command_that_did_not_arrive_is_sent_again() -> None:
@@ -198,12 +195,12 @@ def test_after_a_while_it_takes_what_comes_first_and_the_order_goes_on() -> None
 
 def test_no_job_is_bound_with_no_time_to_wait() -> None:
     drive = two_nodes(bind_for_s=0)
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify"]
 
 
 def test_a_job_that_requested_nodes_itself_keeps_them() -> None:
     drive = two_nodes(request=Request(cpus=16, mem_per_node_mib=1, required_nodes=("n1",)))
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify"]
 
 
 def test_nodes_that_another_user_has_set_are_left() -> None:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, ReasonCode, Release, SetMarks, SetNice
+from tesched_core.model.actions import ReasonCode, SetMarks, holds, releases, sets
 from tesched_core.model.cluster import Job, PluginSettings, Reservation
 from tesched_core.model.decision import Admission, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -67,7 +68,7 @@ def queue(*jobs: Job, delayed_s: float, te: Job | None = None) -> Driver:
 
 def held(drive: Driver) -> list[JobId]:
     """Return the jobs that the last cycle has held."""
-    return [one.job_id for one in drive.decision.actions if isinstance(one, Hold)]
+    return [one.job_id for one in drive.decision.actions if holds(one)]
 
 
 def comes_back(drive: Driver) -> None:
@@ -220,7 +221,7 @@ def test_no_te_job_waits_for_a_job_that_would_not_fit_if_nothing_else_ran(state:
     request = replace(drive.jobs[WAITS].request, tasks=2, min_nodes=2, max_nodes=2)
     drive.change(WAITS, request=request)
     drive.cycle(801)
-    is_released = [one.job_id for one in drive.decision.actions if isinstance(one, Release)] == [TE]
+    is_released = [one.job_id for one in drive.decision.actions if releases(one)] == [TE]
     assert is_released is (state == "DOWN")
 
 
@@ -282,14 +283,14 @@ def test_it_is_released_when_the_waiting_job_has_started() -> None:
     drive.ends(8)
     drive.starts(WAITS, share("n1", 24), at_s=802)
     drive.cycle(803)
-    assert [one.job_id for one in drive.decision.actions if isinstance(one, Release)] == [TE]
+    assert [one.job_id for one in drive.decision.actions if releases(one)] == [TE]
 
 
 def test_it_stays_held_while_the_daemon_is_paused() -> None:
     drive = queue(delayed_s=800)
     drive.obeys(*drive.decision.actions)
     _, decision = step(drive.memory, drive.snapshot(801), drive.entries(), drive.limits, paused="maintenance")
-    assert not any(isinstance(one, Release) for one in decision.actions)
+    assert not any(releases(one) for one in decision.actions)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_te_job_that_can_not_delay_it_is_not_held(te: Job) -> None:
     )
     drive.cycle(801)
     last = drive.memory.changes_of("hold")
-    released = [one.job_id for one in drive.decision.actions if isinstance(one, Release)]
+    released = [one.job_id for one in drive.decision.actions if releases(one)]
     assert TE not in last or released == [TE]
 
 
@@ -338,7 +339,7 @@ def test_what_undo_resumes_was_delayed() -> None:
         drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
         # The order ends once its priority is seen to be put back, which takes longer than the victim.
         is_late = at_s < 402
-        drive.obeys(*[one for one in drive.decision.actions if not (is_late and isinstance(one, SetNice))])
+        drive.obeys(*[one for one in drive.decision.actions if not (is_late and sets(one, Field.NICE))])
     assert drive.memory.open_orders() == ()
     assert drive.memory.past[JobId(BE)].delayed_s == pytest.approx(400, abs=2)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, Release, SetNice
+from tesched_core.model.actions import holds, releases, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 from tesched_core.placement.deadlines import Deadlines
@@ -59,8 +60,8 @@ def test_no_job_is_put_first_for_a_te_job_that_waits_for_its_own_limits(limits: 
     drive.cycle(300)
     drive.submits(te(TE), like=FIRST)
     actions = drive.cycle(310)
-    assert [one.job_id for one in actions if isinstance(one, Hold)] == [TE]
-    assert [one.job_id for one in actions if isinstance(one, SetNice)] == ([] if limits is ONE_EACH else [ARRAY])
+    assert [one.job_id for one in actions if holds(one)] == [TE]
+    assert [one.job_id for one in actions if sets(one, Field.NICE)] == ([] if limits is ONE_EACH else [ARRAY])
 
 
 def test_te_jobs_that_wait_for_their_own_limits_are_not_weighed_against_the_deadlines(asked: list[int]) -> None:
@@ -80,6 +81,6 @@ def test_array_waits_for_a_task_that_waits_for_its_limits_and_the_bound() -> Non
     # Beside the first, the array may start and its task may not.
     drive.limits = replace(LIMITS, te=TeLimits(max_running_per_user=2))
     actions = drive.cycle(310)
-    assert not any(isinstance(one, Release) for one in actions)
+    assert not any(releases(one) for one in actions)
     assert (drive.why_not(TE), drive.why_not(TASK)) == (RefusalCode.BOUND, RefusalCode.TE_LIMIT)
     assert drive.jobs[JobId(TE)].held

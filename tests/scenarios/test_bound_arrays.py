@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.model.actions import Hold, Release
+from tesched_core.model.actions import holds, releases, sets
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_core.model.resources import JobId
 
@@ -118,11 +119,11 @@ def test_te_array_stays_held_while_a_task_of_it_must_as_its_release_would_be_tha
     # It would end in time; its task would not.
     with_limit(drive, TE, 60)
     actions = drive.cycle(310)
-    assert not any(isinstance(one, Release) for one in actions)
+    assert not any(releases(one) for one in actions)
     drive.ends(FIRST)
     drive.starts(ARRAY, share("n1", 32))
     actions = drive.cycle(320)
-    assert {one.job_id for one in actions if isinstance(one, Release)} == {TE, 10}
+    assert {one.job_id for one in actions if releases(one)} == {TE, 10}
 
 
 def test_task_of_a_te_array_that_may_start_does_not_wait_for_the_others() -> None:
@@ -130,7 +131,7 @@ def test_task_of_a_te_array_that_may_start_does_not_wait_for_the_others() -> Non
     te_array(drive)
     with_limit(drive, 10, 60)
     actions = drive.cycle(310)
-    assert [one.job_id for one in actions if isinstance(one, Release)] == [10]
+    assert [one.job_id for one in actions if releases(one)] == [10]
 
 
 def test_te_array_that_is_not_held_does_not_wait_for_a_task_of_it() -> None:
@@ -138,7 +139,7 @@ def test_te_array_that_is_not_held_does_not_wait_for_a_task_of_it() -> None:
     rest = waiting(TE, cpus=16, time_limit_s=60, user="ada", array_job_id=JobId(TE), array_tasks="2")
     drive.submits(rest, like=FIRST)
     drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=600), like=FIRST)
-    assert [one.job_id for one in drive.cycle(310) if isinstance(one, Hold)] == [10]
+    assert [one.job_id for one in drive.cycle(310) if holds(one)] == [10]
 
 
 def test_task_that_is_held_with_its_array_and_may_start_is_released_by_itself() -> None:
@@ -147,12 +148,12 @@ def test_task_that_is_held_with_its_array_and_may_start_is_released_by_itself() 
     drive.submits(rest, like=FIRST)
     drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=60), like=FIRST)
     actions = drive.cycle(310)
-    assert [one.job_id for one in actions if isinstance(one, Hold)] == [TE]
+    assert [one.job_id for one in actions if holds(one)] == [TE]
     # Its resources are free: it has an order, and is released at once.
-    assert [one.job_id for one in actions if isinstance(one, Release)] == [10]
+    assert [one.job_id for one in actions if releases(one)] == [10]
     drive.obeys(*actions)
     assert (drive.jobs[JobId(TE)].held, drive.jobs[JobId(10)].held) == (True, False)
-    assert not any(isinstance(one, Hold | Release) for one in drive.cycle(320))
+    assert not any(sets(one, Field.HOLD) for one in drive.cycle(320))
 
 
 def test_task_that_an_operator_holds_stays_held_when_tesched_holds_its_array() -> None:
@@ -162,7 +163,7 @@ def test_task_that_an_operator_holds_stays_held_when_tesched_holds_its_array() -
     task = replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=60)
     drive.submits(replace(task, priority=0, reason="JobHeldAdmin"), like=FIRST)
     drive.obeys(*drive.cycle(310))
-    assert not any(isinstance(one, Release) for one in drive.cycle(320))
+    assert not any(releases(one) for one in drive.cycle(320))
 
 
 def test_te_array_above_the_limits_of_its_user_does_not_wait_for_its_own_task() -> None:
@@ -172,7 +173,7 @@ def test_te_array_above_the_limits_of_its_user_does_not_wait_for_its_own_task() 
         waiting(TE, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE), array_tasks="2"), like=FIRST
     )
     drive.submits(waiting(10, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE)), like=FIRST)
-    assert [one.job_id for one in drive.cycle(110) if isinstance(one, Hold)] == [10]
+    assert [one.job_id for one in drive.cycle(110) if holds(one)] == [10]
 
 
 def components(drive: Driver) -> None:
@@ -190,7 +191,7 @@ def test_first_component_stays_held_while_another_must_as_its_release_would_be_t
     drive = delayed(seconds=300)
     components(drive)
     with_limit(drive, TE, 60)
-    assert not any(isinstance(one, Release) for one in drive.cycle(340))
+    assert not any(releases(one) for one in drive.cycle(340))
 
 
 def test_component_that_tesched_itself_has_released_was_not_let_through() -> None:
@@ -198,7 +199,7 @@ def test_component_that_tesched_itself_has_released_was_not_let_through() -> Non
     components(drive)
     # By another limit than the bound's it must wait, whereas the first need not.
     drive.limits = replace(LIMITS, bound=Bound(), te=TeLimits(max_running_per_user=2))
-    assert [one.job_id for one in drive.cycle(340) if isinstance(one, Release)] == [TE]
+    assert [one.job_id for one in drive.cycle(340) if releases(one)] == [TE]
     for job_id in (TE, 10):
         drive.change(job_id, priority=100, reason="Resources")
-    assert [one.job_id for one in drive.cycle(345) if isinstance(one, Hold)] == [10]
+    assert [one.job_id for one in drive.cycle(345) if holds(one)] == [10]

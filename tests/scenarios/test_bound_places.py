@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, Notify, SetNodes
+from tesched_core.model.actions import Notify, holds, kind_of
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job, NodeShare, Partition, Request, Reservation
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Past
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver
 
 WAITS, FIRST, OTHER = JobId(20), 8, 7
@@ -70,7 +70,7 @@ def test_te_job_is_in_the_way_where_it_or_the_other_has_nodes_for_its_user_alone
     drive.cycle(700)
     drive.submits(waiting(TE, FEW, time_limit_s=100, user="ada"), like=FIRST)
     drive.cycle(730)
-    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]
+    assert [one.job_id for one in drive.decision.actions if holds(one)] == [TE]
 
 
 def test_te_run_between_two_polls_counts_though_another_job_keeps_the_node_for_its_user_by_then() -> None:
@@ -148,8 +148,8 @@ def test_te_job_is_held_before_it_is_set_free_of_the_nodes_that_kept_it_out_of_t
     near_on_n2(drive)
     assert drive.cycle(5) == ()
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
-    kinds = [type(one) for one in drive.cycle(10) if one.job_id == TE]
-    assert kinds.index(Hold) < kinds.index(SetNodes)
+    kinds = [kind_of(one) for one in drive.cycle(10) if one.job_id == TE]
+    assert kinds.index("hold") < kinds.index("setnodes")
 
 
 @pytest.mark.parametrize("is_near", [True, False])
@@ -160,7 +160,7 @@ def test_te_job_is_not_moved_into_the_way_when_its_resources_are_taken(is_near: 
     if is_near:
         near_on_n2(drive)
     actions = drive.cycle(5)
-    assert [one.nodes for one in actions if isinstance(one, SetNodes)] == ([] if is_near else [("n2",)])
+    assert [nodes.names for _, nodes in nodes_set(actions)] == ([] if is_near else [("n2",)])
     # On n1 it is in no one's way: there another victim may be asked.
     assert [one.job_id for one in actions if isinstance(one, Notify)] == ([2] if is_near else [])
 
@@ -193,7 +193,7 @@ def test_job_that_tesched_binds_to_no_nodes_waits_for_those_with_more_devices_th
     request = Request(cpus=1, mem_per_node_mib=1, gres_per_node=ALL_GPUS, excluded_nodes=exact)
     drive.submits(waiting(TE, request, time_limit_s=100, user="ada"), like=FIRST)
     drive.cycle(730)
-    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]
+    assert [one.job_id for one in drive.decision.actions if holds(one)] == [TE]
 
 
 @pytest.mark.parametrize(
@@ -224,4 +224,4 @@ def test_job_that_slurm_may_give_a_part_of_a_node_or_a_whole_one_waits_for_eithe
     assert te_delays(drive, share("n1", te_cpus)) == 700
     drive.submits(waiting(TE, FEW, time_limit_s=100, user="ada"), like=FIRST)
     drive.cycle(730)
-    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [TE]
+    assert [one.job_id for one in drive.decision.actions if holds(one)] == [TE]

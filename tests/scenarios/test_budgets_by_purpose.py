@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.model.actions import Hold, Notify, Release, Requeue
+from tesched_core.model.actions import Notify, Requeue, holds, releases
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
@@ -130,8 +130,8 @@ def test_no_turn_counts_as_an_order_of_the_trials() -> None:
 
 def test_a_job_that_waits_for_its_turn_is_held_and_released() -> None:
     site = Site()
-    (held,) = [action for action in site.cycle(0) if isinstance(action, Hold)]
+    (held,) = [action for action in site.cycle(0) if holds(action)]
     assert held.job_id == B
     site.obeys(held)
     site.goes_on(20, ROUND_S)
-    assert B in {action.job_id for action in site.cycle(ROUND_S + 20) if isinstance(action, Release)}
+    assert B in {action.job_id for action in site.cycle(ROUND_S + 20) if releases(action)}

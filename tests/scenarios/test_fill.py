@@ -7,10 +7,11 @@ for job 9. Times are seconds after the first look.
 from __future__ import annotations
 
 import pytest
-from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetNice, Status
+from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetField, Status, sets
 from tesched_core.model.change import QUEUE_BOOST
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Policy
 from tesched_policies.baselines import NoPreemption
@@ -52,8 +53,8 @@ def brought(driver: Driver, at_s: float = 0) -> list[int]:
 def test_a_job_that_fits_and_ends_in_time_goes_ahead_of_the_first_by_its_nice_value() -> None:
     driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=600)
     (action,) = driver.cycle(0)
-    assert isinstance(action, SetNice)
-    assert (action.job_id, action.previous, action.nice) == (3, 0, -(1 + 99 - 98) - AHEAD)
+    assert sets(action, Field.NICE)
+    assert (action.job_id, action.previous, action.value) == (3, 0, -(1 + 99 - 98) - AHEAD)
 
 
 def test_a_job_that_would_end_too_late_stays_and_the_job_that_it_would_delay_is_named() -> None:
@@ -129,10 +130,10 @@ class TestPutBack:
         driver.obeys(*driver.cycle(0))
         return driver
 
-    def back(self, now: int) -> SetNice:
+    def back(self, now: int) -> SetField:
         """Return what puts it back."""
         reason = Reason(code=ReasonCode.FILLED, text="put its nice back to 10")
-        return SetNice(job_id=JobId(3), reason=reason, nice=10, previous=now)
+        return SetField(job_id=JobId(3), reason=reason, field=Field.NICE, value=10, previous=now)
 
     def test_when_it_runs(self, driver: Driver) -> None:
         raised = driver.jobs[JobId(3)].nice

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from tesched_core.intake.pending_reason import awaits_first_look
-from tesched_core.model.actions import Action, FailureKind, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
@@ -44,7 +45,7 @@ def obeys(drive: Driver, *actions: Action) -> None:
     drive.obeys(*actions)
     drive.says(Status.SENT, *actions)
     for action in actions:
-        if isinstance(action, SetNice | SetPriority | SetNodes) and drive.jobs[action.job_id].pending:
+        if sets(action, Field.NICE, Field.PRIORITY, Field.NODES) and drive.jobs[action.job_id].pending:
             drive.change(action.job_id, reason="None")
 
 
@@ -123,7 +124,7 @@ def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_notified() -> N
     drive.change(RIVAL, priority=5000)
     drive.change(TE, reason="Priority")
     (again,) = drive.cycle(1)
-    assert isinstance(again, SetNice)
+    assert sets(again, Field.NICE)
     obeys(drive, again)
     assert drive.cycle(2) == ()
     drive.change(TE, reason="Resources")

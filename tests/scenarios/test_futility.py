@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Failure, FailureKind, Outcome, Requeue, SetNice, Status
+from tesched_core.model.actions import Failure, FailureKind, Outcome, Requeue, Status, sets
 from tesched_core.model.cluster import JobState, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility
 from tesched_core.model.order import Ending
@@ -231,7 +232,7 @@ def test_an_order_that_notified_no_victim_is_no_futile_one() -> None:
 def test_a_raise_that_slurm_refuses_asks_no_victim_and_counts_as_no_futile_order() -> None:
     drive = one_node(grace_s=0)
     raised, gone = drive.cycle(0)
-    assert isinstance(raised, SetNice)
+    assert sets(raised, Field.NICE)
     no = Failure(kind=FailureKind.DENIED, message="no")
     outcomes = [
         Outcome(action=raised, status=Status.FAILED, at=NOW, failure=no),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.model.actions import Notify, Release, SetNodes
+from tesched_core.model.actions import Notify, kind_of, releases
 from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
@@ -22,7 +22,7 @@ from tesched_core.orders.undo import undo
 from tesched_policies.gavel.policy import Gavel
 from tesched_policies.gavel.weights import Entity
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import Driver
 
 GPU = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
@@ -66,7 +66,7 @@ def queued(job_id: int) -> Job:
 
 
 def kinds(site: Site) -> list[tuple[str, int]]:
-    return [(type(action).__name__, action.job_id) for action in site.decision.actions]
+    return [(kind_of(action), action.job_id) for action in site.decision.actions]
 
 
 def test_two_jobs_change_places_where_each_is_good() -> None:
@@ -82,10 +82,10 @@ def test_two_jobs_change_places_where_each_is_good() -> None:
         site.requeued(job_id)
         site.change(job_id, reason="Resources")
     site.cycle(10)
-    nodes = {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    nodes = {job_id: nodes.names for job_id, nodes in nodes_set(site.decision.actions)}
     site.obeys(*site.decision.actions)
     site.cycle(11)
-    nodes |= {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    nodes |= {job_id: nodes.names for job_id, nodes in nodes_set(site.decision.actions)}
     assert nodes == {A: ("v",), B: ("k",)}
 
 
@@ -93,18 +93,18 @@ def test_a_job_without_a_turn_is_held_and_released_when_it_comes() -> None:
     site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
-    assert kinds(site) == [("Hold", C)], "nothing has been received yet: the older one has its turn"
+    assert kinds(site) == [("hold", C)], "nothing has been received yet: the older one has its turn"
     assert site.why_not(C) is RefusalCode.NOTE
     assert site.cycle(100) == ()
     site.obeys(*site.cycle(360))
-    assert kinds(site) == [("SetNodes", C), ("Notify", A), ("Release", C)], "the other has had its part"
+    assert kinds(site) == [("setnodes", C), ("notify", A), ("release", C)], "the other has had its part"
     site.obeys(*site.cycle(361))
-    assert kinds(site) == [("SetNice", C)], "now that it is released, it has a priority to raise"
+    assert kinds(site) == [("setnice", C)], "now that it is released, it has a priority to raise"
     site.requeued(A)
     site.starts(C, share("v", 1, 1, {"gpu:v100": 1}), at_s=365)
     site.change(A, reason="Resources")
     site.cycle(366)
-    assert ("Hold", A) in kinds(site)
+    assert ("hold", A) in kinds(site)
 
 
 def test_resources_that_come_free_in_mid_round_go_to_the_next_job() -> None:
@@ -113,7 +113,7 @@ def test_resources_that_come_free_in_mid_round_go_to_the_next_job() -> None:
     site.obeys(*site.cycle(0))
     site.ends(A)
     site.obeys(*site.cycle(20))
-    assert ("Release", C) in kinds(site)
+    assert ("release", C) in kinds(site)
     site.starts(C, share("v", 1, 1, {"gpu:v100": 1}), at_s=21)
     site.cycle(22)
     assert [order.ending for order in site.memory.orders.values()] == [Ending.STARTED_HERE]
@@ -126,7 +126,7 @@ def test_as_in_the_paper_it_waits_for_the_round() -> None:
     site.ends(A)
     assert site.cycle(20) == ()
     site.cycle(360)
-    assert ("Release", C) in kinds(site)
+    assert ("release", C) in kinds(site)
 
 
 def test_a_release_that_did_not_arrive_is_repeated_at_the_next_chance() -> None:
@@ -134,7 +134,7 @@ def test_a_release_that_did_not_arrive_is_repeated_at_the_next_chance() -> None:
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
     actions = site.cycle(360)
-    site.obeys(*(action for action in actions if not isinstance(action, Release)))
+    site.obeys(*(action for action in actions if not releases(action)))
     site.requeued(A)
     site.change(A, reason="Resources")
     site.obeys(*site.cycle(362))
@@ -151,7 +151,7 @@ def test_a_job_that_comes_in_mid_round_is_held_until_the_next() -> None:
     site.jobs[late.job_id] = late
     site.start = site.start.with_traits({**site.start.traits, late.job_id: site.start.traits[JobId(A)]})
     site.obeys(*site.cycle(10))
-    assert kinds(site) == [("Hold", C)]
+    assert kinds(site) == [("hold", C)]
     assert site.why_not(C) is RefusalCode.NOTE
 
 
@@ -159,7 +159,7 @@ def test_a_trial_comes_before_the_round() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), waiting(TRIAL, GPU), speeds={A: alike, B: alike})
     site.obeys(*site.cycle(0))
-    assert [kind for kind, _ in kinds(site)] == ["SetNice", "Notify"]
+    assert [kind for kind, _ in kinds(site)] == ["setnice", "notify"]
     (order,) = site.memory.open_orders()
     assert order.preemptor == TRIAL
     paying = order.victims[0].job_id
@@ -168,7 +168,7 @@ def test_a_trial_comes_before_the_round() -> None:
     site.obeys(*site.cycle(31))
     site.change(paying, reason="Resources")
     site.obeys(*site.cycle(361))
-    asked = [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)]
+    asked = [nodes.names for _, nodes in nodes_set(site.decision.actions)]
     assert asked == [("k",) if order.nodes == ("v",) else ("v",)], "the trial's GPU is not divided"
 
 
@@ -198,10 +198,10 @@ def test_a_held_job_that_can_have_no_turn_any_more_is_let_go() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
-    assert kinds(site) == [("Hold", C)]
+    assert kinds(site) == [("hold", C)]
     site.change(C, request=Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 2),)))
     site.obeys(*site.cycle(5))
-    assert kinds(site) == [("Release", C)]
+    assert kinds(site) == [("release", C)]
     site.obeys(*site.cycle(10))
     assert kinds(site) == []
 
@@ -219,7 +219,7 @@ def test_undo_releases_all_jobs() -> None:
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
     site.memory, site.decision = undo(site.memory, site.snapshot(5), site.limits)
-    assert kinds(site) == [("Release", C)]
+    assert kinds(site) == [("release", C)]
     site.obeys(*site.decision.actions)
     site.memory, site.decision = undo(site.memory, site.snapshot(6), site.limits)
     assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
@@ -229,10 +229,10 @@ def test_another_policy_releases_all_jobs_as_well() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
-    assert kinds(site) == [("Hold", C)]
+    assert kinds(site) == [("hold", C)]
     site.best_effort = None
     site.obeys(*site.cycle(5))
-    assert kinds(site) == [("Release", C)]
+    assert kinds(site) == [("release", C)]
     site.cycle(6)
     assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
 
@@ -302,6 +302,6 @@ def test_a_job_of_unknown_speed_takes_its_turns_like_the_others() -> None:
     site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2, "k80": 1}})
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
-    assert kinds(site) == [("Hold", C)]
+    assert kinds(site) == [("hold", C)]
     site.cycle(360)
-    assert ("Release", C) in kinds(site)
+    assert ("release", C) in kinds(site)

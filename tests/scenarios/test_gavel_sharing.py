@@ -12,16 +12,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tesched_core.model.actions import Notify, SetNodes
+from tesched_core.model.actions import Notify, kind_of, sets
 from tesched_core.model.cluster import Job, Node, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
 from tesched_policies.gavel.policy import Gavel
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.examples import examples
 from tests.scenarios.driver import Driver
 
@@ -65,7 +66,7 @@ class Site(Driver):
         return next(one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.NOTE)
 
     def kinds(self) -> list[tuple[str, int]]:
-        return [(type(action).__name__, action.job_id) for action in self.decision.actions]
+        return [(kind_of(action), action.job_id) for action in self.decision.actions]
 
 
 def on(job_id: int, where: str, gres: str = "shard") -> Job:
@@ -81,8 +82,8 @@ def test_two_jobs_that_are_worth_it_share_a_gpu_and_no_job_has_to_go() -> None:
     # las-sharing: alone each would have half of the v100, 2 steps/s; together each has 3.
     site = Site(on(A, "v"), queued(B))
     site.obeys(*site.cycle(0))
-    assert site.kinds() == [("SetNodes", B)]
-    assert next(action.nodes for action in site.decision.actions if isinstance(action, SetNodes)) == ("v",)
+    assert site.kinds() == [("setnodes", B)]
+    assert [nodes.names for _, nodes in nodes_set(site.decision.actions)] == [("v",)]
     assert "on one GPU with job 2" in site.said(A)
     assert "on one GPU with job 1" in site.said(B)
     site.starts(B, share("v", 1, 1, {"shard": 1}), at_s=2)
@@ -99,16 +100,16 @@ def test_both_of_a_pair_are_bound_to_the_same_of_several_nodes() -> None:
     kept = replace(on(C, "v1", "gpu:v100"), requeueable=False)
     site = Site(queued(A), queued(B), kept, nodes=nodes[1:])
     site.obeys(*site.cycle(0))
-    bound = {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    bound = {job_id: nodes.names for job_id, nodes in nodes_set(site.decision.actions)}
     assert bound == {A: ("v2",), B: ("v2",)}
 
 
 def test_jobs_of_unknown_speed_beside_each_other_take_turns() -> None:
     site = Site(on(A, "v"), queued(B), workloads={A: "heavy"})
     site.obeys(*site.cycle(0))
-    assert site.kinds() == [("Hold", B)]
+    assert site.kinds() == [("hold", B)]
     site.cycle(360)
-    assert [kind for kind, _ in site.kinds()] == ["SetNodes", "Notify", "Release"]
+    assert [kind for kind, _ in site.kinds()] == ["setnodes", "notify", "release"]
 
 
 def test_a_pair_leaves_together_for_a_job_that_wants_the_gpu_whole() -> None:
@@ -128,7 +129,7 @@ def test_a_pair_leaves_together_for_a_job_that_wants_the_gpu_whole() -> None:
 def test_a_gpu_is_given_to_one_combination() -> None:
     site = Site(queued(A), queued(B), queued(C), queued(D), workloads={C: "heavy", D: "heavy"})
     site.cycle(0)
-    bound = {action.job_id for action in site.decision.actions if isinstance(action, SetNodes)}
+    bound = {action.job_id for action in site.decision.actions if sets(action, Field.NODES)}
     assert bound in ({A, B}, {C}, {D})
 
 

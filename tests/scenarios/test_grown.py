@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.model.actions import NodeCount, OrderId, SetNice
-from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
+from tesched_core.model.actions import OrderId, sets
+from tesched_core.model.change import NODE_BINDING, Change
 from tesched_core.model.cluster import Request
+from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
@@ -184,6 +185,6 @@ def test_a_job_that_a_policy_moves_to_more_nodes_has_not_grown() -> None:
     raises = 0
     for at_s in range(0, 20, 2):
         drive.obeys(*drive.cycle(at_s))
-        raises += sum(isinstance(one, SetNice) for one in drive.decision.actions)
+        raises += sum(sets(one, Field.NICE) for one in drive.decision.actions)
     assert drive.order(1).state is OrderState.OPEN
     assert raises == 1, "neither is put ahead of the other again and again"

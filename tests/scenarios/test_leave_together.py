@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Action, Notify, Requeue, Rerun, SetNice, SetNodes
+from tesched_core.model.actions import Action, Notify, kind_of, sets
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, Order, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
@@ -38,8 +39,8 @@ def two(*, graces: dict[int, float] | None = None, leave_s: float | None = None)
     return drive
 
 
-def asked(actions: tuple[Action, ...]) -> list[tuple[type, int]]:
-    return [(type(one), one.job_id) for one in actions if not isinstance(one, SetNice | SetNodes)]
+def asked(actions: tuple[Action, ...]) -> list[tuple[str, int]]:
+    return [(kind_of(one), one.job_id) for one in actions if not sets(one, Field.NICE, Field.NODES)]
 
 
 def state_of(drive: Driver, job_id: int) -> VictimState:
@@ -55,20 +56,20 @@ def has_paid(drive: Driver) -> bool:
 @pytest.mark.parametrize("left", [Driver.requeued, Driver.ends])
 def test_a_victim_without_a_signal_is_requeued_when_the_other_has_left(left: Callable[[Driver, int], None]) -> None:
     drive = two()
-    assert asked(drive.decision.actions) == [(Notify, BE)]
+    assert asked(drive.decision.actions) == [("notify", BE)]
     assert asked(drive.cycle(10)) == []
     left(drive, BE)
-    assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
+    assert asked(drive.cycle(11)) == [("requeue", QUICK)]
     assert state_of(drive, QUICK) is VictimState.REQUEUING
 
 
-@pytest.mark.parametrize(("state", "again"), [(JobState.FAILED, [(Rerun, BE)]), (JobState.COMPLETED, [])])
+@pytest.mark.parametrize(("state", "again"), [(JobState.FAILED, [("rerun", BE)]), (JobState.COMPLETED, [])])
 def test_one_without_a_signal_does_not_wait_for_the_others_epilog_where_nothing_is_known_of_it(
-    state: JobState, again: list[tuple[type[Action], int]]
+    state: JobState, again: list[tuple[str, int]]
 ) -> None:
     drive = two()
     drive.completing(BE, state)
-    assert set(asked(drive.cycle(11))) == {*again, (Requeue, QUICK)}
+    assert set(asked(drive.cycle(11))) == {*again, ("requeue", QUICK)}
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,12 @@ def test_a_victim_is_requeued_so_long_before_the_end_of_the_others_grace_period(
     drive = two(leave_s=leave_s)
     drive.requeue_delay_s = delay_s
     assert asked(drive.cycle(60 - lead_s - 0.5)) == []
-    assert (Requeue, QUICK) in asked(drive.cycle(60 - lead_s))
+    assert ("requeue", QUICK) in asked(drive.cycle(60 - lead_s))
 
 
 def test_two_that_save_have_their_notice_at_once_however_long_each_may_take() -> None:
     drive = two(graces={BE: 60, QUICK: 5})
-    assert sorted(job_id for kind, job_id in asked(drive.decision.actions) if kind is Notify) == [BE, QUICK]
+    assert sorted(job_id for kind, job_id in asked(drive.decision.actions) if kind == "notify") == [BE, QUICK]
 
 
 @pytest.mark.parametrize("ends", [JobState.CANCELLED, JobState.FAILED])
@@ -117,7 +118,7 @@ def test_an_only_victim_without_a_signal_is_requeued_at_once() -> None:
             for job_id, one in drive.start.traits.items()
         }
     )
-    assert asked(drive.cycle(0)) == [(Requeue, BE)]
+    assert asked(drive.cycle(0)) == [("requeue", BE)]
 
 
 def test_an_epilog_that_takes_longer_than_slurm_keeps_a_requeued_job_is_waited_for() -> None:
@@ -125,11 +126,11 @@ def test_an_epilog_that_takes_longer_than_slurm_keeps_a_requeued_job_is_waited_f
     drive = two(leave_s=4.0)
     drive.memory = replace(drive.memory, ending_times={"n1": (20.0, 100.0)})
     drive.completing(BE, JobState.FAILED)
-    assert asked(drive.cycle(11)) == [(Rerun, BE)]
+    assert asked(drive.cycle(11)) == [("rerun", BE)]
     drive.change(BE, state=JobState.UNKNOWN, restarts=1)
     for at_s in (12, 60, 106):
         assert asked(drive.cycle(at_s)) == [], at_s
-    assert asked(drive.cycle(107)) == [(Requeue, QUICK)]
+    assert asked(drive.cycle(107)) == [("requeue", QUICK)]
 
 
 def test_a_saving_victim_that_one_answer_does_not_show_has_not_left() -> None:

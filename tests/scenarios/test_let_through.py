@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.levers.other_hand import SAVED_S
-from tesched_core.model.actions import FailureKind, Hold, Release, Status
-from tesched_core.model.change import LET_THROUGH, PRIORITY, Change, Field
+from tesched_core.model.actions import FailureKind, Status, kind_of, releases
+from tesched_core.model.change import LET_THROUGH, PRIORITY, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
@@ -51,7 +52,7 @@ def site(*more: Job, until_s: float = STOOD_S) -> Driver:
 
 def holds(drive: Driver, at_s: float) -> list[int]:
     """Return the jobs that are held in a cycle; Slurm is not told."""
-    return sorted(one.job_id for one in drive.cycle(at_s) if isinstance(one, Hold))
+    return sorted(one.job_id for one in drive.cycle(at_s) if kind_of(one) == "hold")
 
 
 def is_released_by_another(drive: Driver, job_id: int = SECOND, *, nice: int = 0) -> None:
@@ -102,7 +103,7 @@ def test_one_that_has_had_its_run_is_named_no_more_and_may_be_released_again() -
     drive.cycle(23)
     assert not [one for one in drive.memory.changes_of("hold").values() if one.value == LET_THROUGH]
     drive.limits = ONE_EACH
-    drive.obeys(*[one for one in drive.cycle(24) if isinstance(one, Hold)])
+    drive.obeys(*[one for one in drive.cycle(24) if kind_of(one) == "hold"])
     for at_s in (25, 26 + SAVED_S):
         assert holds(drive, at_s) == []
     is_released_by_another(drive)
@@ -116,7 +117,7 @@ def test_others_are_held_on_while_one_is_let_through() -> None:
     drive.ends(FIRST)
     assert holds(drive, 20) == []
     # It may start at any time: the second, which came before it, would be one too many.
-    assert not [one for one in drive.decision.actions if isinstance(one, Release)]
+    assert not [one for one in drive.decision.actions if releases(one)]
 
 
 def test_what_it_holds_counts_for_the_others_also_above_the_limit() -> None:
@@ -190,7 +191,7 @@ def test_what_tesched_sets_of_its_priority_lets_none_through() -> None:
 def test_tescheds_own_release_is_none_of_another_hand_also_after_a_crash() -> None:
     drive = site()
     drive.ends(FIRST)
-    (release,) = (one for one in drive.cycle(20) if isinstance(one, Release))
+    (release,) = (one for one in drive.cycle(20) if releases(one))
     # The daemon is killed after the command: what it has written before it says so.
     drive.obeys(release)
     drive.submits(trial(THIRD), like=SECOND)
@@ -216,7 +217,7 @@ def test_after_undo_one_that_was_let_through_is_known_still() -> None:
 def test_a_release_of_tescheds_that_slurm_refuses_leaves_a_hold_that_another_hand_may_end() -> None:
     drive = site()
     drive.ends(FIRST)
-    (release,) = (one for one in drive.cycle(20) if isinstance(one, Release))
+    (release,) = (one for one in drive.cycle(20) if releases(one))
     drive.says(Status.FAILED, release, kind=FailureKind.BUSY)
     drive.submits(trial(THIRD), like=SECOND)
     drive.starts(THIRD, share("n1", 1), at_s=20)
@@ -265,7 +266,7 @@ def test_a_task_that_tesched_has_not_held_itself_is_not_let_through(reason: str)
     for at_s in (2.0, STOOD_S):
         assert holds(drive, at_s) == []
     is_released_by_another(drive, 20)
-    drive.obeys(*[one for one in drive.cycle(20) if isinstance(one, Hold)])
+    drive.obeys(*[one for one in drive.cycle(20) if kind_of(one) == "hold"])
     assert drive.jobs[JobId(20)].held
     assert drive.why_not(20) is RefusalCode.TE_LIMIT
     # Released again, once that hold stands, it is let through alone.
@@ -280,7 +281,7 @@ def test_a_task_that_tesched_has_not_held_itself_is_not_let_through(reason: str)
 def test_tescheds_own_release_of_an_array_lets_no_task_through() -> None:
     drive = site(replace(trial(SECOND, tasks="1-3%1"), array_throttle=1), task(20, priority=100))
     drive.ends(FIRST)
-    (release,) = (one for one in drive.cycle(20) if isinstance(one, Release))
+    (release,) = (one for one in drive.cycle(20) if releases(one))
     assert release.job_id == SECOND
     drive.obeys(release)
     assert not drive.jobs[JobId(20)].held

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.levers.nice import MIN_NICE
-from tesched_core.model.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
-from tesched_core.model.change import HOLD, NODE_BINDING, PRIORITY, Change, Field
+from tesched_core.model.actions import FailureKind, Notify, Status, kind_of, releases, sets
+from tesched_core.model.change import HOLD, NODE_BINDING, PRIORITY, Change
 from tesched_core.model.cluster import JobState, Partition
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -40,15 +41,15 @@ class TestAHoldOfSomebodyElse:
     def test_a_job_that_was_held_while_it_ran_stays_held(self) -> None:
         for held_at_s in (0.0, 5.0):
             drive = self.requeued(held_at_s=held_at_s)
-            assert not any(isinstance(action, Release) for action in drive.cycle(31)), held_at_s
+            assert not any(releases(action) for action in drive.cycle(31)), held_at_s
             drive.starts(TE, HALF, at_s=32)
             drive.cycle(33)
             drive.cycle(35)
-            assert not any(isinstance(action, Release) for action in drive.decision.actions), held_at_s
+            assert not any(releases(action) for action in drive.decision.actions), held_at_s
 
     def test_what_our_requeue_alone_left_held_is_released(self) -> None:
         drive = self.requeued(held_at_s=None)
-        assert [type(action) for action in drive.cycle(31)] == [Release]
+        assert [kind_of(action) for action in drive.cycle(31)] == ["release"]
 
 
 class TestArrayTasks:
@@ -64,7 +65,7 @@ class TestArrayTasks:
                 task, share("n1", 8), array_job_id=JobId(TE), nice=-1001, start_time=NOW + 5
             )
         back = drive.cycle(6)
-        assert sorted(action.job_id for action in back if isinstance(action, SetNice)) == [TE, 20, 21, 22]
+        assert sorted(action.job_id for action in back if sets(action, Field.NICE)) == [TE, 20, 21, 22]
         drive.obeys(*back)
         drive.cycle(8)
         assert drive.decision.actions == ()
@@ -99,7 +100,7 @@ class TestBindFor:
 
     def test_a_binding_that_did_not_arrive_does_not_count(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 9}, binds=True)
-        (nodes,) = (action for action in drive.cycle(0) if isinstance(action, SetNodes))
+        (nodes,) = (action for action in drive.cycle(0) if sets(action, Field.NODES))
         drive.says(Status.FAILED, nodes, kind=FailureKind.BUSY)
         assert drive.memory.changes_of(NODE_BINDING) == {}
 
@@ -161,7 +162,7 @@ class TestANodeThatDoesNotRespond:
         assert drive.cycle(2) == ()
         assert drive.cycle(12) == (), "nor is its victim pressed while nobody knows what the node will be"
         drive.nodes["n1"] = node("n1")
-        assert [type(action) for action in drive.cycle(14)] == [Requeue]
+        assert [kind_of(action) for action in drive.cycle(14)] == ["requeue"]
 
     def test_when_it_is_down_the_order_ends(self) -> None:
         drive = one_node()
@@ -189,7 +190,7 @@ class TestNice:
         for at_s in (2, 6, 20, 40):
             actions = drive.cycle(at_s)
             assert first_in_queue(-1001) in actions
-            assert not any(isinstance(action, SetPriority) for action in actions)
+            assert not any(sets(action, Field.PRIORITY) for action in actions)
             drive.says(Status.FAILED, first_in_queue(-1001), kind=FailureKind.UNREACHABLE)
             drive.says(Status.SKIPPED, *(action for action in actions if isinstance(action, Notify)))
 
@@ -198,8 +199,8 @@ class TestNice:
         drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): traits(JobClass.BE)})
         drive.change(TE, priority=1)
         raised = drive.cycle(0)[0]
-        assert isinstance(raised, SetNice)
-        assert raised.nice == MIN_NICE
+        assert sets(raised, Field.NICE)
+        assert raised.value == MIN_NICE
         drive.obeys(raised)
         assert drive.cycle(2) == ()
         drive.ends(BE)
@@ -219,7 +220,7 @@ class TestHoldsOfRounds:
         assert drive.memory.changes_of(HOLD)
         drive.requeued(BE)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
-        assert [type(action) for action in drive.cycle(2)] == [Release]
+        assert [kind_of(action) for action in drive.cycle(2)] == ["release"]
         drive.obeys(*drive.decision.actions)
         drive.cycle(4)
         assert not drive.memory.changes_of(HOLD)
@@ -232,7 +233,7 @@ class TestHoldsOfRounds:
         drive.cycle(0)
         assert drive.memory.changes_of(HOLD)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
-        assert [type(action) for action in drive.cycle(2)] == [Release]
+        assert [kind_of(action) for action in drive.cycle(2)] == ["release"]
 
 
 def test_fifty_victims_that_wait_for_days_stop_no_further_preemption() -> None:

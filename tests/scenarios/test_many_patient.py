@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
-from tesched_core.model.actions import Hold
+from tesched_core.model.actions import holds
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Bound, Limits
@@ -147,4 +147,4 @@ def test_no_te_job_is_held_for_a_victim_that_was_selected_only_while_a_patient_o
     drive = patient(bounded(*jobs), [FIRST] if is_there else [])
     actions = drive.cycle(0)
     assert [(order.preemptor, order.victims[0].job_id) for order in drive.memory.open_orders()] == [(OTHER, 1)]
-    assert [one.job_id for one in actions if isinstance(one, Hold)] == []
+    assert [one.job_id for one in actions if holds(one)] == []

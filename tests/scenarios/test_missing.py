@@ -8,15 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Requeue, SetNice, SetNodes
+from tesched_core.model.actions import Requeue, sets
 from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 LIMITS = Limits(max_preemptions_per_job=2, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9, retry_after_s=0)
@@ -115,7 +116,7 @@ def test_a_binding_is_remembered() -> None:
     drive.nodes["n1"] = node("n9")
     del drive.nodes["n1"]
     drive.cycle(4)
-    assert [action.nodes for action in drive.decision.actions if isinstance(action, SetNodes)] == [()]
+    assert [nodes.names for _, nodes in nodes_set(drive.decision.actions)] == [()]
 
 
 def test_a_job_that_is_seen_to_have_ended_is_gone_at_once() -> None:
@@ -127,7 +128,7 @@ def test_a_job_that_is_seen_to_have_ended_is_gone_at_once() -> None:
     drive.ends(TE, JobState.CANCELLED)
     drive.cycle(4)
     assert drive.order().state is OrderState.ENDED
-    assert not any(isinstance(action, SetNice) for action in drive.decision.actions)
+    assert not any(sets(action, Field.NICE) for action in drive.decision.actions)
 
 
 def test_of_a_record_that_could_not_be_read_nothing_is_concluded_and_nothing_is_done_for_it() -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from tesched_core.guard.misuse import barred_users
 from tesched_core.intake.classify import OUTLIVED
-from tesched_core.model.actions import Hold, Release
+from tesched_core.model.actions import kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import DAY_S
@@ -51,8 +52,8 @@ def another(drive: Driver, job_id: int, *, at_s: float) -> Job:
 def holds(drive: Driver, at_s: float) -> list[int]:
     """Return the jobs that are held in a cycle; Slurm holds and releases what it is told."""
     actions = drive.cycle(at_s)
-    drive.obeys(*[one for one in actions if isinstance(one, Hold | Release)])
-    return sorted(one.job_id for one in actions if isinstance(one, Hold))
+    drive.obeys(*[one for one in actions if sets(one, Field.HOLD)])
+    return sorted(one.job_id for one in actions if kind_of(one) == "hold")
 
 
 def test_after_so_many_in_a_day_its_te_jobs_wait_until_there_are_fewer() -> None:

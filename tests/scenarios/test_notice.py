@@ -9,19 +9,10 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.intake.job_times import lost_node_s
-from tesched_core.model.actions import (
-    Action,
-    FailureKind,
-    Notify,
-    ReasonCode,
-    Requeue,
-    Rerun,
-    SetDependency,
-    SetNice,
-    Status,
-)
+from tesched_core.model.actions import Action, FailureKind, Notify, ReasonCode, Rerun, Status, kind_of, sets
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
@@ -59,7 +50,7 @@ def reruns(actions: tuple[Action, ...]) -> list[int]:
 def test_a_job_that_declared_no_signal_is_requeued_at_once_and_never_sent_one() -> None:
     drive = knowing(one_node(), notice_signal="", grace_period_s=0.0)
     actions = drive.cycle(0)
-    assert [type(action) for action in actions] == [SetNice, Requeue]
+    assert [kind_of(action) for action in actions] == ["setnice", "requeue"]
     assert actions[1].reason.code is ReasonCode.NO_SIGNAL
     assert drive.moves() == [(None, "", "open"), (BE, "planned", "requeuing")]
     drive.obeys(*actions)
@@ -70,7 +61,7 @@ def test_a_job_that_declared_no_signal_is_requeued_at_once_and_never_sent_one() 
 
 def test_a_grace_period_without_a_signal_is_none() -> None:
     drive = knowing(one_node(), notice_signal="", grace_period_s=300.0)
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, Requeue]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "requeue"]
     assert drive.order().expires_at == NOW + 30 + Limits().order_timeout_s  # KillWait and the order's own time
 
 
@@ -91,7 +82,7 @@ def test_a_job_with_an_unread_script_is_no_victim_yet() -> None:
     codes = [one.code for one in drive.decision.refusals if one.job_id == BE]
     assert codes == [RefusalCode.SCRIPT_UNREAD]
     knowing(drive, unread=False)
-    assert [type(action) for action in drive.cycle(2)] == [SetNice, Requeue]
+    assert [kind_of(action) for action in drive.cycle(2)] == ["setnice", "requeue"]
 
 
 def test_a_victim_that_died_of_its_notice_is_put_back_in_the_queue_and_has_paid() -> None:
@@ -210,13 +201,13 @@ def test_jobs_that_depend_on_it_are_mended(label: str) -> None:
     stuck = f"afterok:{label}(failed),afterany:11{label}(unfulfilled)"
     dependent = replace(after, reason="DependencyNeverSatisfied", dependency=stuck)
     drive.jobs[after.job_id] = dependent
-    (mend,) = [action for action in drive.cycle(4) if isinstance(action, SetDependency)]
-    assert (mend.job_id, mend.dependency) == (5, f"afterok:{label},afterany:11{label}")
-    drive.jobs[after.job_id] = replace(dependent, dependency=mend.dependency + "(unfulfilled)")
-    assert not [action for action in drive.cycle(6) if isinstance(action, SetDependency)]
+    (mend,) = [action for action in drive.cycle(4) if sets(action, Field.DEPENDENCY)]
+    assert (mend.job_id, mend.value) == (5, f"afterok:{label},afterany:11{label}")
+    drive.jobs[after.job_id] = replace(dependent, dependency=f"{mend.value}(unfulfilled)")
+    assert not [action for action in drive.cycle(6) if sets(action, Field.DEPENDENCY)]
     # Another job's failure is none of our business.
     drive.jobs[after.job_id] = replace(dependent, dependency=f"afterok:7{label}(failed)")
-    assert not [action for action in drive.cycle(8) if isinstance(action, SetDependency)]
+    assert not [action for action in drive.cycle(8) if sets(action, Field.DEPENDENCY)]
 
 
 def test_victims_that_die_of_their_notice_count_in_the_hours_limits() -> None:
@@ -269,4 +260,4 @@ def test_a_victim_that_sat_its_grace_period_out_is_requeued_as_ever() -> None:
     drive.requeued(BE)
     drive.starts(TE, HALF, at_s=31)
     assert drive.cycle(32)[0] == nice_back(0, now=-1001)
-    assert first_in_queue(-1001).nice == -1001
+    assert first_in_queue(-1001).value == -1001

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import ReasonCode, SetNice
+from tesched_core.model.actions import ReasonCode, sets
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Purpose, VictimState
 from tesched_core.model.resources import JobId
@@ -44,7 +45,7 @@ def raised(drive: Driver) -> list[int]:
     return [
         one.job_id
         for one in drive.decision.actions
-        if isinstance(one, SetNice) and one.reason.code is ReasonCode.BACK_TO_THE_HEAD
+        if sets(one, Field.NICE) and one.reason.code is ReasonCode.BACK_TO_THE_HEAD
     ]
 
 

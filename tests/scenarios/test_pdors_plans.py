@@ -8,18 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import FailureKind, Notify, SetNodes, Status
+from tesched_core.model.actions import FailureKind, Notify, Status, kind_of, sets
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
 
-from tests.builders import NOW, Extra, share, waiting
+from tests.builders import NOW, Extra, nodes_set, share, waiting
 from tests.scenarios.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
 
 
 def kinds(site: Site) -> list[tuple[str, int]]:
-    return [(type(action).__name__, action.job_id) for action in site.decision.actions]
+    return [(kind_of(action), action.job_id) for action in site.decision.actions]
 
 
 def said(site: Site, job_id: int) -> str:
@@ -34,7 +35,7 @@ def one_node_of_each_rack_is_taken() -> Site:
 def test_a_job_waits_for_a_rack_in_which_it_ends_sooner() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
-    assert kinds(site) == [("Hold", A)]
+    assert kinds(site) == [("hold", A)]
     option, other = site.plan(A).option, site.plan(A).next_best
     assert option is not None
     assert other is not None
@@ -53,9 +54,9 @@ def test_it_starts_as_soon_as_the_rack_is_free_sooner_than_planned() -> None:
     site.obeys(*site.cycle(0))
     site.ends(7)
     site.obeys(*site.cycle(20))
-    nodes = [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)]
+    nodes = [nodes.names for _, nodes in nodes_set(site.decision.actions)]
     assert nodes == [("a1", "a2")]
-    assert kinds(site)[-1] == ("Release", A)
+    assert kinds(site)[-1] == ("release", A)
     site.begins(A, 21)
     site.cycle(22)
     assert [order.ending for order in site.memory.orders.values()] == [Ending.STARTED_HERE]
@@ -68,12 +69,12 @@ def test_a_later_job_fits_in_before_a_reservation_or_behind_it_and_never_into_it
     # 120 s on a2 would last into A's slots there; on b2 they harm no job.
     site.comes(wide(B, 1, 1))
     site.obeys(*site.cycle(1))
-    assert [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)] == [("b2",)]
+    assert [nodes.names for _, nodes in nodes_set(site.decision.actions)] == [("b2",)]
     # The next one: a2 is free for 60 s only, so it has to wait until A has ended there, or B on b2. B ends a slot
     # sooner, but then half of its rack is taken, and dear; A leaves an empty one.
     site.comes(wide(C, 1, 1))
     site.obeys(*site.cycle(2))
-    assert ("Hold", C) in kinds(site)
+    assert ("hold", C) in kinds(site)
     option, other = site.plan(C).option, site.plan(C).next_best
     assert option is not None
     assert other is not None
@@ -85,9 +86,9 @@ def test_a_number_of_nodes_is_chosen_and_set_and_undo_puts_the_range_back() -> N
     site = Site(wide(A, 1, 4))
     actions = site.cycle(0)
     # On one node 120 s, two of a rack 70 s; four are in two racks and take 225 s.
-    (bind,) = (action for action in actions if isinstance(action, SetNodes))
-    assert bind.count is not None
-    assert (bind.nodes, str(bind.count)) == (("a1", "a2"), "2-2")
+    ((_, nodes),) = nodes_set(actions)
+    assert nodes.count is not None
+    assert (nodes.names, str(nodes.count)) == (("a1", "a2"), "2-2")
     site.obeys(*actions)
     assert site.jobs[JobId(A)].request.min_nodes == 2
     memory, decision = undo(site.memory, site.snapshot(1), LIMITS)
@@ -127,7 +128,7 @@ def test_a_trial_comes_first_and_its_victim_is_planned_anew_with_what_is_left() 
     site.change(A, submit_time=NOW + 35)
     site.starts(TRIAL, share("a1", 32, 1), at_s=35)
     site.obeys(*site.cycle(35))
-    assert ("Hold", A) in kinds(site)
+    assert ("hold", A) in kinds(site)
     plan = site.plan(A)
     # 35 s of 70 s are done; 35 s are three slots and a half.
     assert plan.rest == pytest.approx(0.5)
@@ -151,11 +152,11 @@ def test_a_job_that_costs_more_than_it_is_worth_starts_when_resources_are_left_o
     site = worth_nothing_any_more()
     site.obeys(*site.cycle(0))
     assert not site.plan(A).promised
-    assert kinds(site) == [("Hold", A)]
+    assert kinds(site) == [("hold", A)]
     assert "left over" in said(site, A)
     site.ends(7)
     site.obeys(*site.cycle(30))
-    assert kinds(site)[-1] == ("Release", A)
+    assert kinds(site)[-1] == ("release", A)
 
 
 def test_no_job_is_left_over_for_ever() -> None:
@@ -187,12 +188,12 @@ def test_a_job_that_slurm_does_not_start_is_set_free_and_left_to_slurm() -> None
     site.cycle(1)
     # The order's time is over: a minute and KillWait.
     actions = site.cycle(95)
-    assert [(action.nodes, str(action.count)) for action in actions if isinstance(action, SetNodes)] == [((), "1-4")]
+    assert [(nodes.names, str(nodes.count)) for _, nodes in nodes_set(actions)] == [((), "1-4")]
     site.obeys(*actions)
     site.obeys(*site.cycle(96))
     site.obeys(*site.cycle(97))
     assert site.plan(A).dropped
-    assert not any(kind in {"Hold", "SetNodes"} for kind, _ in kinds(site))
+    assert not any(kind in {"hold", "setnodes"} for kind, _ in kinds(site))
     assert not site.jobs[JobId(A)].held
     assert "left to Slurm" in said(site, A)
 
@@ -202,7 +203,7 @@ def test_a_job_that_slurm_refuses_to_bind_is_released() -> None:
     site.obeys(*site.cycle(0))
     site.ends(7)
     actions = site.cycle(20)
-    bind = next(action for action in actions if isinstance(action, SetNodes))
+    bind = next(action for action in actions if sets(action, Field.NODES))
     site.says(Status.FAILED, bind, kind=FailureKind.REFUSED)
     assert site.jobs[JobId(A)].held
     site.obeys(*site.cycle(21))
@@ -215,7 +216,7 @@ def test_a_job_that_slurm_has_not_considered_is_held_before_it_does() -> None:
     site = one_node_of_each_rack_is_taken()
     site.change(A, reason="")
     site.cycle(0)
-    assert kinds(site) == [("Hold", A)]
+    assert kinds(site) == [("hold", A)]
 
 
 def test_a_job_that_slurm_starts_first_is_taken_as_it_is() -> None:
@@ -261,7 +262,7 @@ def test_an_answer_that_cannot_be_read_keeps_no_job_waiting_for_ever() -> None:
     tries = 0
     for at_s in range(20, 40):
         actions = site.cycle(at_s)
-        bind = [action for action in actions if isinstance(action, SetNodes)]
+        bind = [action for action in actions if sets(action, Field.NODES)]
         tries += len(bind)
         site.says(Status.FAILED, *bind, kind=FailureKind.UNKNOWN)
         if bind:

@@ -9,20 +9,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from tesched_core.model.actions import (
-    Action,
-    FailureKind,
-    Hold,
-    ReasonCode,
-    Release,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    Status,
-)
-from tesched_core.model.change import NODE_BINDING, PRIORITY, THROTTLE, Change, Field
+from tesched_core.model.actions import Action, FailureKind, ReasonCode, Status, kind_of, sets
+from tesched_core.model.change import NODE_BINDING, PRIORITY, THROTTLE, Change
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, VictimState
 from tesched_core.model.resources import JobId
@@ -31,16 +22,14 @@ from tesched_core.orders.undo import undo
 from tesched_core.policy import HoldJob, Policy, Proposal, View
 from tesched_policies.baselines import NoPreemption
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, hold, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver, explicitly_first, first_in_queue, nice_back, notice, one_node
 
 
-def answers(
-    drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind: FailureKind, words: str = "no"
-) -> None:
-    """Let Slurm fail the first action of these types; it takes those before it, and those after it are not sent."""
+def answers(drive: Driver, actions: tuple[Action, ...], *no: str, kind: FailureKind, words: str = "no") -> None:
+    """Let Slurm fail the first action of these kinds; it takes those before it, and those after it are not sent."""
     for place, action in enumerate(actions):
-        if isinstance(action, no):
+        if kind_of(action) in no:
             drive.says(Status.SKIPPED, *actions[place + 1 :])
             drive.says(Status.FAILED, action, kind=kind, words=words)
             return
@@ -50,9 +39,9 @@ def answers(
 
 
 def refuses(
-    drive: Driver, at_s: float, *no: type[Action], kind: FailureKind = FailureKind.REFUSED, words: str = "no"
+    drive: Driver, at_s: float, *no: str, kind: FailureKind = FailureKind.REFUSED, words: str = "no"
 ) -> tuple[Action, ...]:
-    """Make one cycle, of whose actions Slurm refuses those of these types; return them all."""
+    """Make one cycle, of whose actions Slurm refuses those of these kinds; return them all."""
     actions = drive.cycle(at_s)
     answers(drive, actions, *no, kind=kind, words=words)
     return actions
@@ -80,18 +69,18 @@ class TestRaise:
 
     def test_where_nice_is_refused_it_is_raised_by_an_explicit_priority(self) -> None:
         drive = one_node()
-        assert refuses(drive, 0, SetNice) == (first_in_queue(-1001), notice())
+        assert refuses(drive, 0, "setnice") == (first_in_queue(-1001), notice())
         assert drive.victim().state is VictimState.PLANNED
         assert drive.cycle(2) == (explicitly_first(1101, previous=100), notice())
 
     def test_the_next_order_does_not_try_it_before_its_time(self) -> None:
         drive = one_node()
-        refuses(drive, 0, SetNice)
+        refuses(drive, 0, "setnice")
         drive.ends(TE, JobState.CANCELLED)
         drive.cycle(2)
         drive.submits(waiting(8, cpus=16), like=TE)
         first, *_ = drive.cycle(59)
-        assert isinstance(first, SetPriority)
+        assert sets(first, Field.PRIORITY)
         assert "Slurm refuses to change nice values" in "".join(one.text for one in drive.decision.transitions)
 
     def test_it_is_tried_again_after_a_minute_then_two_and_forgotten_once_it_is_taken(self) -> None:
@@ -99,22 +88,22 @@ class TestRaise:
         drive.submits(waiting(7, cpus=32, reason="Priority"), like=BE)
         tried = []
         for at_s in range(0, 420, 10):
-            actions = refuses(drive, at_s, SetNice, SetPriority)
-            if any(isinstance(action, SetNice) for action in actions):
+            actions = refuses(drive, at_s, "setnice", "setpriority")
+            if any(sets(action, Field.NICE) for action in actions):
                 tried.append(at_s)
         assert tried == [0, 60, 180]
         assert drive.memory.refused[Field.NICE].count == 3
         assert drive.memory.refused[Field.NICE].since == NOW
         raised, *_ = drive.cycle(420)
-        assert isinstance(raised, SetNice)
+        assert sets(raised, Field.NICE)
         drive.says(Status.SENT, raised)
         assert Field.NICE not in drive.memory.refused
 
     def test_where_both_are_refused_and_another_job_is_ahead_there_is_no_victim(self) -> None:
         drive = one_node()
         drive.submits(waiting(7, cpus=32, reason="Priority"), like=BE)
-        refuses(drive, 0, SetNice)
-        refuses(drive, 2, SetPriority)
+        refuses(drive, 0, "setnice")
+        refuses(drive, 2, "setpriority")
         assert drive.cycle(4) == ()
         assert drive.order().ending is Ending.CHANGE_REFUSED
         assert drive.cycle(6) == ()
@@ -125,8 +114,8 @@ class TestRaise:
     def test_a_victim_that_may_be_back_before_the_trial_starts_is_ahead_of_it_too(self) -> None:
         drive = one_node()
         drive.requeue_delay_s = 60
-        refuses(drive, 0, SetNice)
-        refuses(drive, 2, SetPriority)
+        refuses(drive, 0, "setnice")
+        refuses(drive, 2, "setpriority")
         assert drive.cycle(4) == ()
         drive.requeue_delay_s = 61
         assert drive.cycle(6) == (notice(order=2),)
@@ -137,9 +126,9 @@ class TestRaise:
         (told,) = drive.cycle(0)
         drive.says(Status.FAILED, told, kind=FailureKind.BUSY)
         drive.change(TE, priority=100)
-        refuses(drive, 2, SetNice)
+        refuses(drive, 2, "setnice")
         drive.requeue_delay_s = 1
-        refuses(drive, 4, SetPriority)
+        refuses(drive, 4, "setpriority")
         assert drive.cycle(6) == ()
         assert drive.victim().state is VictimState.SPARED
         assert drive.memory.paid == (), "a victim that was never asked has paid nothing"
@@ -148,7 +137,7 @@ class TestRaise:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         drive.change(BE, priority=1101)
-        assert refuses(drive, 2, SetNice) == (first_in_queue(-2002, previous=-1001),)
+        assert refuses(drive, 2, "setnice") == (first_in_queue(-2002, previous=-1001),)
         assert drive.open_orders() == [1]
         assert drive.cycle(4) == ()
         drive.requeued(BE)
@@ -160,25 +149,25 @@ class TestRaise:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         drive.change(BE, priority=1101)
-        refuses(drive, 2, SetNice)
+        refuses(drive, 2, "setnice")
         drive.memory, drive.decision = undo(drive.memory, drive.snapshot(4), drive.limits)
-        assert [type(action) for action in drive.decision.actions] == [SetNice]
+        assert [kind_of(action) for action in drive.decision.actions] == ["setnice"]
 
     def test_an_answer_that_is_not_understood_counts_from_the_second_one(self) -> None:
         drive = one_node()
-        assert refuses(drive, 0, SetNice, kind=FailureKind.UNKNOWN) == (first_in_queue(-1001), notice())
-        assert refuses(drive, 2, SetNice, kind=FailureKind.UNKNOWN) == (first_in_queue(-1001), notice())
+        assert refuses(drive, 0, "setnice", kind=FailureKind.UNKNOWN) == (first_in_queue(-1001), notice())
+        assert refuses(drive, 2, "setnice", kind=FailureKind.UNKNOWN) == (first_in_queue(-1001), notice())
         assert drive.cycle(4) == (explicitly_first(1101, previous=100), notice())
 
     def test_no_answer_is_no_refusal(self) -> None:
         drive = one_node()
         for at_s in (0, 2, 4):
-            assert refuses(drive, at_s, SetNice, kind=FailureKind.UNREACHABLE)[0] == first_in_queue(-1001)
+            assert refuses(drive, at_s, "setnice", kind=FailureKind.UNREACHABLE)[0] == first_in_queue(-1001)
         assert drive.memory.refused == {}
 
     def test_after_a_jump_of_the_clock_it_is_tried_in_the_same_time(self) -> None:
         drive = one_node()
-        refuses(drive, 0, SetNice)
+        refuses(drive, 0, "setnice")
         before = drive.memory.refused[Field.NICE]
         after = shift_times(drive.memory, 3600).refused[Field.NICE]
         assert after == replace(before, since=NOW + 3600, at=NOW + 3600)
@@ -189,15 +178,15 @@ class TestUsers:
 
     def test_another_user_s_trial_is_raised_by_nice(self) -> None:
         drive = two_users(waiting(8, cpus=32, user="ada"))
-        refuses(drive, 0, SetNice)
+        refuses(drive, 0, "setnice")
         drive.submits(waiting(TE, cpus=32, user="bob"), like=8)
-        raised = [action for action in drive.cycle(2) if isinstance(action, SetNice | SetPriority)]
-        assert [(action.job_id, type(action).__name__) for action in raised] == [(8, "SetPriority"), (TE, "SetNice")]
+        raised = [action for action in drive.cycle(2) if sets(action, Field.NICE, Field.PRIORITY)]
+        assert [(action.job_id, kind_of(action)) for action in raised] == [(8, "setpriority"), (TE, "setnice")]
 
     def test_refused_of_two_users_it_is_refused_of_all(self) -> None:
         drive = two_users(waiting(8, cpus=32, user="ada"), waiting(TE, cpus=32, user="bob"))
         actions = drive.cycle(0)
-        drive.says(Status.FAILED, *(one for one in actions if isinstance(one, SetNice)), kind=FailureKind.DENIED)
+        drive.says(Status.FAILED, *(one for one in actions if sets(one, Field.NICE)), kind=FailureKind.DENIED)
         one = drive.memory.refused[Field.NICE]
         assert (one.users, one.everywhere, one.count) == (("ada", "bob"), True, 1)
         assert one.holds("eve", NOW + 59)
@@ -218,8 +207,8 @@ class TestBinding:
 
     def test_victims_are_notified_without_it_where_it_is_refused(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
-        raised, bound, told = refuses(drive, 0, SetNodes)
-        assert (type(raised), type(bound), told) == (SetNice, SetNodes, notice())
+        raised, bound, told = refuses(drive, 0, "setnodes")
+        assert (kind_of(raised), kind_of(bound), told) == ("setnice", "setnodes", notice())
         assert drive.cycle(2) == (notice(),)
         assert drive.memory.changes_of(NODE_BINDING) == {}
         assert PRIORITY in drive.memory.changes
@@ -235,7 +224,7 @@ class TestBinding:
     )
     def test_nodes_that_it_cannot_have_end_its_order_and_say_nothing_of_the_site(self, words: str) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
-        refuses(drive, 0, SetNodes, words=words)
+        refuses(drive, 0, "setnodes", words=words)
         assert drive.order().ending is Ending.REFUSED
         assert drive.memory.refused == {}
         assert notice() not in drive.cycle(2)
@@ -247,7 +236,7 @@ class TestBinding:
         tried = [
             at_s
             for at_s in range(2, 200, 2)
-            if any(isinstance(action, SetNodes) for action in refuses(drive, at_s, SetNodes))
+            if any(sets(action, Field.NODES) for action in refuses(drive, at_s, "setnodes"))
         ]
         assert tried == [2, 62, 122, 182]
 
@@ -255,9 +244,9 @@ class TestBinding:
         nodes = [node("n1"), node("n2")]
         victims = [running(BE, share("n1", 32)), running(2, share("n2", 32))]
         drive = Driver(nodes, [*victims, waiting(TE, cpus=32)], binds=True)
-        refuses(drive, 0, SetNodes)
+        refuses(drive, 0, "setnodes")
         drive.submits(waiting(8, cpus=32), like=TE)
-        assert SetNodes not in {type(action) for action in drive.cycle(2)}
+        assert "setnodes" not in {kind_of(action) for action in drive.cycle(2)}
         texts = [one.text for one in drive.decision.transitions if one.order_id == 2]
         assert 'it is not bound to its nodes: Slurm refuses to change node lists ("no")' in texts
 
@@ -268,17 +257,17 @@ class TestOthers:
     def test_a_victim_that_waits_again_keeps_the_place_that_slurm_gave_it(self) -> None:
         drive = one_node()
         drive.submits(waiting(7, cpus=32, priority=500, reason="Priority"), like=BE)
-        refuses(drive, 0, SetNice)
+        refuses(drive, 0, "setnice")
         drive.obeys(*drive.cycle(2))
         drive.requeued(BE)
         drive.starts(TE, share("n1", 16), at_s=3)
-        assert SetNice not in {type(action) for action in drive.cycle(4)}
-        assert SetNice in {type(action) for action in drive.cycle(61)}, "it is ahead once nice may be tried again"
+        assert "setnice" not in {kind_of(action) for action in drive.cycle(4)}
+        assert "setnice" in {kind_of(action) for action in drive.cycle(61)}, "it is ahead once nice may be tried again"
 
     def test_a_hold_that_is_refused_is_not_tried_at_each_poll(self) -> None:
         jobs = [running(BE, share("n1", 32)), waiting(2, cpus=32)]
         drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60})
-        tried = [at_s for at_s in range(0, 200, 2) if refuses(drive, at_s, Hold)]
+        tried = [at_s for at_s in range(0, 200, 2) if refuses(drive, at_s, "hold")]
         assert tried == [0, 60, 180]
 
     def test_a_job_that_its_requeue_left_held_is_released_a_minute_after_refusals_of_holds(self) -> None:
@@ -286,14 +275,14 @@ class TestOthers:
         (_, asked) = actions = drive.cycle(0)
         drive.obeys(*actions)
         drive.change(BE, priority=0, reason="JobHeldUser")
-        hold = Hold(job_id=JobId(BE), reason=replace(asked.reason, code=ReasonCode.NOT_ITS_TURN, order_id=None))
+        held = hold(JobId(BE), replace(asked.reason, code=ReasonCode.NOT_ITS_TURN, order_id=None))
         for _ in range(5):
             drive.at_s += 1
-            drive.says(Status.FAILED, hold, kind=FailureKind.REFUSED)
+            drive.says(Status.FAILED, held, kind=FailureKind.REFUSED)
         assert drive.cycle(6) == ()
         assert drive.cycle(64) == ()
         (released,) = drive.cycle(65)
-        assert (type(released), released.reason.code) == (Release, ReasonCode.LEFT_HELD)
+        assert (kind_of(released), released.reason.code) == ("release", ReasonCode.LEFT_HELD)
 
     def test_a_raise_is_put_back_a_minute_after_refusals_of_raises(self) -> None:
         drive = one_node()
@@ -319,7 +308,7 @@ class TestOthers:
             drive.says(Status.FAILED, replace(held, job_id=JobId(3)), kind=FailureKind.REFUSED)
         drive.best_effort = NoPreemption()
         assert drive.cycle(64) == ()
-        assert [type(action) for action in drive.cycle(65)] == [Release]
+        assert [kind_of(action) for action in drive.cycle(65)] == ["release"]
 
     def test_an_array_without_its_own_record_belongs_to_its_user(self) -> None:
         array = JobId(10)

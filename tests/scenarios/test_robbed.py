@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Notify, SetNodes
+from tesched_core.model.actions import Notify
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -17,7 +17,7 @@ from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.step import step
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 THIEF = 3
@@ -240,7 +240,7 @@ def elsewhere(drive: Driver, *jobs: Job) -> Driver:
 
 
 def bound_to(drive: Driver) -> list[tuple[str, ...]]:
-    return [action.nodes for action in drive.decision.actions if isinstance(action, SetNodes)]
+    return [nodes.names for _, nodes in nodes_set(drive.decision.actions)]
 
 
 def test_resources_that_are_free_elsewhere_come_before_another_victim() -> None:

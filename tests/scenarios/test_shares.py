@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_core.model.actions import Action, FailureKind, SetNice, SetThrottle, Status
+from tesched_core.model.actions import Action, FailureKind, Status, kind_of, sets
 from tesched_core.model.change import THROTTLE
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field, FieldValue
 from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
@@ -78,11 +79,9 @@ def two_arrays(*more: Job, throttle: int = 0, slaq: Slaq | None = None, limits: 
     return Site(array(EARLY, throttle=throttle), array(LATE), *workers, *more, slaq=slaq, limits=limits)
 
 
-def throttles(actions: tuple[Action, ...]) -> dict[int, tuple[int, int]]:
+def throttles(actions: tuple[Action, ...]) -> dict[int, tuple[FieldValue, FieldValue]]:
     """Return each throttle that is set: what it was, and what it becomes."""
-    return {
-        int(action.job_id): (action.previous, action.throttle) for action in actions if isinstance(action, SetThrottle)
-    }
+    return {int(action.job_id): (action.previous, action.value) for action in actions if sets(action, Field.THROTTLE)}
 
 
 def grown(site: Site) -> tuple[Action, ...]:
@@ -279,7 +278,7 @@ def test_of_those_that_wait_the_one_that_gains_most_is_first_and_put_back_when_i
         site.requeued(job_id)
         site.change(job_id, reason="Priority", priority=100)
     actions = site.cycle(30)
-    assert [(type(action), action.job_id) for action in actions] == [(SetNice, ALONE)]
+    assert [(kind_of(action), action.job_id) for action in actions] == [("setnice", ALONE)]
     site.obeys(*actions)
     assert site.jobs[JobId(ALONE)].priority > 500
     assert site.cycle(200) == (), "however long it waits"
@@ -288,8 +287,8 @@ def test_of_those_that_wait_the_one_that_gains_most_is_first_and_put_back_when_i
     assert site.cycle(231) == ()
     site.starts(ALONE, share("n1", 2, 1), at_s=240)
     (back,) = site.cycle(241)
-    assert isinstance(back, SetNice)
-    assert (back.job_id, back.nice) == (ALONE, 0)
+    assert sets(back, Field.NICE)
+    assert (back.job_id, back.value) == (ALONE, 0)
 
 
 def test_the_one_that_gains_least_yields_with_a_weight_of_quality() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Action, FailureKind, Hold, Reason, ReasonCode, Release, SetNice, Status
+from tesched_core.model.actions import Action, FailureKind, Reason, ReasonCode, SetField, Status
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Bound
 from tesched_core.model.resources import JobId
 from tesched_core.policy import HELD_BY_US, in_turn
@@ -18,6 +19,7 @@ from tesched_sim.slurm import Slurm, State
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
 
+from tests.builders import hold, release
 from tests.unit.sim.examples import Sketch, starts, te, workload
 
 WHY = Reason(code=ReasonCode.NOT_ITS_TURN, text="test")
@@ -49,7 +51,7 @@ class Site:
 
 def test_job_that_is_held_lets_the_next_one_start() -> None:
     site = Site()
-    assert site.does(Hold(job_id=FIRST, reason=WHY)) is None
+    assert site.does(hold(FIRST, WHY)) is None
     assert site.running() == [SECOND]
     seen = SimulatedObserver(site.slurm).job(FIRST - 1)
     assert (seen.held, seen.priority, seen.reason) == (True, 0, HELD_BY_US)
@@ -58,10 +60,10 @@ def test_job_that_is_held_lets_the_next_one_start() -> None:
 def test_job_that_is_released_has_the_priority_of_its_submission() -> None:
     site = Site()
     before = site.slurm.priority[0]
-    site.does(Hold(job_id=FIRST, reason=WHY))
-    site.does(SetNice(job_id=FIRST, reason=WHY, nice=-5, previous=0))
+    site.does(hold(FIRST, WHY))
+    site.does(SetField(job_id=FIRST, reason=WHY, field=Field.NICE, value=-5, previous=0))
     assert site.slurm.priority[0] == 0
-    site.does(Release(job_id=FIRST, reason=WHY))
+    site.does(release(FIRST, WHY))
     assert site.slurm.priority[0] == before + 5
     assert site.running() == [SECOND]
     assert site.slurm.waits_in(site.slurm.lines[0], 0)
@@ -70,17 +72,17 @@ def test_job_that_is_released_has_the_priority_of_its_submission() -> None:
 def test_job_that_is_held_twice_is_released_once() -> None:
     site = Site()
     for _ in range(2):
-        site.does(Hold(job_id=SECOND, reason=WHY))
+        site.does(hold(SECOND, WHY))
     assert site.running() == [FIRST]
     for _ in range(2):
-        site.does(Release(job_id=SECOND, reason=WHY))
+        site.does(release(SECOND, WHY))
     assert list(site.slurm.lines[0]) == [1]
 
 
 def test_job_that_runs_is_not_held() -> None:
     site = Site()
     site.scheduler.run()
-    assert site.does(Hold(job_id=FIRST, reason=WHY)) is FailureKind.ALREADY_DONE
+    assert site.does(hold(FIRST, WHY)) is FailureKind.ALREADY_DONE
 
 
 def hooked(*jobs: Sketch, hook: bool = True, poll_s: float = 10.0) -> Result:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.intake.leave_times import MOST_TIMES, ending_s, patience_s, with_ending_times
-from tesched_core.model.actions import Requeue, Rerun, SetNodes
+from tesched_core.model.actions import Rerun, kind_of, sets
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
@@ -31,7 +32,7 @@ def asked(*, jobs: int = 1) -> Driver:
         binds=True,
     )
     drive.obeys(*drive.cycle(0))
-    assert [type(action) for action in drive.cycle(30)] == [Requeue]
+    assert [kind_of(action) for action in drive.cycle(30)] == ["requeue"]
     drive.completing(BE, JobState.PENDING)
     drive.cycle(31)
     return drive
@@ -231,4 +232,4 @@ def test_another_jobs_epilog_on_its_nodes_is_not_awaited_for_it() -> None:
     for at_s in (31, 100, 121):
         drive.cycle(at_s)
     assert drive.order().ending is Ending.EXPIRED
-    assert not any(isinstance(action, SetNodes) for action in drive.decision.actions)
+    assert not any(sets(action, Field.NODES) for action in drive.decision.actions)

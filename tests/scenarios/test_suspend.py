@@ -18,13 +18,12 @@ from tesched_core.model.actions import (
     OrderId,
     Reason,
     ReasonCode,
-    Release,
     Requeue,
     Resume,
-    SetNice,
-    SetNodes,
     Status,
     Suspend,
+    kind_of,
+    releases,
 )
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import RefusalCode
@@ -72,7 +71,7 @@ def suspended(*jobs: Job, victim: Job | None = None, limits: Limits = AUTO) -> D
     """Return the case after job 1 was suspended at 0 s and seen so at 1 s."""
     drive = case(*jobs, victim=victim, limits=limits)
     actions = drive.cycle(0)
-    assert Suspend in {type(action) for action in actions}
+    assert "suspend" in {kind_of(action) for action in actions}
     drive.obeys(*actions)
     drive.cycle(1)
     assert drive.victim().suspended_at == NOW + 1
@@ -121,7 +120,7 @@ def test_a_victim_is_suspended_at_once_and_goes_on_when_the_trial_has_ended() ->
 
 def test_the_trial_is_bound_to_the_nodes_before_a_victim_is_suspended() -> None:
     drive = Driver([node("n1")], [running(BE, WHOLE), waiting(TE, cpus=16)], limits=AUTO, binds=True)
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, SetNodes, Suspend]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "setnodes", "suspend"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_the_trial_is_bound_to_the_nodes_before_a_victim_is_suspended() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_where_it_is_not_enough_or_not_safe_the_victim_is_requeued(why: str, drive: Driver) -> None:
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify], why
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify"], why
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_all_victims_of_an_order_are_suspended_or_none() -> None:
     assert drive.cycle(0)[1:] == (suspend(), suspend(job=2))
     one_with_a_gpu = [running(BE, share("n1", 16, 1000)), running(2, share("n1", 16, 1000, {"gpu": 1}))]
     drive = Driver([node("n1", gres={"gpu": 1})], [*one_with_a_gpu, waiting(TE, cpus=32)], limits=AUTO)
-    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify, Notify]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify", "notify"]
 
 
 def test_of_two_at_one_node_the_second_goes_on_when_the_first_is_seen_to_run() -> None:
@@ -284,7 +283,7 @@ def test_the_cool_down_begins_anew_when_it_goes_on() -> None:
     like(drive, (10, TE))
     assert drive.cycle(302) == ()
     assert [one.code for one in drive.decision.refusals if one.job_id == BE] == [RefusalCode.COOL_DOWN]
-    assert Suspend in {type(action) for action in drive.cycle(402)}
+    assert "suspend" in {kind_of(action) for action in drive.cycle(402)}
 
 
 class TestTheTrialDoesNotStart:
@@ -344,7 +343,7 @@ class TestTheVictimDoesSomethingElse:
         drive.requeued(BE)
         drive.change(BE, priority=0, reason="JobHeldAdmin")
         (release,) = drive.cycle(10)
-        assert (type(release), release.job_id) == (Release, BE)
+        assert (kind_of(release), release.job_id) == ("release", BE)
         assert drive.victim().departure is Departure.REQUEUED_ITSELF
         assert drive.memory.preemptions == {BE: 1}
         drive.change(BE, priority=50, reason="Priority")
@@ -481,7 +480,7 @@ class TestUndo:
         drive.requeued(BE)
         drive.change(BE, priority=0, reason="JobHeldAdmin")
         (release,) = self.undone(drive, 4)
-        assert isinstance(release, Release)
+        assert releases(release)
         drive.change(BE, priority=50, reason="Priority")
         assert self.undone(drive, 5) == ()
         assert drive.memory.open_orders() == ()

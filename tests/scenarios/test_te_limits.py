@@ -6,9 +6,10 @@ from dataclasses import replace
 from math import isinf
 
 import pytest
-from tesched_core.model.actions import Hold, Release
+from tesched_core.model.actions import holds, releases, sets
 from tesched_core.model.cluster import Job, NodeShare, Request
 from tesched_core.model.decision import Admission, RefusalCode, SubmittedTe
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 
@@ -31,13 +32,13 @@ def te(job_id: int, *, at: float = 0.0, user: str = "ada", limit_s: int = 600, r
 def held(drive: Driver, at_s: float) -> list[int]:
     """Return the jobs that are held in a cycle; Slurm holds them."""
     actions = drive.cycle(at_s)
-    drive.obeys(*[one for one in actions if isinstance(one, Hold | Release)])
-    return sorted(one.job_id for one in actions if isinstance(one, Hold))
+    drive.obeys(*[one for one in actions if sets(one, Field.HOLD)])
+    return sorted(one.job_id for one in actions if holds(one))
 
 
 def released(drive: Driver) -> list[int]:
     """Return the jobs that the last cycle has released."""
-    return sorted(one.job_id for one in drive.decision.actions if isinstance(one, Release))
+    return sorted(one.job_id for one in drive.decision.actions if releases(one))
 
 
 def test_of_one_users_te_jobs_so_many_run_at_once_first_come_first_served() -> None:

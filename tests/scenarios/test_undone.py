@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 import pytest
 from tesched_core.levers.nice import BASIC, MOST_AGAIN
-from tesched_core.model.actions import Action, SetNice, SetPriority, Status
+from tesched_core.model.actions import Action, Status, kind_of, sets
 from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
@@ -83,8 +84,8 @@ class TestItsOwnPriority:
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         (back,) = drive.cycle(6)
-        assert isinstance(back, SetPriority)
-        assert (back.priority, back.previous) == (100, 1101)
+        assert sets(back, Field.PRIORITY)
+        assert (back.value, back.previous) == (100, 1101)
         done(drive, [back])
         assert drive.cycle(8) == ()
         assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 100)
@@ -97,8 +98,8 @@ class TestItsOwnPriority:
         drive.change(TE, priority=100)
         drive.starts(TE, HALF, at_s=5)
         (back,) = drive.cycle(6)
-        assert isinstance(back, SetPriority)
-        assert back.priority == 100
+        assert sets(back, Field.PRIORITY)
+        assert back.value == 100
 
     def test_also_where_it_was_undone_right_before_it_was_put_back(self) -> None:
         drive = drive_on(BASIC)
@@ -108,13 +109,13 @@ class TestItsOwnPriority:
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         actions = drive.cycle(6)
-        assert [type(one) for one in actions] == [SetNice]
+        assert [kind_of(one) for one in actions] == ["setnice"]
         drive.change(TE, priority=5000)
         done(drive, actions)
         assert drive.jobs[JobId(TE)].priority == 5000 - 2001
         (back,) = drive.cycle(8)
-        assert isinstance(back, SetPriority)
-        assert back.priority == 5000
+        assert sets(back, Field.PRIORITY)
+        assert back.value == 5000
 
     def test_also_where_putting_it_back_was_undone(self) -> None:
         drive = drive_on(BASIC)
@@ -125,8 +126,8 @@ class TestItsOwnPriority:
         drive.obeys(*drive.decision.actions)
         drive.change(TE, priority=1101)
         (back,) = drive.cycle(1002)
-        assert isinstance(back, SetPriority)
-        assert back.priority == 100
+        assert sets(back, Field.PRIORITY)
+        assert back.value == 100
 
     def test_is_left_to_slurm_where_that_works_it_out_anew(self) -> None:
         drive = undone_once(MULTIFACTOR)
@@ -201,11 +202,11 @@ class TestAdmin:
         for turn in range(MOST_AGAIN):
             drive.change(TE, priority=100)
             raised = drive.cycle(2 + turn)
-            assert [type(one) for one in raised] == [SetNice], turn
+            assert [kind_of(one) for one in raised] == ["setnice"], turn
             done(drive, raised)
         drive.change(TE, priority=100)
         (back,) = drive.cycle(10)
-        assert isinstance(back, SetPriority), "its own, as before"
+        assert sets(back, Field.PRIORITY), "its own, as before"
         assert (drive.order().ending, drive.order().state) == (Ending.OVERRULED, OrderState.SETTLING)
         assert any("it was raised again 3 times, and is left" in text for text in texts(drive))
         done(drive, [back])
@@ -236,7 +237,7 @@ class TestAdmin:
                 drive.change(TE, nice=0, priority=50)
             at_s += 6
             actions = drive.cycle(at_s)
-            drive.obeys(*(one for one in actions if isinstance(one, SetPriority)))  # nice is ignored
+            drive.obeys(*(one for one in actions if sets(one, Field.PRIORITY)))  # nice is ignored
             drive.says(Status.SENT, *actions)
         assert drive.order().ending is Ending.OVERRULED
         drive.cycle(at_s + 6)
@@ -311,8 +312,8 @@ class TestOtherRaises:
         done(drive, drive.decision.actions)
         drive.starts(BE, share("n1", 16), at_s=20)
         (back,) = drive.cycle(21)
-        assert isinstance(back, SetPriority)
-        assert (back.job_id, back.priority) == (BE, 100)
+        assert sets(back, Field.PRIORITY)
+        assert (back.job_id, back.value) == (BE, 100)
         done(drive, [back])
         drive.cycle(23)
         assert drive.memory.changes_of(VICTIM_BOOST) == {}
@@ -335,13 +336,13 @@ class TestOtherRaises:
         assert (drive.jobs[JobId(3)].nice, drive.jobs[JobId(3)].priority) == (-252, 350)
         drive.change(3, priority=98)
         (again,) = drive.cycle(2)
-        assert isinstance(again, SetNice)
-        assert again.nice == -252 - 252
+        assert sets(again, Field.NICE)
+        assert again.value == -252 - 252
         done(drive, [again])
         drive.starts(3, share("n1", 16), at_s=3)
         (back,) = drive.cycle(4)
-        assert isinstance(back, SetPriority)
-        assert back.priority == 98
+        assert sets(back, Field.PRIORITY)
+        assert back.value == 98
         done(drive, [back])
         assert drive.cycle(6) == ()
         assert drive.memory.changes_of(QUEUE_BOOST) == {}

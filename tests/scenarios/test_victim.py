@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import ReasonCode, Release
+from tesched_core.model.actions import ReasonCode, SetField, kind_of
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field, HoldState
 from tesched_core.model.memory import Past
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -153,8 +154,8 @@ def test_a_victim_without_a_grace_period_is_requeued_at_once() -> None:
 
 def test_the_shortest_grace_period_is_one() -> None:
     drive = one_node(grace_s=0.5)
-    assert [type(action).__name__ for action in drive.cycle(0)] == ["SetNice", "Notify"]
-    assert [type(action).__name__ for action in drive.cycle(1)] == ["SetNice", "Requeue"]
+    assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify"]
+    assert [kind_of(action) for action in drive.cycle(1)] == ["setnice", "requeue"]
 
 
 def test_a_victim_that_is_cancelled_before_it_runs_again_is_not_waited_for() -> None:
@@ -256,13 +257,16 @@ class TestLeftHeld:
         drive.change(BE, priority=0, reason="JobHeldUser")
         return drive
 
-    def release(self) -> Release:
+    def release(self) -> SetField:
         """Return what lets it run again."""
         text = "its requeue left it held, and no user or admin had held it"
         reason = replace(notice().reason, code=ReasonCode.LEFT_HELD, text=text)
-        return Release(
+        return SetField(
             job_id=JobId(BE),
             reason=replace(reason, text="its requeue left it held, and no user or admin had held it"),
+            field=Field.HOLD,
+            value=HoldState.RELEASED,
+            previous=HoldState.HELD,
         )
 
     def test_it_is_released(self) -> None:

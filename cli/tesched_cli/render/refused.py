@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tesched_core.model.change import Field
+from tesched_core.model.field import Field
 from tesched_core.model.refused import WORDS, RefusedChange, recent
 
 from tesched_cli.common import clock

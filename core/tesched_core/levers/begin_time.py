@@ -38,9 +38,10 @@ from math import ceil
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, final, open_now
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetBegin, Status
-from tesched_core.model.change import BEGIN_TIME, Change, Field
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, sets
+from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order
 from tesched_core.model.resources import JobId
@@ -56,7 +57,6 @@ class BeginTimeLever(Lever):
     """Begin times of victims that wait to run again."""
 
     name = BEGIN_TIME
-    actions = (SetBegin,)
 
     def follow(self, context: CycleContext) -> None:
         """Forget what did not arrive, and the changes of jobs that wait no more; what others have set is left."""
@@ -115,7 +115,7 @@ class BeginTimeLever(Lever):
         )
         text = f"job {order.preemptor} still waits for others that leave its nodes"
         reason = Reason(code=ReasonCode.STAYS_AWAY, text=text, preemptor=order.preemptor, order_id=order.order_id)
-        context.actions.append(SetBegin(job_id=job_id, reason=reason, begin=until, previous=shown))
+        context.actions.append(_set(job, reason, until))
         if one is None:
             text = f"does not start again before the order ends: {text}"
             context.moved(order.order_id, job_id, "left", "left", text)
@@ -133,9 +133,8 @@ class BeginTimeLever(Lever):
                     code=ReasonCode.ORDER_ENDED, text="it may start when it could have started", order_id=one.order_id
                 )
                 begin = max(one.previous, int(context.now))
-                action = SetBegin(job_id=job_id, reason=reason, begin=begin, previous=int(job.eligible_time or 0))
                 refused = context.is_refused(Field.BEGIN, job.user, puts_back=True)
-                context.actions += [] if refused else [action]
+                context.actions += [] if refused else [_set(job, reason, begin)]
             elif not _is_on_its_way(one, job, context):
                 del deferred[job_id]
 
@@ -148,7 +147,7 @@ class BeginTimeLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one: Change[int] | None = deferred.get(action.job_id)
-            if one is None or not isinstance(action, SetBegin) or action.reason.code is not ReasonCode.STAYS_AWAY:
+            if one is None or not sets(action, Field.BEGIN) or action.reason.code is not ReasonCode.STAYS_AWAY:
                 continue
             if not final(outcome) and outcome.status is not Status.WOULD:
                 continue
@@ -161,6 +160,11 @@ class BeginTimeLever(Lever):
         """Count the begin times that are to be put back. Of a job that runs none can be."""
         jobs, changes = snapshot.jobs, memory.changes_of(self.name).values()
         return sum(not one.restored and one.job_id in jobs and jobs[one.job_id].pending for one in changes)
+
+
+def _set(job: Job, reason: Reason, begin: int) -> SetField:
+    shown = int(job.eligible_time or 0)
+    return SetField(job_id=job.job_id, reason=reason, field=Field.BEGIN, value=begin, previous=shown)
 
 
 def _comes_soon(job: Job, context: CycleContext) -> bool:

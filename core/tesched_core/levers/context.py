@@ -8,9 +8,10 @@ from typing import Any
 
 from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import NODE_BINDING, Change, Field, TeRules, own_request
+from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.order import HOLDS_ROOM, Order, Transition, Victim

@@ -38,8 +38,6 @@ class Lever(ABC):
 
     #: the lever of its changes
     name: ClassVar[str]
-    #: the actions that it takes
-    actions: ClassVar[tuple[type[Action], ...]]
     #: the intents of policies that it carries out; empty: orders alone move it
     intents: ClassVar[tuple[type[Any], ...]] = ()
 

@@ -22,9 +22,10 @@ from typing import Any
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
 from tesched_core.levers.other_hand import note_releases, parts_of, released, see_other_hands
-from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
-from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
+from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
@@ -45,7 +46,6 @@ class HoldLever(Lever):
     """Hold and release of pending jobs."""
 
     name = HOLD
-    actions = (Hold, Release)
     intents = (HoldJob, ReleaseJob)
 
     def follow(self, context: CycleContext) -> None:
@@ -67,7 +67,7 @@ class HoldLever(Lever):
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
             held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
-            context.actions.append(Hold(job_id=job_id, reason=reason))
+            context.actions.append(_set(job_id, reason, HoldState.HELD))
             self._hold_parts(job_id, served, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
@@ -86,10 +86,9 @@ class HoldLever(Lever):
         held = context.changes_of(self.name)
         for outcome in outcomes:
             action, one = outcome.action, held.get(outcome.action.job_id)
-            released = isinstance(action, Release) and not action.mark_only
-            if released and one is not None and one.value == FREE and certainly_failed(outcome):
+            if releases(action) and one is not None and one.value == FREE and certainly_failed(outcome):
                 held[action.job_id] = replace(one, value=HELD)
-            elif isinstance(action, Hold) and one is not None and outcome.status is Status.WOULD:
+            elif holds(action) and one is not None and outcome.status is Status.WOULD:
                 held[action.job_id] = replace(one, dry=True)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
@@ -152,7 +151,7 @@ class HoldLever(Lever):
                 if admitted > most_admitted:
                     continue  # of hundreds the others come with the next polls
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
-                context.actions.append(Release(job_id=job_id, reason=reason))
+                context.actions.append(_set(job_id, reason, HoldState.RELEASED))
         note_releases(context)
 
 
@@ -168,14 +167,19 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
     )
 
 
-def _its_turn(order: Order) -> Release:
+def _set(job_id: JobId, reason: Reason, value: HoldState) -> SetField:
+    previous = HoldState.RELEASED if value is HoldState.HELD else HoldState.HELD
+    return SetField(job_id=job_id, reason=reason, field=Field.HOLD, value=value, previous=previous)
+
+
+def _its_turn(order: Order) -> SetField:
     reason = Reason(
         code=ReasonCode.ITS_TURN,
         text="it is its turn in this round",
         preemptor=order.preemptor,
         order_id=order.order_id,
     )
-    return Release(job_id=order.preemptor, reason=reason)
+    return _set(order.preemptor, reason, HoldState.RELEASED)
 
 
 def _forget(one: Change[int], held: MutableMapping[JobId, Change[int]]) -> None:
@@ -192,7 +196,7 @@ def _without_mark(one: Change[int], job: Job, context: CycleContext) -> Change[i
     if job.held or tried_s <= RESEND_AFTER_S or over_s > UNMARK_FOR_S:
         return one
     reason = Reason(code=ReasonCode.ITS_TURN, text="its hold is over: the submission hook's mark is removed")
-    context.actions.append(Release(job_id=job.job_id, reason=reason, mark_only=True))
+    context.actions.append(_set(job.job_id, reason, HoldState.UNMARKED))
     return replace(one, at=context.now)
 
 

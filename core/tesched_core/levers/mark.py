@@ -15,7 +15,8 @@ from typing import Any
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders
 from tesched_core.model.actions import CameBack, MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
-from tesched_core.model.change import MARK, Change, Field, Mark, TeRules
+from tesched_core.model.change import MARK, Change, Mark, TeRules
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -28,7 +29,6 @@ class MarkLever(Lever):
     """Marks of running jobs."""
 
     name = MARK
-    actions = (SetMarks,)
     intents = (MarkJobs,)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:

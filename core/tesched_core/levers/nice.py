@@ -29,13 +29,13 @@ from tesched_core.model.actions import (
     Outcome,
     Reason,
     ReasonCode,
-    Release,
-    SetNice,
-    SetPriority,
+    SetField,
     Status,
+    sets,
 )
-from tesched_core.model.change import Change, Field
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field, HoldState
 from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -168,21 +168,37 @@ def _is_held(job: Job) -> bool:
     return job.priority == 0 and (job.pending or job.completing)
 
 
-def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice | SetPriority | None:
+def restoring(one: Change[int], job: Job, reason: Reason) -> SetField | None:
     """Return what puts a job's value back; None: it shows none of tesched's."""
     own = _lost_place(one, job)
     if own is not None:
         text = f"put its priority back to {own}: a change of its nice value was undone"
-        return SetPriority(job_id=job.job_id, reason=replace(reason, text=text), priority=own, previous=job.priority)
+        return by_priority(job, replace(reason, text=text), own)
     if not is_ours(job, one) or _has_own_explicitly(one, job):
         return None
     reason = replace(reason, text=f"put its {one.field} back to {one.previous}")
     if one.field is Field.HOLD:
         text = "its requeue left it held, and no user or admin had held it"
-        return Release(job_id=job.job_id, reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text))
+        return SetField(
+            job_id=job.job_id,
+            reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text),
+            field=Field.HOLD,
+            value=HoldState.RELEASED,
+            previous=HoldState.HELD,
+        )
     if one.field is Field.NICE:
-        return SetNice(job_id=job.job_id, reason=reason, nice=one.previous, previous=job.nice)
-    return SetPriority(job_id=job.job_id, reason=reason, priority=one.previous, previous=job.priority)
+        return by_nice(job, reason, one.previous)
+    return by_priority(job, reason, one.previous)
+
+
+def by_nice(job: Job, reason: Reason, value: int) -> SetField:
+    """Set a job's nice value."""
+    return SetField(job_id=job.job_id, reason=reason, field=Field.NICE, value=value, previous=job.nice)
+
+
+def by_priority(job: Job, reason: Reason, value: int) -> SetField:
+    """Set a job's priority explicitly."""
+    return SetField(job_id=job.job_id, reason=reason, field=Field.PRIORITY, value=value, previous=job.priority)
 
 
 def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
@@ -192,7 +208,7 @@ def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
         for outcome in outcomes
         if outcome.status is Status.SENT
         and outcome.action.job_id == one.job_id
-        and isinstance(outcome.action, SetNice | SetPriority)
+        and sets(outcome.action, Field.NICE, Field.PRIORITY)
         and outcome.action.reason.code in {ReasonCode.ORDER_ENDED, ReasonCode.FILLED}
     ]
     if not sent or (one.put_back_at is not None and sent[-1] < one.put_back_at + RESEND_AFTER_S):

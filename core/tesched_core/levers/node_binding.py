@@ -25,9 +25,10 @@ from dataclasses import replace
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import MAY_HAVE_ARRIVED, Lever, Orders, open_now
-from tesched_core.model.actions import NodeCount, OrderId, Outcome, Reason, ReasonCode, SetNodes, Status
-from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes, is_as_set
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status, sets
+from tesched_core.model.change import NODE_BINDING, Change, is_as_set
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
@@ -39,7 +40,6 @@ class NodeBindingLever(Lever):
     """Nodes that pending jobs must have."""
 
     name = NODE_BINDING
-    actions = (SetNodes,)
 
     def keep_bound(self, order: Order, context: CycleContext) -> None:
         """Bind the preemptor to the nodes where room is made, before its victims are told; again if that was lost."""
@@ -93,9 +93,7 @@ class NodeBindingLever(Lever):
             preemptor=job.job_id,
             order_id=order.order_id,
         )
-        context.actions.append(
-            SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous.names, count=one.value.count)
-        )
+        context.actions.append(_set(job.job_id, reason, one.value, one.previous))
 
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
         """Set free the jobs that wait bound for an order that makes no room for them any more."""
@@ -133,7 +131,7 @@ class NodeBindingLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one: Change[Nodes] | None = bound.get(action.job_id)
-            if one is None or not isinstance(action, SetNodes) or action.reason.code is not ReasonCode.BOUND:
+            if one is None or not sets(action, Field.NODES) or action.reason.code is not ReasonCode.BOUND:
                 continue
             kind = outcome.failure.kind if outcome.failure else None
             unknown = outcome.status is Status.FAILED and kind in MAY_HAVE_ARRIVED
@@ -200,13 +198,17 @@ def _has_arrived(job: Job, one: Change[Nodes]) -> bool:
     return own is None or asked != (own.least, own.most) or asked == (len(one.value.names),) * 2
 
 
-def _free(one: Change[Nodes], job: Job) -> SetNodes:
+def _free(one: Change[Nodes], job: Job) -> SetField:
     text = "it may start wherever it was allowed to"
     reason = Reason(code=ReasonCode.SET_FREE, text=text, preemptor=one.job_id, order_id=one.order_id)
     # What others have set in the meantime stays.
     nodes = one.previous.names if _ours(job, one) else _now(job)
     count = one.previous.count if is_as_set(job, one) else None
-    return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.value.names, count=count)
+    return _set(one.job_id, reason, Nodes(names=nodes, count=count), one.value)
+
+
+def _set(job_id: JobId, reason: Reason, nodes: Nodes, previous: Nodes) -> SetField:
+    return SetField(job_id=job_id, reason=reason, field=Field.NODES, value=nodes, previous=previous)
 
 
 def _before(one: Change[Nodes]) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ class NoticeLever(Lever):
     """Signals to victims that have declared one."""
 
     name = "notice"
-    actions = (Notify,)
 
     def give(self, victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
         """Return the victim after its notice was ordered; its grace period runs from now on."""

@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.actions import Release
+from tesched_core.model.actions import releases
 from tesched_core.model.change import (
     FREE,
     HELD,
@@ -47,10 +47,10 @@ from tesched_core.model.change import (
     STANDS,
     VICTIM_BOOST,
     Change,
-    Field,
     lets_through,
 )
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.request import tasks_in
 from tesched_core.model.resources import JobId
@@ -87,7 +87,7 @@ def note_releases(context: CycleContext) -> None:
     """
     held = context.changes_of(HOLD)
     for action in context.actions:
-        if isinstance(action, Release) and not action.mark_only:
+        if releases(action):
             for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:

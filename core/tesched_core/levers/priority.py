@@ -14,6 +14,8 @@ from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_
 from tesched_core.levers.nice import (
     MAX_PRIORITY,
     MIN_NICE,
+    by_nice,
+    by_priority,
     counted,
     is_left,
     is_ours,
@@ -22,10 +24,11 @@ from tesched_core.levers.nice import (
     put_back,
     value_of,
 )
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
-from tesched_core.model.change import PRIORITY, Change, Field
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status, sets
+from tesched_core.model.change import PRIORITY, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -40,7 +43,6 @@ class PriorityLever(Lever):
     """Nice values and priorities of preemptors."""
 
     name = PRIORITY
-    actions = (SetNice, SetPriority)
 
     def keep_first(self, order: Order, context: CycleContext) -> None:
         """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
@@ -66,11 +68,8 @@ class PriorityLever(Lever):
             preemptor=job.job_id,
             order_id=order.order_id,
         )
-        if one.field is Field.NICE:
-            context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=one.value, previous=job.nice))
-        else:
-            action = SetPriority(job_id=job.job_id, reason=reason, priority=one.value, previous=job.priority)
-            context.actions.append(action)
+        raised_by = by_nice if one.field is Field.NICE else by_priority
+        context.actions.append(raised_by(job, reason, one.value))
 
     def _raised(self, job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
         """Return the change that makes the job first."""
@@ -148,7 +147,7 @@ class PriorityLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one = raised.get(action.job_id)
-            if one is None or not isinstance(action, SetNice | SetPriority) or action.reason.code not in _RAISES:
+            if one is None or not sets(action, Field.NICE, Field.PRIORITY) or action.reason.code not in _RAISES:
                 continue
             order = orders.get(one.order_id) if one.order_id is not None else None
             if order is None or order.state is not OrderState.OPEN or action.reason.order_id != order.order_id:

@@ -16,6 +16,7 @@ from tesched_core.levers.contract import Lever, Orders, certainly_failed
 from tesched_core.levers.nice import (
     MIN_NICE,
     awaits_release,
+    by_nice,
     counted,
     is_futile,
     is_left,
@@ -25,9 +26,10 @@ from tesched_core.levers.nice import (
     restoring,
     with_own,
 )
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
-from tesched_core.model.change import QUEUE_BOOST, Change, Field
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
+from tesched_core.model.change import QUEUE_BOOST, Change
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -44,7 +46,6 @@ class QueueBoostLever(Lever):
     """Nice values of best-effort jobs that are next among their kind."""
 
     name = QUEUE_BOOST
-    actions = (SetNice, SetPriority)
     intents = (BoostJob,)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
@@ -124,7 +125,7 @@ class QueueBoostLever(Lever):
         one = nice_set(job, value, None, lever=self.name, order_id=None, context=context)
         if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
             return _nothing_to_put_back(one, dry=False)
-        context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
+        context.actions.append(by_nice(job, reason, value))
         return one
 
 

@@ -32,14 +32,14 @@ from tesched_core.model.actions import (
     Outcome,
     Reason,
     ReasonCode,
-    Release,
     Requeue,
     Rerun,
-    SetDependency,
+    SetField,
     Status,
 )
-from tesched_core.model.change import REQUEUE, Change, Field
+from tesched_core.model.change import REQUEUE, Change
 from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field
 from tesched_core.model.order import Departure, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 
@@ -52,7 +52,6 @@ class RequeueLever(Lever):
     """Requeue of victims. Its changes are the holds that a requeue has left, which were not asked for."""
 
     name = REQUEUE
-    actions = (Requeue, Cancel, Rerun, SetDependency, Release)
 
     def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
         """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
@@ -99,7 +98,15 @@ class RequeueLever(Lever):
                 code=ReasonCode.MENDS_DEPENDENCY, text=text, preemptor=order.preemptor, order_id=order.order_id
             )
             whole = re.sub(r"\([a-z]+\)", "", waits.dependency)
-            context.actions.append(SetDependency(job_id=waits.job_id, reason=reason, dependency=whole))
+            context.actions.append(
+                SetField(
+                    job_id=waits.job_id,
+                    reason=reason,
+                    field=Field.DEPENDENCY,
+                    value=whole,
+                    previous=waits.dependency,
+                )
+            )
 
     def look_for_hold(
         self, victim: Victim, job: Job | None, order: Order, context: CycleContext, *, failed: bool = False

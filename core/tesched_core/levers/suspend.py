@@ -87,7 +87,6 @@ class SuspendLever(Lever):
     """Suspension of victims whose CPUs are enough; what is suspended is a state of the orders' victims."""
 
     name = "suspend"
-    actions = (Suspend, Resume)
 
     def suspend(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
         """Return the victim after its suspension was ordered, or ordered again."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed
-from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetThrottle, Status
-from tesched_core.model.change import THROTTLE, Change, Field
+from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetField, Status, sets
+from tesched_core.model.change import THROTTLE, Change
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import ThrottleArray
@@ -27,7 +28,6 @@ class ThrottleLever(Lever):
     """Throttles of job arrays, by the array's id."""
 
     name = THROTTLE
-    actions = (SetThrottle,)
     intents = (ThrottleArray,)
 
     def follow(self, context: CycleContext) -> None:
@@ -66,7 +66,7 @@ class ThrottleLever(Lever):
             if seen is None or intent.tasks == in_place(seen, before) or _is_late(array, context):
                 continue
             reason = Reason(code=ReasonCode.GETS_SHARE, text=intent.why)
-            context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=intent.tasks, previous=seen))
+            context.actions.append(_throttle(array, reason, intent.tasks, seen))
             throttled[array] = Change(
                 lever=self.name,
                 job_id=array,
@@ -84,7 +84,7 @@ class ThrottleLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one = throttled.get(action.job_id)
-            if one is None or not isinstance(action, SetThrottle):
+            if one is None or not sets(action, Field.THROTTLE):
                 continue
             if outcome.failure is not None and outcome.failure.kind is FailureKind.NOT_FOUND:
                 del throttled[action.job_id]
@@ -121,8 +121,12 @@ def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleConte
         return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
-    context.actions.append(SetThrottle(job_id=one.job_id, reason=reason, throttle=one.previous, previous=seen))
+    context.actions.append(_throttle(one.job_id, reason, one.previous, seen))
     return True
+
+
+def _throttle(array: JobId, reason: Reason, tasks: int, seen: int) -> SetField:
+    return SetField(job_id=array, reason=reason, field=Field.THROTTLE, value=tasks, previous=seen)
 
 
 def _is_late(array: JobId, context: CycleContext, *, puts_back: bool = False) -> bool:
@@ -130,7 +134,7 @@ def _is_late(array: JobId, context: CycleContext, *, puts_back: bool = False) ->
     user = next((task.user for task in context.tasks_of(array)), "")
     return (
         context.is_refused(Field.THROTTLE, user, puts_back=puts_back)
-        or sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_POLL
+        or sum(sets(action, Field.THROTTLE) for action in context.actions) >= MOST_A_POLL
     )
 
 

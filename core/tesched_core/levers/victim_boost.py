@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
-from tesched_core.levers.nice import MIN_NICE, counted, is_left, nice_set, put_back
+from tesched_core.levers.nice import MIN_NICE, by_nice, counted, is_left, nice_set, put_back
 from tesched_core.levers.priority import PRIORITY_MARGIN
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice, SetPriority
-from tesched_core.model.change import VICTIM_BOOST, Change, Field
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, sets
+from tesched_core.model.change import VICTIM_BOOST, Change
+from tesched_core.model.field import Field
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.size import growth, size_of
@@ -28,7 +29,6 @@ class VictimBoostLever(Lever):
     """Nice values of victims that wait to run again."""
 
     name = VICTIM_BOOST
-    actions = (SetNice, SetPriority)
 
     def why_not(self, victim: Victim, context: CycleContext) -> str:
         """Return why a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
@@ -72,7 +72,7 @@ class VictimBoostLever(Lever):
             preemptor=order.preemptor,
             order_id=order.order_id,
         )
-        context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
+        context.actions.append(by_nice(job, reason, value))
 
     def put_back(self, victim: Victim, order: Order, context: CycleContext, why: str) -> None:
         """Put a victim's nice value back once it no longer waits to run again, or has no claim to be ahead (`why`)."""
@@ -107,7 +107,7 @@ class VictimBoostLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)
-            if one is None or not isinstance(action, SetNice) or action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+            if one is None or not sets(action, Field.NICE) or action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
                 continue
             # With another value before it, an earlier raise did arrive, and is to be put back.
             if certainly_failed(outcome) and action.previous == one.previous:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType, TypeAlias
+from functools import partial
+from typing import Literal, NewType, TypeAlias, TypeGuard, overload
 
+from tesched_core.model.field import Field, FieldValue, HoldState, Nodes, NumberField
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId, UnixSeconds
 
@@ -126,15 +128,6 @@ class Rerun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetDependency:
-    """Write a pending job's dependency anew, after Slurm has called it never satisfied: it keeps to that by itself."""
-
-    job_id: JobId
-    reason: Reason
-    dependency: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
     """Stop the job's processes; gives back its CPUs, and neither memory nor GRES."""
 
@@ -150,97 +143,51 @@ class Resume:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetNice:
-    """Change a job's nice value; lower is sooner. It leaves Slurm in charge of the priority."""
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+class SetField:
+    """Set one field of a job's record in Slurm.
+
+    nice        Lower is sooner. It leaves Slurm in charge of the priority.
+    priority    An explicit priority. Slurm stops managing it, and ignores nice, until it is held and released.
+    nodes       The nodes that must be part of a pending job's allocation (ReqNodeList), and in the same command how
+                many it shall have; without a count that is not changed.
+    begin       The time before which a pending job does not start (--begin); what has passed is now.
+    throttle    How many tasks of a job array may run at once (ArrayTaskThrottle), by the array's id; 0: as many as
+                there is room for. Those that run are left alone.
+    hold        Whether a pending job is kept from starting.
+    dependency  Written anew, after Slurm has called it never satisfied: it keeps to that by itself.
+    """
 
     job_id: JobId
     reason: Reason
-    nice: int
+    field: Field
+    value: FieldValue
     #: what it was before, to put it back
-    previous: int
+    previous: FieldValue
 
+    @overload
+    def __init__(self, *, job_id: JobId, reason: Reason, field: NumberField, value: int, previous: int) -> None: ...
+    @overload
+    def __init__(
+        self, *, job_id: JobId, reason: Reason, field: Literal[Field.NODES], value: Nodes, previous: Nodes
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, *, job_id: JobId, reason: Reason, field: Literal[Field.HOLD], value: HoldState, previous: HoldState
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, *, job_id: JobId, reason: Reason, field: Literal[Field.DEPENDENCY], value: str, previous: str
+    ) -> None: ...
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetPriority:
-    """Give a job an explicit priority. Slurm stops managing it, and ignores nice, until it is held and released."""
-
-    job_id: JobId
-    reason: Reason
-    priority: int
-    #: what it was before, to put it back
-    previous: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCount:
-    """Number of nodes that a pending job wants, and what Slurm reckons from that (scontrol(1), NumNodes)."""
-
-    least: int
-    most: int
-    #: tasks and CPUs over all nodes, to put them back; 0: what Slurm makes of the nodes
-    tasks: int = 0
-    cpus: int = 0
-
-    def __str__(self) -> str:
-        """Return it as Slurm writes it: `2-4`."""
-        return f"{self.least}-{self.most}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetNodes:
-    """Set the nodes that must be part of a pending job's allocation (ReqNodeList); none is "wherever it may run"."""
-
-    job_id: JobId
-    reason: Reason
-    nodes: tuple[str, ...]
-    #: what they were before, to put them back
-    previous: tuple[str, ...]
-    #: how many it shall have, in the same command; None: that is not changed
-    count: NodeCount | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetBegin:
-    """Set the time before which a pending job does not start (--begin)."""
-
-    job_id: JobId
-    reason: Reason
-    #: Unix seconds; what has passed is now
-    begin: int
-    #: what it was before
-    previous: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetThrottle:
-    """Set how many tasks of a job array may run at once (ArrayTaskThrottle); those that run are left alone."""
-
-    #: the array's
-    job_id: JobId
-    reason: Reason
-    #: 0: as many as there is room for
-    throttle: int
-    #: what it was before, to put it back
-    previous: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """Keep a pending job from starting."""
-
-    job_id: JobId
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """End a hold."""
-
-    job_id: JobId
-    reason: Reason
-    #: the hold is over: of the submission hook's the mark alone is removed
-    mark_only: bool = False
+    def __init__(self, *, job_id: JobId, reason: Reason, field: Field, value: FieldValue, previous: FieldValue) -> None:
+        """Take what is set; the overloads tie the type of a value to its field."""
+        set_once = partial(object.__setattr__, self)
+        set_once("job_id", job_id)
+        set_once("reason", reason)
+        set_once("field", field)
+        set_once("value", value)
+        set_once("previous", previous)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,24 +273,31 @@ class TellUser:
     record: Record
 
 
-Action: TypeAlias = (
-    Notify
-    | Requeue
-    | Cancel
-    | Rerun
-    | SetDependency
-    | Suspend
-    | Resume
-    | SetNice
-    | SetPriority
-    | SetNodes
-    | SetBegin
-    | SetThrottle
-    | Hold
-    | Release
-    | SetMarks
-    | TellUser
-)
+Action: TypeAlias = Notify | Requeue | Cancel | Rerun | Suspend | Resume | SetField | SetMarks | TellUser
+
+
+def sets(action: Action, *fields: Field) -> TypeGuard[SetField]:
+    """Check whether an action sets one of these fields."""
+    return isinstance(action, SetField) and action.field in fields
+
+
+def holds(action: Action) -> bool:
+    """Check whether an action holds a job."""
+    return sets(action, Field.HOLD) and action.value is HoldState.HELD
+
+
+def releases(action: Action) -> bool:
+    """Check whether an action ends a job's hold."""
+    return sets(action, Field.HOLD) and action.value is HoldState.RELEASED
+
+
+def kind_of(action: Action) -> str:
+    """Word for an action in the store, in JSON and in logs: "notify", "setnice", "release", …."""
+    if not isinstance(action, SetField):
+        return type(action).__name__.lower()
+    if action.field is Field.HOLD:
+        return "hold" if action.value is HoldState.HELD else "release"
+    return f"set{action.field}"
 
 
 class Status(StrEnum):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from dataclasses import field as with_default
-from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
-from tesched_core.model.actions import CameBack, NodeCount, OrderId
+from tesched_core.model.actions import CameBack, OrderId
 from tesched_core.model.cluster import Job, Request
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
@@ -25,30 +25,6 @@ MARK = "mark"
 
 #: Values of a hold: it is to end; it was asked for; slurmctld has it after a restart, too; another hand has ended it.
 FREE, HELD, STANDS, LET_THROUGH = 0, 1, 2, 3
-
-
-class Field(StrEnum):
-    """Field of a job's record in Slurm that a lever sets."""
-
-    NICE = "nice"
-    PRIORITY = "priority"
-    #: `HELD` and the like
-    HOLD = "hold"
-    NODES = "nodes"
-    #: begin time, Unix seconds
-    BEGIN = "begin"
-    #: of a job array
-    THROTTLE = "throttle"
-    #: the job's line in the file of Slurm's plugin
-    MARK = "mark"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
-    """Nodes that a pending job must have, sorted, and how many it wants where that is changed as well."""
-
-    names: tuple[str, ...] = ()
-    count: NodeCount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

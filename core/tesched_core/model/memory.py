@@ -8,8 +8,9 @@ from typing import Any
 
 from tesched_core.model.actions import OrderId
 from tesched_core.model.bystander import Bystander, Examined
-from tesched_core.model.change import HOLD, NODE_BINDING, Change, Field, TeRules, lets_through, own_request
+from tesched_core.model.change import HOLD, NODE_BINDING, Change, TeRules, lets_through, own_request
 from tesched_core.model.cluster import Job, Request
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid

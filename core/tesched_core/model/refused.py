@@ -33,21 +33,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tesched_core.model.actions import (
-    Action,
-    FailureKind,
-    Hold,
-    Outcome,
-    ReasonCode,
-    Release,
-    SetBegin,
-    SetNice,
-    SetNodes,
-    SetPriority,
-    SetThrottle,
-    Status,
-)
-from tesched_core.model.change import Field
+from tesched_core.model.actions import Action, FailureKind, Outcome, ReasonCode, SetField, Status
+from tesched_core.model.field import Field
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.visible import shortened
 
@@ -55,18 +42,7 @@ from tesched_core.model.visible import shortened
 FIRST_S, LONGEST_S = 60.0, 3600.0
 #: Users who are remembered, the last ones, and characters of Slurm's words.
 MOST_USERS, MOST_SAID = 50, 200
-_FIELDS: Mapping[type[Action], Field] = MappingProxyType(
-    {
-        SetNice: Field.NICE,
-        SetPriority: Field.PRIORITY,
-        SetNodes: Field.NODES,
-        SetBegin: Field.BEGIN,
-        SetThrottle: Field.THROTTLE,
-        Hold: Field.HOLD,
-        Release: Field.HOLD,
-    }
-)
-#: Of a refused change, in words.
+#: Of a refused change, in words: the fields whose changes a site refuses.
 WORDS: Mapping[Field, str] = MappingProxyType(
     {
         Field.NICE: "nice values",
@@ -136,7 +112,7 @@ class RefusedChange:
 
 def field_of(action: Action) -> Field | None:
     """Return the field that an action sets; None: none, or it is no change of a kind that a site refuses."""
-    return _FIELDS.get(type(action))
+    return action.field if isinstance(action, SetField) and action.field in WORDS else None
 
 
 def is_refusal(outcome: Outcome) -> bool:

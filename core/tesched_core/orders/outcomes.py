@@ -8,7 +8,8 @@ from dataclasses import replace
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, final, said
-from tesched_core.model.actions import Outcome, ReasonCode, Rerun, SetBegin, SetDependency, Status
+from tesched_core.model.actions import Outcome, ReasonCode, Rerun, Status, sets
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Transition, VictimState
@@ -98,7 +99,8 @@ def _user(outcome: Outcome, seen: Snapshot) -> str | None:
 def _beside(outcome: Outcome) -> bool:
     """Return whether an action is none that its order counts on: it mends something of a victim that has left."""
     action = outcome.action
-    return isinstance(action, Rerun | SetDependency | SetBegin) or action.reason.code is ReasonCode.LEFT_HELD
+    mends = isinstance(action, Rerun) or sets(action, Field.DEPENDENCY, Field.BEGIN)
+    return mends or action.reason.code is ReasonCode.LEFT_HELD
 
 
 def _only_recorded(order: Order, context: CycleContext) -> Order:

@@ -21,10 +21,11 @@ from collections.abc import Collection
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import said
 from tesched_core.levers.priority import needed_priority
-from tesched_core.model.actions import Outcome, ReasonCode, SetNice, SetNodes, SetPriority
-from tesched_core.model.change import PRIORITY, Field
+from tesched_core.model.actions import Outcome, ReasonCode, sets
+from tesched_core.model.change import PRIORITY
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.order import Order
 from tesched_core.model.refused import WORDS, field_of, is_refusal
 from tesched_core.model.resources import JobId
@@ -88,7 +89,7 @@ def say_what_is_missing(order: Order, context: CycleContext) -> None:
 def after_refusal(order: Order, outcome: Outcome, seen: Snapshot, context: CycleContext) -> Order | None:
     """Return an open order that goes on after Slurm refused its raise or binding; None for any other outcome."""
     action = outcome.action
-    needed = isinstance(action, SetNice | SetPriority | SetNodes) and action.reason.code in _NEEDED
+    needed = sets(action, Field.NICE, Field.PRIORITY, Field.NODES) and action.reason.code in _NEEDED
     if not needed or not is_refusal(outcome):
         return None
     if seen.job_class(order.preemptor) is JobClass.BE:

@@ -25,10 +25,11 @@ from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.node_binding import NODE_BINDING_LEVER
-from tesched_core.model.change import NODE_BINDING, Change, Nodes
+from tesched_core.model.change import NODE_BINDING, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
+from tesched_core.model.field import Nodes
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order, OrderState

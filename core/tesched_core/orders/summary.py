@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.actions import ReasonCode, SetMarks, SetThrottle
+from tesched_core.model.actions import ReasonCode, SetMarks, kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
@@ -28,15 +29,15 @@ def summary(
     shared = [
         action
         for action in context.actions
-        if isinstance(action, SetThrottle) and action.reason.code is ReasonCode.GETS_SHARE
+        if sets(action, Field.THROTTLE) and action.reason.code is ReasonCode.GETS_SHARE
     ]
     if shared:
-        return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.throttle}' for one in shared)}"
+        return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.value}' for one in shared)}"
     marked = next((action for action in context.actions if isinstance(action, SetMarks)), None)
     if marked is not None:
         return marked.reason.text
     if context.actions:
-        kinds = sorted({type(action).__name__.lower() for action in context.actions})
+        kinds = sorted({kind_of(action) for action in context.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
     if context.transitions:
         steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in context.transitions]

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sqlalchemy import Engine
-from tesched_core.model.change import Field
+from tesched_core.model.field import Field
 from tesched_core.model.refused import WORDS, recent
 from tesched_core.ports import JournalError
 from tesched_db import queries as read

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tesched_core.model.actions import kind_of
 from tesched_core.model.decision import Decision
 from tesched_daemon import log_lines
 from tesched_daemon.config import load
@@ -61,7 +62,7 @@ def main(config_path: str, crash_before: int, blow: signal.Signals) -> None:
         while True:
             turn = loop.turn()
             for outcome in turn.outcomes:
-                log.info("%s job %s: %s", type(outcome.action).__name__.lower(), outcome.action.job_id, outcome.status)
+                log.info("%s job %s: %s", kind_of(outcome.action), outcome.action.job_id, outcome.status)
             log.info("%s", turn.summary)
             time.sleep(turn.next_in_s)
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from tesched_core.model.actions import Notify, Requeue, SetNice, SetNodes
+from tesched_core.model.actions import Requeue, kind_of, sets
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -119,12 +120,12 @@ def test_from_shadow_to_enforce_the_real_actuator_acts(site: Site) -> None:
     assert isinstance(site.loop.actuator, DryRunActuator)
     site.reload(BASE)
     site.loop.turn()
-    assert [type(action) for action in site.cluster.acted] == [SetNice, SetNodes, Notify]
+    assert [kind_of(action) for action in site.cluster.acted] == ["setnice", "setnodes", "notify"]
 
 
 def test_an_order_under_way_goes_on_under_the_new_settings(site: Site) -> None:
     site.loop.turn()
-    assert [type(action) for action in site.cluster.acted] == [SetNice, SetNodes, Notify]
+    assert [kind_of(action) for action in site.cluster.acted] == ["setnice", "setnodes", "notify"]
     # With another policy and no more preemptions allowed, the notice that was given is still followed by its requeue.
     strict = BASE.replace("[guard]", "[guard]\nmax_preemptions_per_job = 0")
     assert site.reload(f"{strict}[policy]\nte = 'none'\n") == ""
@@ -288,9 +289,9 @@ def test_a_daemon_that_leaves_mode_enforce_puts_back_first_what_is_changed(
     monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
     monkeypatch.setattr("tesched_daemon.undo.LOOKS", 2)
     site.reload(BASE.replace("enforce", "observe"))
-    back = [one for one in site.cluster.acted[acted:] if isinstance(one, SetNice)]
-    assert {one.nice for one in back} == {0}
-    assert SetNodes in {type(one) for one in site.cluster.acted[acted:]}
+    back = [one for one in site.cluster.acted[acted:] if sets(one, Field.NICE)]
+    assert {one.value for one in back} == {0}
+    assert "setnodes" in {kind_of(one) for one in site.cluster.acted[acted:]}
     assert "mode enforce is left with changes in place" in caplog.text
     assert site.loop.mode is Mode.OBSERVE
     assert site.loop.turn().trouble == ""
@@ -312,7 +313,7 @@ def test_one_that_starts_in_another_mode_puts_back_what_one_of_before_has_change
     config = load(site.path)
     site.loop.mode, site.loop.actuator = config.mode, DryRunActuator()
     Reloader(path=site.path, running=config, actuator=site.cluster).settle(site.loop)
-    assert {one.nice for one in site.cluster.acted[acted:] if isinstance(one, SetNice)} == {0}
+    assert {one.value for one in site.cluster.acted[acted:] if sets(one, Field.NICE)} == {0}
     assert isinstance(site.loop.actuator, DryRunActuator)
     assert "mode enforce is left with changes in place" in caplog.text
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from tesched_core.levers.nice import BASIC
-from tesched_core.model.change import PRIORITY, Change, Field
+from tesched_core.model.change import PRIORITY, Change
 from tesched_core.model.cluster import JobState, SlurmSettings
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from tesched_core.model.actions import (
-    Action,
-    Notify,
-    Reason,
-    ReasonCode,
-    Requeue,
-    SetNice,
-    Status,
-    Suspend,
-)
+from tesched_core.model.actions import Action, Notify, Reason, ReasonCode, Requeue, SetField, Status, Suspend
+from tesched_core.model.field import Field
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_slurm.pyslurm_client import PyslurmActuator
@@ -49,7 +41,7 @@ class Process:
         (Notify(job_id=JOB, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0), "scancel"),
         (Requeue(job_id=JOB, reason=WHY, restarts=0), "scontrol"),
         (Suspend(job_id=JOB, reason=WHY), ""),
-        (SetNice(job_id=JOB, reason=WHY, nice=5, previous=0), ""),
+        (SetField(job_id=JOB, reason=WHY, field=Field.NICE, value=5, previous=0), ""),
     ],
 )
 def test_it_is_acted_on_as_squeue_shows_it(action: Action, command: str) -> None:

@@ -16,10 +16,11 @@ from tesched_core.model.actions import (
     Reason,
     ReasonCode,
     Requeue,
-    SetNice,
+    SetField,
     Status,
     Suspend,
 )
+from tesched_core.model.field import Field
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_slurm.clients import takes_sluids
@@ -109,7 +110,7 @@ def test_a_release_with_commands_that_take_none_gets_the_job_id(action: Action, 
 
 def test_what_is_changed_of_a_job_and_not_of_a_run_goes_by_its_id() -> None:
     slurm = Answers(seen=[run_of(FIRST)])
-    nice = SetNice(job_id=JOB, reason=WHY, nice=5, previous=0)
+    nice = SetField(job_id=JOB, reason=WHY, field=Field.NICE, value=5, previous=0)
     assert CommandsActuator(commands=slurm, by_sluid=True).act(nice).status is Status.SENT
     assert slurm.sent == [("scontrol", "update", "jobid=1", "nice=5")]
 

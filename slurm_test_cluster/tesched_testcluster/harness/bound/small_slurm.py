@@ -26,19 +26,15 @@ from tesched_core.model.actions import (
     Cancel,
     Failure,
     FailureKind,
-    Hold,
     Notify,
     Outcome,
-    Release,
     Requeue,
     Rerun,
-    SetBegin,
-    SetNice,
-    SetNodes,
-    SetPriority,
+    SetField,
     Status,
 )
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import ExitZero, Target
@@ -386,37 +382,37 @@ class SmallSlurm:
             case Rerun():
                 self.watcher.left(job, job.last_saved_at)
                 self._is_back(job)
-            case SetNice() | SetPriority() | Hold() | Release() | SetNodes() | SetBegin() if job.phase is Phase.OVER:
+            case SetField() if job.phase is Phase.OVER:
                 return FailureKind.ALREADY_DONE
-            case SetNice():
+            case SetField(field=Field.NICE, value=int(nice)):
                 job.held = False  # as Slurm has it
                 if not job.explicit:
-                    job.own_priority += job.nice - action.nice
+                    job.own_priority += job.nice - nice
                     job.priority = job.own_priority
-                    job.nice, job.reason = action.nice, self._no_reason(job)
-            case SetPriority():
+                    job.nice, job.reason = nice, self._no_reason(job)
+            case SetField(field=Field.PRIORITY, value=int(priority)):
                 job.held = False
                 job.explicit, job.nice, job.reason = True, 0, self._no_reason(job)
-                job.own_priority = job.priority = action.priority
-            case SetNodes():
+                job.own_priority = job.priority = priority
+            case SetField(value=Nodes() as nodes):
                 if job.phase is not Phase.QUEUE:
                     return FailureKind.ALREADY_DONE
-                job.bound_to = tuple(int(name[1:]) for name in action.nodes)
+                job.bound_to = tuple(int(name[1:]) for name in nodes.names)
                 job.reason = self._no_reason(job)
-            case SetBegin():
+            case SetField(field=Field.BEGIN, value=int(begin)):
                 if job.phase is not Phase.QUEUE:
                     return FailureKind.ALREADY_DONE
-                job.eligible_stamp = max(float(action.begin), float(int(self.clock)))
+                job.eligible_stamp = max(float(begin), float(int(self.clock)))
                 job.eligible_at = max(job.eligible_stamp - self.clock_s, self.now)
                 job.reason = "BeginTime" if job.eligible_at > self.now else "None"
                 self._later(job.eligible_at, "eligible", job, any_run=True)
-            case Hold():
+            case SetField(value=HoldState.HELD):
                 if job.phase is not Phase.QUEUE:
                     return FailureKind.ALREADY_DONE
                 job.held, job.priority, job.reason = True, 0, "JobHeldAdmin"
-            case Release(mark_only=True):
+            case SetField(value=HoldState.UNMARKED):
                 job.note = ""
-            case Release():
+            case SetField(value=HoldState.RELEASED):
                 # Slurm works its priority out anew.
                 job.held, job.priority, job.reason, job.note = False, job.own_priority, "None", ""
             case _:

@@ -19,18 +19,17 @@ from tesched_core.model.actions import (
     FailureKind,
     Notify,
     Outcome,
-    Release,
     Requeue,
     Rerun,
     Resume,
-    SetNice,
-    SetNodes,
-    SetPriority,
+    SetField,
     Status,
     Suspend,
+    kind_of,
 )
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId
@@ -243,7 +242,7 @@ class Daemon:
         if isinstance(action, Cancel) and not work.runs:
             return FailureKind.ALREADY_DONE  # --state=RUNNING
         self.ledger.check_action(action, self.name)
-        self.ledger.happened[type(action).__name__.lower()] += 1
+        self.ledger.happened[kind_of(action)] += 1
         now = slurm.clock.steady_s
         match action:
             case Notify():
@@ -258,16 +257,16 @@ class Daemon:
             case Cancel():
                 self.ledger.requeued[action.reason.order_id, work.job_id, work.restarts] = now
                 slurm.cancel(work)
-            case SetNice():
+            case SetField(field=Field.NICE, value=int(nice)):
                 if work.explicit is None:
-                    work.nice = action.nice
-            case SetPriority():
-                work.explicit = action.priority
-            case SetNodes():
+                    work.nice = nice
+            case SetField(field=Field.PRIORITY, value=int(priority)):
+                work.explicit = priority
+            case SetField(value=Nodes() as nodes):
                 if not work.waits:
                     return FailureKind.REFUSED
-                work.bound_to = action.nodes
-            case Release():
+                work.bound_to = nodes.names
+            case SetField(value=HoldState.RELEASED | HoldState.UNMARKED):
                 work.held = False
             case Suspend():
                 if not work.runs:

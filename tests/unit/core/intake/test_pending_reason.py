@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from tesched_core.intake.pending_reason import room_would_not_help, starts_no_more
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import PRIORITY, Change, Field
+from tesched_core.model.change import PRIORITY, Change
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tesched_core.model.actions import Failure, FailureKind, Outcome, Reason, ReasonCode, SetNice, Status
-from tesched_core.model.change import Field
+from tesched_core.model.actions import Failure, FailureKind, Outcome, Reason, ReasonCode, SetField, Status
+from tesched_core.model.field import Field
 from tesched_core.model.refused import FIRST_S, LONGEST_S, RefusedChange, after, recent
 from tesched_core.model.resources import JobId
 
@@ -18,7 +18,7 @@ def learned(refused: Refused, *answers: tuple[float, str, FailureKind | None]) -
     reason = Reason(code=ReasonCode.MAKE_ROOM_FIRST, text="")
     for at, user, kind in answers:
         outcome = Outcome(
-            action=SetNice(job_id=JobId(1), reason=reason, nice=-1, previous=0),
+            action=SetField(job_id=JobId(1), reason=reason, field=Field.NICE, value=-1, previous=0),
             status=Status.FAILED if kind else Status.SENT,
             at=at,
             failure=Failure(kind=kind, message="no") if kind else None,

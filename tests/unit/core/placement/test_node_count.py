@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
+from tesched_core.model.change import NODE_BINDING, Change
 from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.refused import RefusedChange
