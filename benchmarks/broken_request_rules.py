@@ -97,8 +97,13 @@ REQUEST_MUTATIONS = (
     Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
     Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
     Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
+    Mutation("number of nodes: its own nodes among them", _BINDING, "set(own.names) <= set(nodes) and", "True and"),
+    Mutation("number of nodes: of the nodes of its own", _BINDING, "(settable or own.names", "(False or own.names"),
     Mutation(
-        "number of nodes: with no nodes of its own", _CANDIDATES, "        and not job.request.required_nodes\n", ""
+        "number of nodes: of the nodes of its own, put back once",
+        _BINDING,
+        "if one.value.names == one.previous.names:",
+        "if False:",
     ),
     Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not request.tasks_per_node", ""),
     Mutation(

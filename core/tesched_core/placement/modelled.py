@@ -51,6 +51,13 @@ def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds:
     return ", ".join(_of_partition(job, partition, snapshot, binds=binds))
 
 
+def left_out(job: Job, snapshot: Snapshot) -> str:
+    """Return what placement does not model in some of the job's partitions, on whose nodes it is not placed."""
+    known = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    found = (unsupported_in(job, partition, snapshot) for partition in known)
+    return ", ".join(dict.fromkeys(filter(None, found)))
+
+
 def with_whole_tasks(request: Request, release: str) -> Request:
     """Return the request as the release counts --mincpus: 26.05 wants a multiple of a task's CPUs to be free.
 
@@ -93,7 +100,7 @@ def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
     ):
         if value:
             yield f"{option}={value}"
-    if request.exclusive and any(name == SHARD for name, _ in (*request.gres_per_node, *request.gres_per_job)):
+    if request.exclusive and wants_shards(request):
         yield "--exclusive with shards"  # which Slurm 22.05 never starts
     yield from _of_tasks(request)
     for name, count in request.gres_per_socket:
@@ -143,8 +150,9 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     alike = threads <= 1
     if is_held_again(request, default, settings.release, binds=binds) and not alike.any():
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
-    # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
-    varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
+    # Such a job is started on other nodes than it is bound to, or (several whole nodes) on none.
+    varies = request.min_nodes != request.max_nodes
+    varies = varies or (request.min_nodes > 1 and takes_whole_nodes(request, partition))
     # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
     # With --gpus also 22.05 wants as many GPUs free as bring CPUs for all its tasks; with --gres it does not.
@@ -162,8 +170,10 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
-    if others_gres and one_node and _brings_more(request, default):
-        # 22.05 says BadConstraints of it, once its number of nodes is set.
+    # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
+    # which it then says at once.
+    seen = request.tasks < 2 and job.reason == "Resources"
+    if others_gres and one_node and not seen and _brings_more(request, default):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():
         just = sum(dict(node.total.gres).get(device) == count for node in nodes)
@@ -250,6 +260,12 @@ def has_gres(request: Request) -> bool:
     """Return whether the job asks for any GRES."""
     by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
     return bool(request.gres_per_node or request.gres_per_job or by_task)
+
+
+def wants_shards(request: Request) -> bool:
+    """Return whether the job asks for parts of GPUs."""
+    asked = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
+    return any(name.partition(":")[0] == SHARD for name, _ in asked)
 
 
 def _fills_no_cores(request: Request) -> bool:
