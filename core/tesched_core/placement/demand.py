@@ -47,6 +47,7 @@ from tesched_core.placement.allowed import (
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import (
+    by_gpu_elsewhere,
     by_node_and_in_all,
     counts_anew,
     default_cpus_per_gpu,
@@ -206,6 +207,8 @@ def _demand_in(
         request = lesser_reading(job.request, defaults)
     request = with_whole_tasks(request, settings.release)
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
+    for name in by_gpu_elsewhere(job, partition, snapshot) if partition else ():
+        allowed = allowed & ~room.partitions.get(name, np.False_)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
     if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
+from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.reserved import demand_there
+from tesched_core.placement.spread import fits_on
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
@@ -89,6 +94,27 @@ def test_in_a_list_of_partitions_a_number_of_nodes_is_set_where_that_is_modelled
     assert planned(full) == [("n1", (1,))]
 
 
+@pytest.mark.parametrize("names", [("p", "q"), ("q", "p")])
+def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_in_the_other(
+    names: tuple[str, ...],
+) -> None:
+    """As Slurm 22.05 wants it where there is no other default: on a node of both, less would be enough."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n3"})),
+        Partition(name="q", nodes=frozenset({"n1", "n2"}), def_mem_per_gpu_mib=500),
+    ]
+    te = replace(waiting(9, Request(gres_per_node=(("gpu", 1),), mem_per_node_mib=0)), partitions=names)
+    nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2", "n3")]
+    jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), running(3, share("n3", 0, 1)), te]
+    for settings, planned_ in (
+        (SETTINGS, [("n3", (3,))]),
+        (replace(SETTINGS, release="26.05.5"), []),
+        (replace(SETTINGS, def_mem_per_cpu_mib=100), []),
+    ):
+        snapshot = cluster(nodes, jobs, partitions=parts, settings=settings, exempt=[1, 2])
+        assert planned(snapshot) == planned_, settings
+
+
 #: three GPUs, and two tasks on each of two nodes
 BY_NODE = Request(
     cpus=4,
@@ -111,3 +137,57 @@ def test_gpus_in_all_are_spread_unevenly_over_nodes_with_the_same_number_of_task
     more_on_2 = running(3, share("n2", 1))
     assert planned(site(nodes, [held, more, waiting(9, BY_NODE)])) == [("n1,n2", ())]
     assert planned(site(nodes, [held, more_on_2, waiting(9, BY_NODE)]))[0][1] in {(1,), (3,)}
+
+
+#: of these tasks the nodes below take 4 and 2, with two shards on each
+SHARDS = Request(
+    cpus=24,
+    tasks=6,
+    cpus_per_task=4,
+    min_cpus_per_node=4,
+    max_nodes=6,
+    mem_per_node_mib=1,
+    gres_per_node=(("shard", 2),),
+)
+
+
+def test_tasks_beside_shards_are_spread_unevenly() -> None:
+    nodes = [node(f"n{number}", cpus=cpus, gres={"gpu": 2, "shard": 8}) for number, cpus in ((1, 16), (2, 8))]
+    full = site(nodes, [running(1, share("n2", 1)), waiting(9, SHARDS)])
+    assert planned(full) == [("n1,n2", (1,))]
+    assert planned(replace(full, settings=replace(SETTINGS, release="26.05.5"))) == []
+    # Of which GPU the free ones are is not known: with 1 of 4 in use on each it is certain for 2, with 3 it is not.
+    for held, victims in ((1, ()), (3, ()), (6, (1,))):
+        some = site(nodes, [running(1, share("n2", 0, gres={"shard": held})), waiting(9, SHARDS)])
+        assert planned(some) == [("n1,n2", victims)], held
+
+
+@pytest.mark.parametrize(("reason", "victims"), [("Resources", [("n1", (1,))]), ("Priority", [])])
+def test_one_task_of_a_gpu_with_more_cpus_beside_another_device(
+    reason: str, victims: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    """Where its user has set the number of its tasks Slurm 22.05 says BadConstraints of it, once it is examined."""
+    request = Request(gres_per_node=(("gpu", 1), ("tmp", 1)), cpus_per_gres=(("gpu", 3),), mem_per_node_mib=1)
+    te = replace(waiting(9, request), reason=reason)
+    assert planned(site([node("n1", gres={"gpu": 1, "tmp": 4})], [running(1, share("n1", 32)), te])) == victims
+
+
+def test_an_order_without_victims_is_met_where_slurm_starts_the_job_by_itself() -> None:
+    snapshot = site([with_threads("n1", 16)], [running(1, share("n1", 4)), waiting(9, FOUR)])
+    room, te = columns_of(snapshot).room, snapshot.jobs[JobId(9)]
+    order = Order(
+        order_id=OrderId(1),
+        preemptor=te.job_id,
+        state=OrderState.OPEN,
+        created_at=0.0,
+        expires_at=1.0,
+        nodes=("n1",),
+        victims=(),
+    )
+    demand = demand_there(order, te, snapshot, room)
+    assert demand is not None
+    assert fits_on(demand, [0], room)
+    full = columns_of(site([with_threads("n1", 16)], [running(1, share("n1", 8)), te])).room
+    other = demand_there(order, te, snapshot, full)
+    assert other is not None
+    assert not fits_on(other, [0], full)
