@@ -27,47 +27,57 @@ KINDS = ClusterDefinition(
         PartitionDefinition(name="plain", nodes="a[1-2]"),
         PartitionDefinition(name="parts", nodes="s[1-2]"),
         PartitionDefinition(name="threads", nodes="t1"),
+        PartitionDefinition(name="bygpu", nodes="s2", settings={"DefMemPerGPU": "600"}),
     ),
+    def_mem_per_cpu_mib=None,
 )
+MEM = "--mem=100"
 #: what runs, which of these is to leave (None: no job), what is submitted, and where it starts
 CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str], ...] = (
     # an open number of nodes, one of them its own: 2 tasks there, 8 on the other
-    ((("-wa1", "-n6"), ("-wa2", "-n8")), 1, ("-pplain", "-n10", "-wa1"), "a[1-2]"),
+    ((("-wa1", "-n6"), ("-wa2", "-n8")), 1, ("-pplain", MEM, "-n10", "-wa1"), "a[1-2]"),
     # shards on each node: 4 tasks and 2
-    ((("-ws2", "-n8"),), 0, ("-pparts", "-N2", "-n6", "-c4", "--gres=shard:2"), "s[1-2]"),
+    ((("-ws2", "-n8"),), 0, ("-pparts", MEM, "-N2", "-n6", "-c4", "--gres=shard:2"), "s[1-2]"),
     # a whole node whose GPU brings fewer CPUs than its tasks want
     (
         (("-wa1", "-n1"), ("-wa2", "-n8", "--no-requeue")),
         0,
-        ("-pplain", "--exclusive", "-n4", "--gres=gpu:1", "--cpus-per-gpu=1"),
+        ("-pplain", MEM, "--exclusive", "-n4", "--gres=gpu:1", "--cpus-per-gpu=1"),
         "a1",
     ),
     # a GPU that brings more CPUs than its task wants, beside another GRES
     (
         (("-wa1", "-n8"), ("-wa2", "-n8", "--no-requeue")),
         0,
-        ("-pplain", "--gpus=1", "--cpus-per-gpu=3", "--gres=tmp:1G"),
+        ("-pplain", MEM, "--gpus=1", "--cpus-per-gpu=3", "--gres=tmp:1G"),
         "a1",
     ),
     # two tasks on each node, and 2 GPUs and 1: as many as are free
     (
         (("-wa1", "-n1", "--gres=gpu:2"), ("-wa2", "-n1", "--gres=gpu:3")),
         None,
-        ("-pplain", "-N2", "--ntasks-per-node=2", "--gpus=3"),
+        ("-pplain", MEM, "-N2", "--ntasks-per-node=2", "--gpus=3"),
         "a[1-2]",
     ),
     # and with one GPU less on the first
     (
         (("-wa1", "-n1", "--gres=gpu:3"), ("-wa2", "-n1", "--gres=gpu:3")),
         0,
-        ("-pplain", "-N2", "--ntasks-per-node=2", "--gpus=5"),
+        ("-pplain", MEM, "-N2", "--ntasks-per-node=2", "--gpus=5"),
         "a[1-2]",
+    ),
+    # memory by GPU in one of its partitions alone, and no other default: all of a node's in the other one
+    (
+        (("-wa1", "-n1"), ("-wa2", "-n8", "--no-requeue"), ("-ws2", "-n8", "--no-requeue")),
+        0,
+        ("-pbygpu,plain", "--gres=gpu:1"),
+        "a1",
     ),
 )
 
 
 def submitted(cluster: LocalCluster, name: str, *options: str) -> int:
-    return cluster.sbatch(f"--job-name={name}", "--output=/dev/null", "--mem=100", *options, wrap=SLEEP)
+    return cluster.sbatch(f"--job-name={name}", "--output=/dev/null", *options, wrap=SLEEP)
 
 
 @pytest.mark.gate
@@ -79,7 +89,7 @@ def test_each_kind_starts_where_just_its_victims_have_left(
     cluster = make_cluster(KINDS)
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for busy, leaves, options, nodes in CASES:
-            jobs = [submitted(cluster, "be", *one) for one in busy]
+            jobs = [submitted(cluster, "be", MEM, *one) for one in busy]
             for job in jobs:
                 cluster.wait_state(job, "RUNNING")
             te = submitted(cluster, "te", *options)
@@ -98,10 +108,10 @@ def test_what_slurm_starts_by_itself_is_not_called_impossible(
     if installed_release() != (22, 5):
         pytest.skip("tried on Slurm 22.05 alone")
     cluster = make_cluster(KINDS)
-    full = submitted(cluster, "be", "-wt1", "-n16")
+    full = submitted(cluster, "be", MEM, "-wt1", "-n16")
     cluster.wait_state(full, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
-        te = submitted(cluster, "te", "-pthreads", "-n4", "-c3", "--gres=gpu:1")
+        te = submitted(cluster, "te", MEM, "-pthreads", "-n4", "-c3", "--gres=gpu:1")
         cluster.wait_for(lambda: "bound to none" in daemon.ask("explain", str(te)).stdout, "why it waits")
         assert "even empty" not in daemon.ask("explain", str(te)).stdout
         assert cluster.put_back([full]) == []
