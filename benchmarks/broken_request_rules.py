@@ -97,7 +97,6 @@ REQUEST_MUTATIONS = (
     Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
     Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
     Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
-    Mutation("number of nodes: its own nodes among them", _BINDING, "set(own.names) <= set(nodes) and", "True and"),
     Mutation("number of nodes: of the nodes of its own", _BINDING, "(settable or own.names", "(False or own.names"),
     Mutation(
         "number of nodes: of the nodes of its own, put back once",
@@ -106,12 +105,6 @@ REQUEST_MUTATIONS = (
         "if False:",
     ),
     Mutation("by itself: not again once declined", _CANDIDATES, "or family in view.snapshot.declined", "or False"),
-    Mutation(
-        "by itself: no victim",
-        _CANDIDATES,
-        "        return self.as_asked + self.fixed\n",
-        "        return self.as_asked + self.fixed + self.by_itself\n",
-    ),
     Mutation("by itself: with shards it is not known", _CANDIDATES, "or wants_shards(request)", "or False"),
     Mutation("by itself: on one node", _NUMBER, "for one in demands if one.nodes == 1)", "for one in demands)"),
     Mutation("spread: shards, where that was seen", _UNEVEN, "SHARD in devices and not seen", "False"),
