@@ -162,6 +162,13 @@ def test_tasks_beside_shards_are_spread_unevenly() -> None:
         assert planned(some) == [("n1,n2", victims)], held
 
 
+def test_shards_that_may_be_of_two_gpus_are_not_waited_for() -> None:
+    """Of 4 free shards 2 may be of each GPU: a job that wants 3 would wait for what may not be there."""
+    two = Request(cpus=2, tasks=2, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("shard", 3),))
+    nodes = [node("n1", gres={"gpu": 2, "shard": 8})]
+    assert planned(site(nodes, [running(1, share("n1", 0, gres={"shard": 4})), waiting(9, two)])) == [("n1", (1,))]
+
+
 @pytest.mark.parametrize(("reason", "victims"), [("Resources", [("n1", (1,))]), ("Priority", [])])
 def test_one_task_of_a_gpu_with_more_cpus_beside_another_device(
     reason: str, victims: list[tuple[str, tuple[int, ...]]]
