@@ -169,6 +169,13 @@ def test_shards_that_may_be_of_two_gpus_are_not_waited_for() -> None:
     assert planned(site(nodes, [running(1, share("n1", 0, gres={"shard": 4})), waiting(9, two)])) == [("n1", (1,))]
 
 
+def test_on_several_nodes_what_slurm_may_start_by_itself_is_not_waited_for() -> None:
+    """22.05 leaves three tasks a node with a GPU each waiting on nodes of two threads a core, whatever is free."""
+    six = Request(cpus=6, tasks=6, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 1),))
+    nodes = [with_threads("n1", 8, 4), with_threads("n2", 8, 4)]
+    assert planned(site(nodes, [waiting(9, six)])) == []
+
+
 @pytest.mark.parametrize(("reason", "victims"), [("Resources", [("n1", (1,))]), ("Priority", [])])
 def test_one_task_of_a_gpu_with_more_cpus_beside_another_device(
     reason: str, victims: list[tuple[str, tuple[int, ...]]]
