@@ -97,9 +97,18 @@ REQUEST_MUTATIONS = (
     Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
     Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
     Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
+    Mutation("number of nodes: of the nodes of its own", _BINDING, "(settable or own.names", "(False or own.names"),
     Mutation(
-        "number of nodes: with no nodes of its own", _CANDIDATES, "        and not job.request.required_nodes\n", ""
+        "number of nodes: of the nodes of its own, put back once",
+        _BINDING,
+        "if one.value.names == one.previous.names:",
+        "if False:",
     ),
+    Mutation("by itself: not again once declined", _CANDIDATES, "or family in view.snapshot.declined", "or False"),
+    Mutation("by itself: with shards it is not known", _CANDIDATES, "or wants_shards(request)", "or False"),
+    Mutation("by itself: on one node", _NUMBER, "for one in demands if one.nodes == 1)", "for one in demands)"),
+    Mutation("spread: shards, where that was seen", _UNEVEN, "SHARD in devices and not seen", "False"),
+    Mutation("spread: GPUs beside as many tasks on each node", _UNEVEN, "by_node if fixed and", "by_node if False and"),
     Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not request.tasks_per_node", ""),
     Mutation(
         "number of nodes: the order's, before it is bound", _NUMBER, "is_open(job) and job.pending and", "False and"
@@ -158,8 +167,12 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("number of nodes: as its partition gives", _NUMBER, "if one.nodes == nodes and can_", "if can_"),
     Mutation("number of nodes: none above what it allows", _BINDING, "and len(nodes) <= job.request.max_nodes", ""),
+    Mutation("reading: a default by GPU of another partition", _MODELLED, "if others and (_has", "if False and (_has"),
     Mutation(
-        "reading: a default by GPU of another partition", _MODELLED, "if others and not by_gpu and", "if False and"
+        "reading: a default by GPU of another partition, on nodes of both",
+        _DEMAND,
+        "for name in by_gpu_elsewhere(job, partition, snapshot) if partition else ():",
+        "for name in ():",
     ),
     Mutation("request: CPUs of a task are no device", _MODELLED, ' if name.partition("/")[0] not in NO_GRES]', "]"),
     Mutation(

@@ -55,6 +55,7 @@ DAEMON_TESTS = (
 )
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _UNEVEN = "tests/unit/core/placement/test_uneven.py"
+_CANDIDATES = "tests/unit/policies/test_candidates.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
@@ -160,6 +161,7 @@ NEAR = {
         "tests/unit/core/placement/test_partition_limits.py",
         _PLACES,
         _UNEVEN,
+        _CANDIDATES,
     ),
     "allowed": (
         "tests/unit/core/placement/test_node_count.py",
@@ -168,17 +170,18 @@ NEAR = {
         "tests/unit/core/placement/test_modelled.py",
         _UNEVEN,
     ),
-    "candidates": ("tests/unit/core/placement/test_node_count.py",),
-    "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py"),
+    "candidates": ("tests/unit/core/placement/test_node_count.py", _CANDIDATES),
+    "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
         "tests/unit/core/placement/test_room.py",
         _PLACES,
         _UNEVEN,
+        _CANDIDATES,
     ),
     "spread": ("tests/unit/core/placement/test_spread.py", _UNEVEN),
-    "uneven": (_UNEVEN, "tests/unit/core/placement/test_spread.py"),
+    "uneven": (_UNEVEN, _CANDIDATES, "tests/unit/core/placement/test_spread.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
     "job_records": ("tests/unit/slurm/test_queue.py",),

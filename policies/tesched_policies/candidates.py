@@ -13,8 +13,8 @@ from tesched_core.model.request import takes_fewest_nodes
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
-from tesched_core.placement.modelled import has_gres
-from tesched_core.placement.node_count import demands_if_fixed, is_bindable, is_open
+from tesched_core.placement.modelled import has_gres, left_out, wants_shards
+from tesched_core.placement.node_count import by_itself, demands_if_fixed, is_bindable, is_open
 from tesched_core.placement.spread import can_ever_be_met, large_enough, spreads
 from tesched_core.policy import View
 
@@ -29,6 +29,9 @@ class Candidates:
     fixed: tuple[Demand, ...] = ()
     #: how long it may be bound, seconds from now: victims that take longer leave for a job whose number is open again
     bound_for_s: float = 0.0
+    #: as Slurm may start it if it is bound to no nodes, where that may be more: on what is free alone, no victim leaves
+    #: for it
+    by_itself: tuple[Demand, ...] = ()
     #: why it can never start, where there are none of these
     impossible: str = ""
 
@@ -48,25 +51,51 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
         demands = demands_of(job, snapshot, room)
     except UnsupportedRequestError:
         fixed = tuple(demands_if_fixed(job, snapshot, room)) if fixable else ()
-        if not fixed:
+        alone = _by_itself(job, view, room)
+        if not fixed and first_free(alone, room) is None:
             raise
-        return Candidates(as_asked=(), fixed=fixed, bound_for_s=left_s)
+        return Candidates(as_asked=(), fixed=fixed, bound_for_s=left_s, by_itself=alone)
     impossible = [why_impossible(demand, room) for demand in demands]
+    missing = left_out(job, snapshot) if len(job.partitions) > 1 else ""
     possible = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
     fixed = ()
     # On more nodes than one its GPUs may bring more CPUs than its tasks want, with --threads-per-core; and devices for
     # each task may be certain for a fixed number alone.
     by_number = bool(job.request.threads_per_core or job.request.gres_per_task) and has_gres(job.request)
     by_number = by_number or (_takes_fewest_nodes(job, view) and any(one.allowed.any() for one in demands))
+    by_number = by_number or bool(missing)
     if fixable and (possible or by_number):
         first = min((demand.nodes for demand in possible), default=1)
         fixed = tuple(demands_if_fixed(job, snapshot, room, first))
-    return Candidates(
-        as_asked=possible,
-        fixed=fixed,
-        bound_for_s=left_s,
-        impossible="" if possible or fixed else impossible[0],
-    )
+    # One task in one partition is read alike.
+    several = job.request.tasks > 1 or len(job.partitions) > 1 or bool(job.request.threads_per_core)
+    alone = _by_itself(job, view, room) if several else ()
+    if possible or fixed or first_free(alone, room) is not None:
+        return Candidates(as_asked=possible, fixed=fixed, bound_for_s=left_s, by_itself=alone)
+    if not missing and any(can_ever_be_met(one, room) for one in alone):
+        missing = _BOUND_TO_NONE
+    if missing:
+        raise UnsupportedRequestError(missing)
+    return Candidates(as_asked=(), impossible=impossible[0])
+
+
+_BOUND_TO_NONE = "Slurm may start it on one node only if it is bound to none"
+
+
+def _by_itself(job: Job, view: View, room: Room) -> tuple[Demand, ...]:
+    """Return what the job wants where Slurm may start it if it is bound to no nodes, and that may be more than else.
+
+    Not of one that Slurm has declined so. Of which GPU free shards are is not known, so with shards it is not tried.
+    """
+    request, family = job.request, job.job_id if job.array_job_id is None else job.array_job_id
+    if (
+        not has_gres(request)
+        or wants_shards(request)
+        or family in view.snapshot.declined
+        or view.memory.is_bound(job.job_id)
+    ):
+        return ()
+    return by_itself(job, view.snapshot, room)
 
 
 def can_be_fixed(job: Job, view: View) -> bool:
@@ -75,7 +104,6 @@ def can_be_fixed(job: Job, view: View) -> bool:
     return (
         is_open(job)
         and is_bindable(job)
-        and not job.request.required_nodes
         and _may_be_bound_for_s(job, view) > 0
         and not (refused is not None and refused.holds(job.user, view.now))
     )

@@ -165,7 +165,7 @@ def plan_all(
         if candidates.impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        at_once = first_free(candidates.any, room)
+        at_once = first_free(candidates.any, room) or first_free(candidates.by_itself, room)
         if at_once is not None:
             demand, found, prices = at_once[0], Found((), at_once[1]), _NO_PRICES
         else:

@@ -203,6 +203,34 @@ def test_a_job_that_requested_nodes_itself_keeps_them() -> None:
     assert [kind_of(action) for action in drive.cycle(0)] == ["setnice", "notify"]
 
 
+def test_of_a_job_that_requested_nodes_itself_the_number_alone_is_set_and_put_back() -> None:
+    own = replace(OPEN, required_nodes=("n1",))
+    drive = two_nodes(request=own)
+    drive.obeys(*drive.cycle(0))
+    assert nodes_asked(drive) == [replace(TO_N1, previous=("n1",), count=NodeCount(least=1, most=1))]
+    drive.cycle(1)
+    assert nodes_asked(drive) == []
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(5)
+    assert nodes_asked(drive) == [replace(FREE, nodes=("n1",), count=ITS_OWN)]
+    drive.obeys(*drive.decision.actions)
+    assert drive.jobs[JobId(TE)].request == own
+    drive.cycle(6)
+    assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
+
+
+def test_a_job_that_requested_some_of_its_nodes_is_bound_to_the_others_too() -> None:
+    own = Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1, required_nodes=("n2",))
+    jobs = [running(BE, share("n1", 32)), waiting(TE, own)]
+    drive = Driver([node("n1"), node("n2")], jobs, graces={BE: 100}, binds=True)
+    drive.obeys(*drive.cycle(0))
+    assert [(one.nodes, one.previous, one.count) for one in nodes_asked(drive)] == [(("n1", "n2"), ("n2",), None)]
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(5)
+    drive.obeys(*drive.decision.actions)
+    assert drive.jobs[JobId(TE)].request == own
+
+
 def test_nodes_that_another_user_has_set_are_left() -> None:
     drive = bound()
     request = Request(cpus=16, mem_per_node_mib=1, required_nodes=("n2",))

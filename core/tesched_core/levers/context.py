@@ -19,9 +19,9 @@ from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
-from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.deadlines import Deadlines
-from tesched_core.placement.node_count import demand_on
+from tesched_core.placement.reserved import demand_there
+from tesched_core.placement.spread import fits_on
 
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
 #: it for a requeue.
@@ -159,13 +159,11 @@ class CycleContext:
         )
 
     def fits(self, order: Order) -> bool:
-        """Check whether the order's preemptor fits into what is free now on the order's nodes."""
+        """Check whether the order's preemptor fits into what is free now on the order's nodes, evenly spread or not."""
         job, room = self.snapshot.jobs.get(order.preemptor), self.columns.room
         rows = [room.index[name] for name in order.nodes if name in room.index]
-        try:
-            return job is not None and bool(demand_on(job, len(rows), self.snapshot, room).fits(room)[rows].all())
-        except UnsupportedRequestError:
-            return False
+        demand = None if job is None else demand_there(order, job, self.snapshot, room)
+        return demand is not None and fits_on(demand, rows, room)
 
     def _is_patient(self, nodes: Iterable[str], since: UnixSeconds) -> bool:
         return self.now - since <= patience_s(self.known_ending_times, nodes)

@@ -58,14 +58,15 @@ class NodeBindingLever(Lever):
             arrived = moved and _has_arrived(job, one)
             if arrived or unwanted or _long_enough(job.job_id, order, context):
                 return
-        elif _long_enough(job.job_id, order, context) or (one is None and job.request.required_nodes):
-            return  # or it has nodes of its own
-        elif unwanted:
+        elif _long_enough(job.job_id, order, context) or unwanted:
             return
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
             # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
             settable = is_open(job) and len(nodes) <= job.request.max_nodes
+            keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
+            if one is None and previous.names and not keeps:
+                return
             if previous.count is None and (in_round or settable):
                 previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
             count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
@@ -151,6 +152,11 @@ class NodeBindingLever(Lever):
         return sum(job_id in jobs and jobs[job_id].pending for job_id in bound)
 
 
+def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> bool:
+    """Return whether a job that has nodes of its own keeps them if it is bound to these, and that changes anything."""
+    return set(own.names) <= set(nodes) and (settable or own.names != nodes)
+
+
 def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
     """Return whether a bound job's order no longer makes room, or it was bound for long enough."""
     order = None if one.order_id is None else holding.get(one.order_id)
@@ -216,7 +222,12 @@ def _before(one: Change[Nodes]) -> tuple[str, ...]:
 
 
 def _ours(job: Job, one: Change[Nodes]) -> bool:
-    """Return whether the job is bound by us, to these nodes or to those of before."""
+    """Return whether the job is bound by us, to these nodes or to those of before.
+
+    Where these are its own, by their number alone.
+    """
+    if one.value.names == one.previous.names:
+        return is_as_set(job, one)
     return _now(job) == one.value.names or (one.before is not None and _now(job) == one.before.names)
 
 

@@ -47,6 +47,7 @@ from tesched_core.placement.allowed import (
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import (
+    by_gpu_elsewhere,
     by_node_and_in_all,
     counts_anew,
     default_cpus_per_gpu,
@@ -55,6 +56,7 @@ from tesched_core.placement.modelled import (
     may_want_whole_nodes,
     unsupported,
     unsupported_in,
+    wants_shards,
     with_whole_nodes,
     with_whole_tasks,
 )
@@ -67,6 +69,7 @@ from tesched_core.placement.uneven import (
     kinds_of,
     may_be_uneven,
     start_with_devices,
+    tasks_together,
     threads_of,
 )
 
@@ -204,6 +207,8 @@ def _demand_in(
         request = lesser_reading(job.request, defaults)
     request = with_whole_tasks(request, settings.release)
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
+    for name in by_gpu_elsewhere(job, partition, snapshot) if partition else ():
+        allowed = allowed & ~room.partitions.get(name, np.False_)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
     if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
@@ -330,7 +335,7 @@ class _Amounts:
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
         request, room = self.request, self.room
-        each, devices = max(request.cpus_per_task, 1), in_all(request)
+        each, devices, together = max(request.cpus_per_task, 1), in_all(request), tasks_together(request) or 1
         even = self.binds and self.whole and (least != most or devices is not None)
         if even or most < 2 or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
             return None
@@ -338,7 +343,7 @@ class _Amounts:
             return None
 
         def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            on_one = replace(request, tasks=tasks, cpus=tasks * each, min_nodes=1)
+            on_one = replace(request, tasks=tasks * together, cpus=tasks * together * each, min_nodes=1)
             if devices is not None:
                 on_one = replace(on_one, gres_per_job=((devices[0], count),))
             _, takes, holds, _ = self.on_each(on_one, 1)
@@ -346,7 +351,7 @@ class _Amounts:
 
         names = dict(with_bare_names([devices])) if devices is not None else {}
         return Uneven(
-            tasks=request.tasks,
+            tasks=request.tasks // together,
             # On one node there is no other share, and `Demand.allowed` says on which it starts.
             least=max(least, 2),
             most=most,
@@ -355,7 +360,7 @@ class _Amounts:
             takes_of=takes_of,
             devices=devices[1] if devices is not None else 0,
             columns=tuple(column for column, name in enumerate(room.resources) if name in names),
-            sure=devices is None and not request.tasks_per_core,
+            sure=devices is None and not (request.tasks_per_core or wants_shards(request)),
         )
 
 

@@ -29,6 +29,8 @@ _STARTS_WITH_TOO_FEW = "22.05"
 #: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free, and
 #: jobs of one node with GRES whose tasks, or CPUs of GPUs, 22.05 counts otherwise
 _COUNTS_ANEW = 26
+#: what Slurm says of a job that it may not have examined yet
+_NOT_EXAMINED = frozenset({"", "None", "Priority"})
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
@@ -49,6 +51,31 @@ def unsupported(job: Job, snapshot: Snapshot, *, binds: bool = True) -> str:
 def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool = True) -> str:
     """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
     return ", ".join(_of_partition(job, partition, snapshot, binds=binds))
+
+
+def by_gpu_elsewhere(job: Job, partition: Partition, snapshot: Snapshot) -> list[str]:
+    """Return the job's partitions that give memory with each GPU, where this one does not and the job names none.
+
+    On a node of both it would want less of the other one, in whichever order Slurm tries them.
+    """
+    if partition.def_mem_per_gpu_mib or snapshot.settings.def_mem_per_gpu_mib or not _has_gpus(job.request):
+        return []
+    known = [name for name in job.partitions if name in snapshot.partitions]
+    found = [name for name in known if snapshot.partitions[name].def_mem_per_gpu_mib]
+    return [] if found and names_memory(job.request, defaults_of(job, None, snapshot, 0)) else found
+
+
+def _has_other_default(partition: Partition, snapshot: Snapshot) -> bool:
+    settings = snapshot.settings
+    own = partition.def_mem_per_cpu_mib or partition.def_mem_per_node_mib
+    return bool(own or settings.def_mem_per_cpu_mib or settings.def_mem_per_node_mib)
+
+
+def left_out(job: Job, snapshot: Snapshot) -> str:
+    """Return what placement does not model in some of the job's partitions, on whose nodes it is not placed."""
+    known = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    found = (unsupported_in(job, partition, snapshot) for partition in known)
+    return ", ".join(dict.fromkeys(filter(None, found)))
 
 
 def with_whole_tasks(request: Request, release: str) -> Request:
@@ -93,7 +120,7 @@ def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
     ):
         if value:
             yield f"{option}={value}"
-    if request.exclusive and any(name == SHARD for name, _ in (*request.gres_per_node, *request.gres_per_job)):
+    if request.exclusive and wants_shards(request):
         yield "--exclusive with shards"  # which Slurm 22.05 never starts
     yield from _of_tasks(request)
     for name, count in request.gres_per_socket:
@@ -143,8 +170,9 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     alike = threads <= 1
     if is_held_again(request, default, settings.release, binds=binds) and not alike.any():
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
-    # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
-    varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
+    # Such a job is started on other nodes than it is bound to, or (several whole nodes) on none.
+    varies = request.min_nodes != request.max_nodes
+    varies = varies or (request.min_nodes > 1 and takes_whole_nodes(request, partition))
     # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
     # With --gpus also 22.05 wants as many GPUs free as bring CPUs for all its tasks; with --gres it does not.
@@ -162,19 +190,18 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
-    if others_gres and one_node and _brings_more(request, default):
-        # 22.05 says BadConstraints of it, once its number of nodes is set.
+    # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
+    # which it then says at once.
+    seen = request.tasks < 2 and job.reason not in _NOT_EXAMINED
+    if others_gres and one_node and not seen and _brings_more(request, default):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():
         just = sum(dict(node.total.gres).get(device) == count for node in nodes)
         if 1 < request.min_nodes > just:
             yield f"{device}:{count} by node beside a number in all"
-    by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
-    others = [
-        one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
-    ]
-    if others and not by_gpu and _has_gpus(request) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
-        # Tried in the other one first, it wants all of a node's memory in this one (22.05).
+    others = by_gpu_elsewhere(job, partition, snapshot)
+    if others and (_has_other_default(partition, snapshot) or not settings.release.startswith(_STARTS_WITH_TOO_FEW)):
+        # Tried in the other one first, it may want all of a node's memory in this one (22.05); else it does anyway.
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
@@ -250,6 +277,12 @@ def has_gres(request: Request) -> bool:
     """Return whether the job asks for any GRES."""
     by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
     return bool(request.gres_per_node or request.gres_per_job or by_task)
+
+
+def wants_shards(request: Request) -> bool:
+    """Return whether the job asks for parts of GPUs."""
+    asked = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
+    return any(name.partition(":")[0] == SHARD for name, _ in asked)
 
 
 def _fills_no_cores(request: Request) -> bool:

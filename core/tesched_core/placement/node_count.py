@@ -89,6 +89,19 @@ def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
     return demand_of(job, snapshot, room)
 
 
+def by_itself(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
+    """Return what the job wants on one node, where Slurm may start it if it is bound to none; empty if not modelled.
+
+    On several nodes Slurm does not start all that may be read so: of `-N2 -n3 --gpus-per-task=2` with 4 and 2 GPUs free
+    22.05 starts none.
+    """
+    try:
+        demands = demands_of(job, snapshot, room, binds=False)
+    except UnsupportedRequestError:
+        return ()
+    return tuple(replace(one, uneven=None) for one in demands if one.nodes == 1)
+
+
 def _numbers(job: Job, snapshot: Snapshot, first: int) -> range:
     request = job.request
     least = max(request.min_nodes, first)

@@ -17,8 +17,9 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import freed_by
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.node_count import demand_on
-from tesched_core.placement.spread import share_on
+from tesched_core.placement.demand import Demand
+from tesched_core.placement.node_count import by_itself, demand_on
+from tesched_core.placement.spread import fits_on, share_on
 
 #: a row of the room, and by how much it changes, [resources]
 Change = tuple[int, NDArray[np.int64]]
@@ -56,6 +57,23 @@ def beside_preemptors(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
     return _changed(room, [change for order in orders for change in _coming(order, snapshot, room)])
 
 
+def demand_there(order: Order, preemptor: Job, snapshot: Snapshot, room: Room) -> Demand | None:
+    """Return what the preemptor wants on the order's nodes; None if that is not modelled.
+
+    Without victims it is bound to none of them: where it fits as Slurm alone places it, it wants that.
+    """
+    rows = [room.index[name] for name in order.nodes if name in room.index]
+    demand: Demand | None = None
+    try:
+        demand = demand_on(preemptor, len(rows), snapshot, room)
+    except UnsupportedRequestError:
+        if order.victims:
+            return None
+    if order.victims or not rows or (demand is not None and fits_on(demand, rows, room)):
+        return demand
+    return next((one for one in by_itself(preemptor, snapshot, room) if fits_on(one, rows, room)), demand)
+
+
 def _changed(room: Room, changes: list[Change]) -> Room:
     return room.changed([row for row, _ in changes], np.array([by for _, by in changes])) if changes else room
 
@@ -89,9 +107,8 @@ def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
     if order.state is not OrderState.OPEN or preemptor is None or not _will_be_there(order, preemptor):
         return
     there = [room.index[node] for node in order.nodes if node in room.index]
-    try:
-        demand = demand_on(preemptor, len(there), snapshot, room)
-    except UnsupportedRequestError:
+    demand = demand_there(order, preemptor, snapshot, room)
+    if demand is None:
         return
     yield from zip(there, -share_on(demand, there, room.free), strict=True)
 

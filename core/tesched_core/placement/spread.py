@@ -134,6 +134,17 @@ def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> ND
     return share_of(demand, rows)
 
 
+def fits_on(demand: Demand, rows: Sequence[int], room: Room) -> bool:
+    """Return whether the job fits on just these nodes into what is free there, evenly spread or not."""
+    where, uneven = np.asarray(rows, dtype=np.intp), demand.uneven
+    if demand.fits(room)[where].all():
+        return True
+    if uneven is None or demand.unknown_gres or not (uneven.least <= len(where) <= uneven.most):
+        return False
+    alike = bool(uneven.allowed[where].all()) and len(np.unique(uneven.kinds[where])) == 1
+    return alike and _suffice(uneven, _Fit.on(uneven, room.free, where))
+
+
 def tasks_that_fit(uneven: Uneven, free: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
     """Return for each of `rows` how many of the job's tasks fit there, beside one of its GPUs in all."""
     found = np.zeros(len(rows), dtype=np.int64)

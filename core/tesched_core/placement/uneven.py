@@ -38,6 +38,7 @@ _SEEN_ON = "22.05"
 class Uneven:
     """Ways to spread the tasks of a job of several nodes over them, at least one on each (`spread.py`)."""
 
+    #: tasks, or groups of tasks that are on one node in any case (`tasks_together`)
     tasks: int
     #: fewest and most nodes
     least: int
@@ -64,13 +65,21 @@ def in_all(request: Request) -> tuple[str, int] | None:
     return request.gres_per_job[0]
 
 
+def tasks_together(request: Request) -> int:
+    """Return how many tasks each node has, however many GPUs in all (--ntasks-per-node, --gpus); 0: that may differ."""
+    by_node, nodes = request.tasks_per_node, max(request.min_nodes, 1)
+    fixed = nodes == request.max_nodes and request.tasks == nodes * by_node
+    return by_node if fixed and in_all(request) is not None else 0
+
+
 def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: bool) -> bool:
     """Check whether Slurm spreads the tasks of such a job unevenly.
 
     `binds`: it certainly starts the job so if that is bound to the nodes; else it may, also where it does not always.
     """
+    by_node = request.tasks_per_node and not tasks_together(request)
     if not binds:
-        return not (request.tasks_per_node or (request.gres_per_job and in_all(request) is None))
+        return not (by_node or (request.gres_per_job and in_all(request) is None))
     each = max(request.cpus_per_task, 1)
     devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)))
     seen = release.startswith(_SEEN_ON)
@@ -79,9 +88,9 @@ def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: boo
     by_gpu = per_gpu.cpus or (request.gres_per_job and (per_gpu.mem_mib or request.mem_per_gres))
     return not any(
         (
-            *(request.tasks_per_node, by_core, request.cpus_per_gres, by_job),
-            *(request.min_cpus_per_node > each, request.cpus != request.tasks * each),
-            *(request.sockets_per_node, SHARD in devices, bool(by_gpu and devices.get("gpu"))),
+            *(by_node, by_core, request.cpus_per_gres, by_job),
+            *(request.min_cpus_per_node > each * (tasks_together(request) or 1), request.cpus != request.tasks * each),
+            *(request.sockets_per_node, SHARD in devices and not seen, bool(by_gpu and devices.get("gpu"))),
             # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless two fit on both.
             any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )

@@ -255,7 +255,7 @@ def test_threads_a_core_with_cpus_for_each_gpu(release: str, tasks: int, gpus: i
     [
         ("22.05.8", {}, True),
         ("22.05.8", {"max_nodes": 2}, False),
-        ("22.05.8", {"exclusive": True}, False),
+        ("22.05.8", {"exclusive": True}, True),
         ("22.05.8", {"gres_per_node": (), "gres_per_job": (("gpu", 1),)}, False),
         ("26.05.5", {}, False),
     ],

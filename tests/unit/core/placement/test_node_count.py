@@ -118,10 +118,13 @@ def test_beside_more_cpus_by_mincpus_the_number_stays_open() -> None:
         assert can_be_fixed(te, view) is bool(number)
 
 
-def test_nodes_of_its_own_leave_the_number_open() -> None:
-    te = waiting(9, replace(THREE, required_nodes=("n1",)))
-    proposal = proposed(view_of(cluster(PAIRS, [*BOTH_FULL, te])))
-    assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED])
+def test_nodes_of_its_own_are_among_those_that_are_planned() -> None:
+    nodes = [*PAIRS, node("n3", cpus=8, gres={"gpu": 2})]
+    own = replace(THREE, required_nodes=("n2",))
+    # n3 is free, and n1 has one victim that would be enough with it
+    assert plans(proposed(view_of(cluster(nodes, [*BOTH_FULL, waiting(9, own)])))) == [("n2,n3", (2,))]
+    both = replace(own, required_nodes=("n1", "n2"))
+    assert plans(proposed(view_of(cluster(nodes, [*BOTH_FULL, waiting(9, both)])))) == [("n1,n2", (1, 2))]
 
 
 #: the GPU brings two CPUs, and the six tasks want six

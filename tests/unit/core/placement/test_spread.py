@@ -158,7 +158,9 @@ def test_a_required_node_that_is_not_needed_costs_no_victim() -> None:
     request = Request(
         cpus=9, tasks=3, cpus_per_task=3, min_cpus_per_node=3, max_nodes=3, mem_per_node_mib=1, required_nodes=("n1",)
     )
-    proposal = FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, request)])), None)
+    # A part of a heterogeneous job can't be given a number of nodes.
+    te = replace(waiting(9, request), het_job_id=JobId(9))
+    proposal = FitGpp().propose(view_of(cluster(nodes, [*jobs, te])), None)
     assert plans(proposal) == []
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.UNSUPPORTED]
     fixed = replace(request, min_nodes=2, max_nodes=2)

@@ -29,10 +29,17 @@ def with_threads(name: str, cpus: int, threads: int, gpus: int = 0) -> Node:
 
 
 def plans(
-    nodes: Sequence[Node], jobs: Sequence[Job], request: Request, settings: SlurmSettings | None = None
+    nodes: Sequence[Node],
+    jobs: Sequence[Job],
+    request: Request,
+    settings: SlurmSettings | None = None,
+    *,
+    fixable: bool = True,
+    reason: str = "Resources",
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Return nodes and victims, on 22.05 if nothing else is said."""
-    snapshot = cluster(nodes, [*jobs, waiting(9, request)], settings=settings or SlurmSettings(release="22.05.8"))
+    """Return nodes and victims, on 22.05 if nothing else is said; no number can be set of one that is not `fixable`."""
+    te = replace(waiting(9, request), reason=reason, het_job_id=None if fixable else JobId(9))
+    snapshot = cluster(nodes, [*jobs, te], settings=settings or SlurmSettings(release="22.05.8"))
     proposal = FitGpp().propose(view_of(snapshot), None)
     return [(",".join(one.nodes), one.victim_ids) for one in proposal.plans if isinstance(one, MakeRoom)]
 
@@ -93,7 +100,9 @@ class TestGpusInAll:
         jobs = [running(1, share("n1", 1, gres={"gpu": 3})), running(2, share("n2", 1, gres={"gpu": 3}))]
         own = replace(IN_ALL, min_nodes=1, required_nodes=("n1",))
         assert plans(self.NODES, jobs, own) == [("n1", (1,))]
-        assert plans(self.NODES, jobs, replace(own, gres_per_job=(("gpu", 5),))) == []
+        five = replace(own, gres_per_job=(("gpu", 5),))
+        assert plans(self.NODES, jobs, five) == [("n1,n2", (1,))]
+        assert plans(self.NODES, jobs, five, fixable=False) == []
 
 
 class TestATaskACore:
@@ -111,7 +120,8 @@ class TestATaskACore:
 
     def test_no_victim_leaves_on_a_node_that_slurm_may_leave_out(self) -> None:
         own = replace(A_CORE, min_nodes=1, max_nodes=6, required_nodes=("n1",))
-        assert plans(self.NODES, [running(1, share("n2", 2))], own) == []
+        assert plans(self.NODES, [running(1, share("n2", 2))], own) == [("n1,n2", (1,))]
+        assert plans(self.NODES, [running(1, share("n2", 2))], own, fixable=False) == []
 
     def test_over_nodes_with_different_numbers_of_threads(self) -> None:
         assert plans([with_threads("n1", 8, 2), with_threads("n2", 2, 1)], [], A_CORE) == [("n1,n2", ())]
@@ -270,7 +280,11 @@ class TestWithoutBinding:
         nodes = [node("n1", gres={"gpu": 1, "tmp": 2})]
         request = Request(gres_per_job=(("gpu", 1),), cpus_per_gres=(("gpu", 3),), gres_per_node=(("tmp", 1),))
         assert may_start(nodes, replace(request, mem_per_node_mib=1))
-        assert plans(nodes, [running(1, share("n1", 32))], replace(request, mem_per_node_mib=1)) == []
+        full, one = [running(1, share("n1", 32))], replace(request, mem_per_node_mib=1)
+        # Of the one that has set the number of its tasks Slurm says BadConstraints, and not that it lacks resources.
+        assert plans(nodes, full, one) == [("n1", (1,))]
+        assert plans(nodes, full, one, reason="Priority") == []
+        assert plans(nodes, full, replace(one, tasks=2, cpus=2, max_nodes=2)) == []
 
     def test_shards_may_be_of_one_gpu_and_cores_of_each_socket(self) -> None:
         """Of which GPU the free shards are, and of which socket the free cores, the records do not say."""

@@ -1,0 +1,119 @@
+"""Kinds of request for which a real Slurm starts a TE job once just its victims have left, and that were refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.local import LocalCluster, installed_release
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = pytest.mark.slurm
+
+SLEEP = "exec sleep 1000"
+KINDS = ClusterDefinition(
+    groups=(
+        NodeGroup(prefix="a", count=2, cpus=8, sockets=1, gres={"gpu": 4}, counted={"tmp": "400G"}),
+        NodeGroup(prefix="s", count=1, cpus=16, sockets=1, gres={"gpu": 2, "shard": 8}),
+        NodeGroup(prefix="s", first=2, count=1, cpus=8, sockets=1, gres={"gpu": 2, "shard": 8}),
+        NodeGroup(prefix="t", count=1, cpus=16, sockets=1, threads_per_core=2, gres={"gpu": 4}),
+    ),
+    partitions=(
+        PartitionDefinition(name="main", default=True),
+        PartitionDefinition(name="plain", nodes="a[1-2]"),
+        PartitionDefinition(name="parts", nodes="s[1-2]"),
+        PartitionDefinition(name="threads", nodes="t1"),
+        PartitionDefinition(name="bygpu", nodes="s2", settings={"DefMemPerGPU": "600"}),
+    ),
+    def_mem_per_cpu_mib=None,
+)
+MEM = "--mem=100"
+#: what runs, which of these is to leave (None: no job), what is submitted, and where it starts
+CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str], ...] = (
+    # an open number of nodes, one of them its own: 2 tasks there, 8 on the other
+    ((("-wa1", "-n6"), ("-wa2", "-n8")), 1, ("-pplain", MEM, "-n10", "-wa1"), "a[1-2]"),
+    # shards on each node: 4 tasks and 2
+    ((("-ws2", "-n8"),), 0, ("-pparts", MEM, "-N2", "-n6", "-c4", "--gres=shard:2"), "s[1-2]"),
+    # a whole node whose GPU brings fewer CPUs than its tasks want
+    (
+        (("-wa1", "-n1"), ("-wa2", "-n8", "--no-requeue")),
+        0,
+        ("-pplain", MEM, "--exclusive", "-n4", "--gres=gpu:1", "--cpus-per-gpu=1"),
+        "a1",
+    ),
+    # a GPU that brings more CPUs than its task wants, beside another GRES
+    (
+        (("-wa1", "-n8"), ("-wa2", "-n8", "--no-requeue")),
+        0,
+        ("-pplain", MEM, "--gpus=1", "--cpus-per-gpu=3", "--gres=tmp:1G"),
+        "a1",
+    ),
+    # two tasks on each node, and 2 GPUs and 1: as many as are free
+    (
+        (("-wa1", "-n1", "--gres=gpu:2"), ("-wa2", "-n1", "--gres=gpu:3")),
+        None,
+        ("-pplain", MEM, "-N2", "--ntasks-per-node=2", "--gpus=3"),
+        "a[1-2]",
+    ),
+    # and with one GPU less on the first
+    (
+        (("-wa1", "-n1", "--gres=gpu:3"), ("-wa2", "-n1", "--gres=gpu:3")),
+        0,
+        ("-pplain", MEM, "-N2", "--ntasks-per-node=2", "--gpus=5"),
+        "a[1-2]",
+    ),
+    # memory by GPU in one of its partitions alone, and no other default: all of a node's in the other one
+    (
+        (("-wa1", "-n1"), ("-wa2", "-n8", "--no-requeue"), ("-ws2", "-n8", "--no-requeue")),
+        0,
+        ("-pbygpu,plain", "--gres=gpu:1"),
+        "a1",
+    ),
+)
+
+
+def submitted(cluster: LocalCluster, name: str, *options: str) -> int:
+    return cluster.sbatch(f"--job-name={name}", "--output=/dev/null", *options, wrap=SLEEP)
+
+
+@pytest.mark.gate
+def test_each_kind_starts_where_just_its_victims_have_left(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    if installed_release() != (22, 5):
+        pytest.skip("tried on Slurm 22.05 alone")
+    cluster = make_cluster(KINDS)
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        for busy, leaves, options, nodes in CASES:
+            jobs = [submitted(cluster, "be", MEM, *one) for one in busy]
+            for job in jobs:
+                cluster.wait_state(job, "RUNNING")
+            te = submitted(cluster, "te", *options)
+            assert cluster.wait_state(te, "RUNNING")["NodeList"] == nodes, options
+            assert cluster.put_back(jobs) == ([] if leaves is None else [jobs[leaves]]), options
+            daemon.await_polls(cluster)
+            cluster.run("scancel", str(te), *map(str, jobs))
+            cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+        assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_what_slurm_starts_by_itself_is_not_called_impossible(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    if installed_release() != (22, 5):
+        pytest.skip("tried on Slurm 22.05 alone")
+    cluster = make_cluster(KINDS)
+    full = submitted(cluster, "be", MEM, "-wt1", "-n16")
+    cluster.wait_state(full, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, "te", MEM, "-pthreads", "-n4", "-c3", "--gres=gpu:1")
+        cluster.wait_for(lambda: "bound to none" in daemon.ask("explain", str(te)).stdout, "why it waits")
+        assert "even empty" not in daemon.ask("explain", str(te)).stdout
+        assert cluster.put_back([full]) == []
+        cluster.run("scancel", str(full))
+        cluster.wait_state(te, "RUNNING")

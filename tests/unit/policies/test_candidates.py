@@ -1,0 +1,207 @@
+"""TE jobs that Slurm starts by itself, and not certainly on nodes that they are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import OrderId
+from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Order, OrderState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.reserved import demand_there
+from tesched_core.placement.spread import fits_on
+from tesched_core.policy import MakeRoom
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import cluster, node, running, share, view_of, waiting
+
+SETTINGS = SlurmSettings(release="22.05.8")
+
+
+def with_threads(name: str, cpus: int, gpus: int = 2) -> Node:
+    """Return a node with two threads a core."""
+    one = node(name, cpus=cpus, gres={"gpu": gpus})
+    return replace(one, sockets=1, cores_per_socket=cpus // 2, threads_per_core=2)
+
+
+def planned(snapshot: Snapshot) -> list[tuple[str, tuple[int, ...]]]:
+    proposal = FitGpp().propose(view_of(snapshot), None)
+    return [(",".join(one.nodes), one.victim_ids) for one in proposal.plans if isinstance(one, MakeRoom)]
+
+
+def refused(snapshot: Snapshot) -> list[tuple[RefusalCode, str]]:
+    return [(one.code, one.text) for one in FitGpp().propose(view_of(snapshot), None).refusals if one.job_id == 9]
+
+
+def site(nodes: Sequence[Node], jobs: Iterable[Job], partitions: Sequence[Partition] | None = None) -> Snapshot:
+    return cluster(nodes, jobs, partitions=partitions, settings=SETTINGS)
+
+
+#: 22.05 says BadConstraints of it with -N1 on a node of two threads a core; without -N it starts there
+FOUR = Request(
+    cpus=12, tasks=4, cpus_per_task=3, min_cpus_per_node=3, max_nodes=4, mem_per_node_mib=1, gres_per_node=(("gpu", 1),)
+)
+
+
+def test_what_slurm_starts_by_itself_on_what_is_free_waits_for_no_victim() -> None:
+    assert planned(site([with_threads("n1", 16)], [running(1, share("n1", 4)), waiting(9, FOUR)])) == [("n1", ())]
+
+
+def test_no_victim_leaves_for_it_and_its_refusal_does_not_say_that_it_is_impossible() -> None:
+    full = site([with_threads("n1", 16)], [running(1, share("n1", 8)), waiting(9, FOUR)])
+    assert planned(full) == []
+    ((code, text),) = refused(full)
+    assert code is RefusalCode.UNSUPPORTED
+    assert "only if it is bound to none" in text
+    small = site([with_threads("n1", 8)], [running(1, share("n1", 8)), waiting(9, FOUR)])
+    assert [code for code, _ in refused(small)] == [RefusalCode.IMPOSSIBLE]
+
+
+def test_what_slurm_has_declined_so_is_not_tried_so_again() -> None:
+    free = site([with_threads("n1", 16)], [waiting(9, FOUR)])
+    assert planned(replace(free, declined=frozenset({JobId(9)}))) == []
+
+
+@pytest.mark.parametrize("names", [("p", "q"), ("q", "p")])
+def test_nodes_of_a_partition_that_is_not_modelled_for_it_are_not_called_too_small(names: tuple[str, ...]) -> None:
+    """The GPU brings two CPUs in `q`, and the four tasks on each of two whole nodes want four."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n2", "n3"})),
+        Partition(name="q", nodes=frozenset({"n1", "n2"}), def_cpus_per_gpu=2),
+    ]
+    request = Request(cpus=8, tasks=8, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
+    te = replace(waiting(9, replace(request, exclusive=True)), partitions=names)
+    nodes = [with_threads("n1", 8), with_threads("n2", 8), node("n3", cpus=8)]
+    full = site(nodes, [running(1, share("n1", 8)), te], parts)
+    ((code, text),) = refused(full)
+    assert (code, "DefCpuPerGPU=2 with 8 tasks" in text) == (RefusalCode.UNSUPPORTED, True)
+
+
+def test_in_a_list_of_partitions_a_number_of_nodes_is_set_where_that_is_modelled_alone() -> None:
+    """DefCpuPerGPU with too few CPUs for six tasks: on 22.05 such a job starts with a fixed number of nodes."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n2"})),
+        Partition(name="q", nodes=frozenset({"n1"}), def_cpus_per_gpu=2),
+    ]
+    request = Request(cpus=6, tasks=6, max_nodes=6, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
+    te = replace(waiting(9, request), partitions=("p", "q"))
+    full = site([with_threads("n1", 8), node("n2", cpus=8)], [running(1, share("n1", 8)), te], parts)
+    assert planned(full) == [("n1", (1,))]
+
+
+@pytest.mark.parametrize("names", [("p", "q"), ("q", "p")])
+def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_in_the_other(
+    names: tuple[str, ...],
+) -> None:
+    """As Slurm 22.05 wants it where there is no other default: on a node of both, less would be enough."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n3"})),
+        Partition(name="q", nodes=frozenset({"n1", "n2"}), def_mem_per_gpu_mib=500),
+    ]
+    te = replace(waiting(9, Request(gres_per_node=(("gpu", 1),), mem_per_node_mib=0)), partitions=names)
+    nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2", "n3")]
+    jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), running(3, share("n3", 0, 1)), te]
+    for settings, planned_ in (
+        (SETTINGS, [("n3", (3,))]),
+        (replace(SETTINGS, release="26.05.5"), []),
+        (replace(SETTINGS, def_mem_per_cpu_mib=100), []),
+    ):
+        snapshot = cluster(nodes, jobs, partitions=parts, settings=settings, exempt=[1, 2])
+        assert planned(snapshot) == planned_, settings
+
+
+#: three GPUs, and two tasks on each of two nodes
+BY_NODE = Request(
+    cpus=4,
+    tasks=4,
+    min_cpus_per_node=2,
+    min_nodes=2,
+    max_nodes=2,
+    tasks_per_node=2,
+    mem_per_node_mib=1,
+    gres_per_job=(("gpu", 3),),
+)
+
+
+def test_gpus_in_all_are_spread_unevenly_over_nodes_with_the_same_number_of_tasks() -> None:
+    nodes = [node("n1", cpus=4, gres={"gpu": 2}), node("n2", cpus=4, gres={"gpu": 2})]
+    held = running(1, share("n2", 2, gres={"gpu": 1}))
+    assert planned(site(nodes, [held, waiting(9, BY_NODE)])) == [("n1,n2", ())]
+    # Two tasks fit beside no more than two CPUs.
+    more = running(2, share("n1", 1))
+    more_on_2 = running(3, share("n2", 1))
+    assert planned(site(nodes, [held, more, waiting(9, BY_NODE)])) == [("n1,n2", ())]
+    assert planned(site(nodes, [held, more_on_2, waiting(9, BY_NODE)]))[0][1] in {(1,), (3,)}
+
+
+#: of these tasks the nodes below take 4 and 2, with two shards on each
+SHARDS = Request(
+    cpus=24,
+    tasks=6,
+    cpus_per_task=4,
+    min_cpus_per_node=4,
+    max_nodes=6,
+    mem_per_node_mib=1,
+    gres_per_node=(("shard", 2),),
+)
+
+
+def test_tasks_beside_shards_are_spread_unevenly() -> None:
+    nodes = [node(f"n{number}", cpus=cpus, gres={"gpu": 2, "shard": 8}) for number, cpus in ((1, 16), (2, 8))]
+    full = site(nodes, [running(1, share("n2", 1)), waiting(9, SHARDS)])
+    assert planned(full) == [("n1,n2", (1,))]
+    assert planned(replace(full, settings=replace(SETTINGS, release="26.05.5"))) == []
+    # Of which GPU the free ones are is not known: with 1 of 4 in use on each it is certain for 2, with 3 it is not.
+    for held, victims in ((1, ()), (3, ()), (6, (1,))):
+        some = site(nodes, [running(1, share("n2", 0, gres={"shard": held})), waiting(9, SHARDS)])
+        assert planned(some) == [("n1,n2", victims)], held
+
+
+def test_shards_that_may_be_of_two_gpus_are_not_waited_for() -> None:
+    """Of 4 free shards 2 may be of each GPU: a job that wants 3 would wait for what may not be there."""
+    two = Request(cpus=2, tasks=2, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("shard", 3),))
+    nodes = [node("n1", gres={"gpu": 2, "shard": 8})]
+    assert planned(site(nodes, [running(1, share("n1", 0, gres={"shard": 4})), waiting(9, two)])) == [("n1", (1,))]
+
+
+def test_on_several_nodes_what_slurm_may_start_by_itself_is_not_waited_for() -> None:
+    """22.05 leaves three tasks a node with a GPU each waiting on nodes of two threads a core, whatever is free."""
+    six = Request(cpus=6, tasks=6, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 1),))
+    nodes = [with_threads("n1", 8, 4), with_threads("n2", 8, 4)]
+    assert planned(site(nodes, [waiting(9, six)])) == []
+
+
+@pytest.mark.parametrize(("reason", "victims"), [("Resources", [("n1", (1,))]), ("Priority", [])])
+def test_one_task_of_a_gpu_with_more_cpus_beside_another_device(
+    reason: str, victims: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    """Where its user has set the number of its tasks Slurm 22.05 says BadConstraints of it, once it is examined."""
+    request = Request(gres_per_node=(("gpu", 1), ("tmp", 1)), cpus_per_gres=(("gpu", 3),), mem_per_node_mib=1)
+    te = replace(waiting(9, request), reason=reason)
+    assert planned(site([node("n1", gres={"gpu": 1, "tmp": 4})], [running(1, share("n1", 32)), te])) == victims
+
+
+def test_an_order_without_victims_is_met_where_slurm_starts_the_job_by_itself() -> None:
+    snapshot = site([with_threads("n1", 16)], [running(1, share("n1", 4)), waiting(9, FOUR)])
+    room, te = columns_of(snapshot).room, snapshot.jobs[JobId(9)]
+    order = Order(
+        order_id=OrderId(1),
+        preemptor=te.job_id,
+        state=OrderState.OPEN,
+        created_at=0.0,
+        expires_at=1.0,
+        nodes=("n1",),
+        victims=(),
+    )
+    demand = demand_there(order, te, snapshot, room)
+    assert demand is not None
+    assert fits_on(demand, [0], room)
+    full = columns_of(site([with_threads("n1", 16)], [running(1, share("n1", 8)), te])).room
+    other = demand_there(order, te, snapshot, full)
+    assert other is not None
+    assert not fits_on(other, [0], full)
