@@ -207,12 +207,16 @@ def test_of_a_job_that_requested_nodes_itself_the_number_alone_is_set_and_put_ba
     own = replace(OPEN, required_nodes=("n1",))
     drive = two_nodes(request=own)
     drive.obeys(*drive.cycle(0))
-    assert nodes_asked(drive) == [replace(TO_N1, previous=("n1",), count=NodeCount(least=1, most=1))]
+    assert nodes_asked(drive) == [
+        replace(TO_N1, value=Nodes(names=("n1",), count=ON_ONE), previous=Nodes(names=("n1",), count=ITS_OWN))
+    ]
     drive.cycle(1)
     assert nodes_asked(drive) == []
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
     drive.cycle(5)
-    assert nodes_asked(drive) == [replace(FREE, nodes=("n1",), count=ITS_OWN)]
+    assert nodes_asked(drive) == [
+        replace(FREE, value=Nodes(names=("n1",), count=ITS_OWN), previous=Nodes(names=("n1",), count=ON_ONE))
+    ]
     drive.obeys(*drive.decision.actions)
     assert drive.jobs[JobId(TE)].request == own
     drive.cycle(6)
@@ -224,7 +228,9 @@ def test_a_job_that_requested_some_of_its_nodes_is_bound_to_the_others_too() -> 
     jobs = [running(BE, share("n1", 32)), waiting(TE, own)]
     drive = Driver([node("n1"), node("n2")], jobs, graces={BE: 100}, binds=True)
     drive.obeys(*drive.cycle(0))
-    assert [(one.nodes, one.previous, one.count) for one in nodes_asked(drive)] == [(("n1", "n2"), ("n2",), None)]
+    assert [(one.value, one.previous) for one in nodes_asked(drive)] == [
+        (Nodes(names=("n1", "n2")), Nodes(names=("n2",)))
+    ]
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
     drive.cycle(5)
     drive.obeys(*drive.decision.actions)
