@@ -206,8 +206,18 @@ class CycleContext:
             self._over[partitions] = frozenset(partitions) | frozenset(shared)
         return self._over[partitions]
 
+    def order_step(self, before: Order | None, after: Order, text: str) -> Order:
+        """Record what became of an order (None: before it was opened), by its states; return it as it is now."""
+        self.moved(after.order_id, None, "" if before is None else before.state, after.state, text)
+        return after
+
+    def victim_step(self, order: Order, before: Victim, after: Victim, text: str) -> Victim:
+        """Record what became of an order's victim, by its states; return it as it is now."""
+        self.moved(order.order_id, before.job_id, before.state, after.state, text)
+        return after
+
     def moved(self, order_id: OrderId, job_id: JobId | None, before: str, after: str, text: str) -> None:
-        """Record one transition."""
+        """Record a transition of what has no state of its own, as a command that was not sent."""
         self.transitions.append(
             Transition(order_id=order_id, at=self.now, job_id=job_id, before=before, after=after, text=text)
         )

@@ -45,8 +45,8 @@ class NoticeLever(Lever):
         )
         target = TARGET_WORDS[victim.notice_target]
         text = f"notice by SIG{victim.notice_signal} to {target}; grace period {victim.grace_period_s:.0f} s"
-        context.moved(order.order_id, victim.job_id, victim.state, VictimState.NOTICED, text)
-        return replace(victim, state=VictimState.NOTICED, noticed_at=context.now)
+        noticed = replace(victim, state=VictimState.NOTICED, noticed_at=context.now)
+        return context.victim_step(order, victim, noticed, text)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Do nothing: a notice has been heard. A victim that still runs keeps its nodes when its order is withdrawn."""

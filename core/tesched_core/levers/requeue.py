@@ -67,8 +67,8 @@ class RequeueLever(Lever):
         action, what = (Cancel, "cancelled, as its owner has said") if victim.ends else (Requeue, "requeue")
         context.actions.append(action(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
         told = f"{what}{' (again)' if again else ''}: {text}"
-        context.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
-        return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)
+        requeuing = replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)
+        return context.victim_step(order, victim, requeuing, told)
 
     def rerun(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
         """Return the victim after it was asked that its job be put back in the queue, since its run has ended.
@@ -184,9 +184,8 @@ def _has_left(order: Order, job_id: JobId) -> bool:
 
 def lost(victim: Victim, *, why: str, order: Order, context: CycleContext) -> Victim:
     """Return the victim that will not run again by itself: the worst that can become of one."""
-    text = f"LOST: {why}; its user must submit it again"
-    context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
-    return replace(victim, departure=Departure.LOST, given_up_at=context.now)
+    gone = replace(victim, departure=Departure.LOST, given_up_at=context.now)
+    return context.victim_step(order, victim, gone, f"LOST: {why}; its user must submit it again")
 
 
 def _stays(victim: Victim, *, spared: bool) -> Victim:

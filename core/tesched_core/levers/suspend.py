@@ -95,9 +95,9 @@ class SuspendLever(Lever):
         reason = Reason(code=ReasonCode.GIVES_CPUS, text=text, preemptor=order.preemptor, order_id=order.order_id)
         context.actions.append(Suspend(job_id=victim.job_id, reason=reason))
         told = f"suspend{' (again)' if again else ''}: {text}"
-        context.moved(order.order_id, victim.job_id, victim.state, VictimState.SUSPENDED, told)
         first_at = victim.noticed_at if again else context.now
-        return replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)
+        stopped = replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)
+        return context.victim_step(order, victim, stopped, told)
 
     def follow_victim(self, victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
         """Return a victim that was to be suspended, as it is seen now; it is resumed when it may be."""
@@ -116,8 +116,7 @@ class SuspendLever(Lever):
                 return self.suspend(victim, order, context)
             if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
                 text = "it was not suspended, and its resources are not needed any more"
-                context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-                return replace(victim, state=VictimState.SPARED)
+                return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
         return victim
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
@@ -133,9 +132,9 @@ class SuspendLever(Lever):
         if job is not None and job.on_nodes and job.restarts == victim.restarts:
             return self.follow_victim(victim, job, order, context)
         text = "it is not suspended any more"
-        context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        spared = context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
         REQUEUE_LEVER.look_for_hold(victim, job, order, context)
-        return replace(victim, state=VictimState.SPARED)
+        return spared
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take back the suspensions that Slurm did not make."""
@@ -166,24 +165,24 @@ def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
 
 
 def _has_given(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    context.moved(order.order_id, victim.job_id, victim.state, victim.state, "is suspended; its CPUs are free")
     if not victim.of_own_user:
         context.last_preempted[victim.job_id] = context.now
     context.paid.append(paying(victim, context.now, order.preemptor))
-    return replace(victim, suspended_at=context.now)
+    suspended = replace(victim, suspended_at=context.now)
+    return context.victim_step(order, victim, suspended, "is suspended; its CPUs are free")
 
 
 def _goes_on(victim: Victim, suspended_at: float, order: Order, context: CycleContext) -> Victim:
     away_s = max(context.now - suspended_at, 0.0)
     by_whom = ", though it was still needed" if order.state is OrderState.OPEN else ""
     text = f"runs on, {away_s:.0f} s after it was suspended{by_whom}"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+    back = context.victim_step(order, victim, replace(victim, state=VictimState.BACK, back_at=context.now), text)
     if victim.of_own_user:
-        return replace(victim, state=VictimState.BACK, back_at=context.now)
+        return back
     context.last_preempted[victim.job_id] = context.now
     before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
     context.past[victim.job_id] = replace(before, suspended_s=before.suspended_s + away_s)
-    return replace(victim, state=VictimState.BACK, back_at=context.now)
+    return back
 
 
 def overdue_since(victim: Victim, suspend_for_s: float) -> float | None:

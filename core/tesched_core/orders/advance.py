@@ -212,8 +212,7 @@ def _is_unclear(order: Order, context: CycleContext) -> bool:
 
 def end_wait(order: Order, ending: Ending, text: str, context: CycleContext) -> Order:
     """Return the order after its preemptor stopped waiting."""
-    context.moved(order.order_id, None, order.state, OrderState.SETTLING, text)
-    return replace(order, state=OrderState.SETTLING, ending=ending)
+    return context.order_step(order, replace(order, state=OrderState.SETTLING, ending=ending), text)
 
 
 def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Victim:
@@ -239,8 +238,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         departure = departure_of(victim, job, context.now, context.release)
         if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
             text = "was put back in the queue by others before it was notified"
-            context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-            return replace(victim, state=VictimState.SPARED)
+            return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
         if departure is not None:
             victim = leave(victim, departure, order, context)
         elif job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
@@ -274,8 +272,7 @@ def _spare(
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
         # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
         context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-    return replace(victim, state=VictimState.SPARED)
+    return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
 
 
 def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
@@ -285,8 +282,8 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     text = f"{DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
     if victim.of_own_user and departure in PREEMPTED:
         text += "; as a job of its own user caused that, it gets no place in the queue, and no limit spares it for that"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
     victim = replace(victim, departure=departure)
+    left = context.victim_step(order, victim, replace(victim, state=VictimState.LEFT, left_at=context.now), text)
     if victim.noticed_at is not None or departure in PREEMPTED:
         # However it ended, it was asked: that is what hours and budgets count.
         context.paid.append(paying(victim, context.now, order.preemptor))
@@ -305,7 +302,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     failed = by_slurm and had_its_notice(victim)
     if ours or failed:
         REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
-    victim = replace(victim, state=VictimState.LEFT, left_at=context.now)
+    victim = left
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
         context.leave_times.append(((job.user, job.name), took_s))
@@ -328,23 +325,22 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
             return REQUEUE_LEVER.rerun(victim, order, context) if late else victim
         REQUEUE_LEVER.mend_dependents(victim, job, order, context)
     if job is None:
-        text = "Slurm no longer knows it"
-        context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
-        return replace(victim, departure=Departure.VANISHED, given_up_at=context.now)
+        vanished = replace(victim, departure=Departure.VANISHED, given_up_at=context.now)
+        return context.victim_step(order, victim, vanished, "Slurm no longer knows it")
     if job.pending:
         why = held_for_good(job)
         return lost(victim, why=why, order=order, context=context) if why else victim
     if job.start_time is not None and _ran_again(victim, job):
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
-        context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
         take_out_own_wait(victim, away_s, context)
-        return replace(victim, state=VictimState.BACK, back_at=job.start_time)
+        back = replace(victim, state=VictimState.BACK, back_at=job.start_time)
+        return context.victim_step(order, victim, back, text)
     if job.state is JobState.DEADLINE:
         return lost(victim, why="its deadline has passed in the queue", order=order, context=context)
     if job.finished:  # cancelled while it waited to run again
-        context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
-        return replace(victim, departure=Departure.DIED, given_up_at=context.now)
+        died = replace(victim, departure=Departure.DIED, given_up_at=context.now)
+        return context.victim_step(order, victim, died, f"ended {job.state} in the queue")
     return victim
 
 

@@ -350,7 +350,7 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
     text = f"Slurm freed resources for job {trial.label} on {where}"
     if not here:
         text = f"Slurm put job {job.label} back while job {trial.label} waited, which has not started on {where}"
-    context.moved(order_id, None, "", OrderState.SETTLING, text)
+    context.order_step(None, order, text)
     left = leave(victim, Departure.REQUEUED, order, context)
     if here:
         put_back_at = min(job.submit_time, context.now)

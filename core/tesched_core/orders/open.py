@@ -53,9 +53,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         size=size_of(job, context.own_request(job)),
         restarts=None if job.array_tasks else job.restarts,
     )
-    opened = OrderState.OPEN if before else ""
-    text = f"resources for job {job.label}{_where_from(plan, context.now)}"
-    context.moved(order_id, None, opened, OrderState.OPEN, text)
+    context.order_step(before, order, f"resources for job {job.label}{_where_from(plan, context.now)}")
     context.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in context.actions):
         PRIORITY_LEVER.keep_first(order, context)

@@ -109,6 +109,6 @@ def _only_recorded(order: Order, context: CycleContext) -> Order:
     suspended = any(victim.suspended_at is not None and not victim.settled for victim in order.victims)
     if suspended or has_changes(order, context):
         return order  # the next daemon that acts puts it back
-    context.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
     victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
-    return replace(order, state=OrderState.ENDED, victims=victims, ended_at=context.now)
+    ended = replace(order, state=OrderState.ENDED, victims=victims, ended_at=context.now)
+    return context.order_step(order, ended, "nothing was done")

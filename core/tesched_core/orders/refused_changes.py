@@ -80,10 +80,10 @@ def say_what_is_missing(order: Order, context: CycleContext) -> None:
     raised = context.changes_of(PRIORITY).get(job.job_id)
     if raised is not None and raised.field is Field.PRIORITY and context.is_refused(Field.NICE, job.user):
         text = f"it is raised by an explicit priority: {_refuses(Field.NICE, context)}"
-        context.moved(order.order_id, None, order.state, order.state, text)
+        context.order_step(order, order, text)
     if order.victims and context.is_refused(Field.NODES, job.user):
         text = f"it is not bound to its nodes: {_refuses(Field.NODES, context)}"
-        context.moved(order.order_id, None, order.state, order.state, text)
+        context.order_step(order, order, text)
 
 
 def after_refusal(order: Order, outcome: Outcome, seen: Snapshot, context: CycleContext) -> Order | None:
@@ -96,8 +96,7 @@ def after_refusal(order: Order, outcome: Outcome, seen: Snapshot, context: Cycle
         return None
     field = field_of(action)
     text = f"Slurm refused to change its {WORDS[field] if field else 'record'}: {said(outcome)}"
-    context.moved(order.order_id, None, order.state, order.state, f"{text}; it goes on without that")
-    return order
+    return context.order_step(order, order, f"{text}; it goes on without that")
 
 
 def _refuses(field: Field, context: CycleContext) -> str:

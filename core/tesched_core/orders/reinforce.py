@@ -113,8 +113,8 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
             continue
         if _is_short(order, rows, memory, context):
             text = f"other jobs have taken the resources that were free on {','.join(order.nodes)}; others are searched"
-            context.moved(order.order_id, None, order.state, order.state, text)
-            orders[order.order_id] = replace(order, nodes=(), waits_until=context.now)
+            waits = replace(order, nodes=(), waits_until=context.now)
+            orders[order.order_id] = context.order_step(order, waits, text)
     return replace(memory, orders=orders)
 
 
@@ -190,8 +190,7 @@ def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) 
     """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
     there = ",".join(plan.nodes)
     text = f"other jobs have taken resources that were free on {','.join(order.nodes)}; it is bound to {there} instead"
-    context.moved(order.order_id, None, order.state, order.state, text)
-    order = replace(order, nodes=plan.nodes)
+    order = context.order_step(order, replace(order, nodes=plan.nodes), text)
     NODE_BINDING_LEVER.keep_bound(order, context)
     if not plan.victims:
         return replace(memory, orders={**memory.orders, order.order_id: order})
@@ -205,11 +204,11 @@ def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, 
     longest = max(victim.grace_period_s for victim in more)
     asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
     text = f"other jobs have taken resources that were free for it; further victims on {','.join(order.nodes)}: {asked}"
-    context.moved(order.order_id, None, order.state, order.state, text)
     lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
     before = order.victims
     # Each is asked beside the others: they are to leave together.
-    order = replace(order, expires_at=max(order.expires_at, context.now + lasts_s), victims=(*before, *more))
+    larger = replace(order, expires_at=max(order.expires_at, context.now + lasts_s), victims=(*before, *more))
+    order = context.order_step(order, larger, text)
     noticed = (give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more)
     order = replace(order, victims=(*before, *noticed))
     return replace(memory, orders={**memory.orders, order.order_id: order})

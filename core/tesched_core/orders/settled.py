@@ -83,8 +83,8 @@ def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool 
     if not settled or has_changes(order, context):
         return order
     text = "futile: its victims left for nothing" if order.futile else "all its changes are put back"
-    context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
-    return replace(order, state=OrderState.ENDED, ended_at=context.now, run_seen_at=None)
+    ended = replace(order, state=OrderState.ENDED, ended_at=context.now, run_seen_at=None)
+    return context.order_step(order, ended, text)
 
 
 def _awaits_release(one: Change[Any], context: CycleContext) -> bool:

@@ -75,8 +75,8 @@ def changed_still(memory: Memory, snapshot: Snapshot, levers: Sequence[Lever] = 
 
 def _withdrawn(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN:
-        context.moved(order.order_id, None, order.state, OrderState.SETTLING, "withdrawn: its changes are put back")
-        order = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
+        withdrawn = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
+        order = context.order_step(order, withdrawn, "withdrawn: its changes are put back")
     return replace(order, victims=tuple(_let_go(victim, order, context) for victim in order.victims))
 
 
@@ -98,9 +98,8 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
         return rerun_early(victim, order, context)
     if job is not None and job.completing:
         return victim  # it does leave, and how is known when its Epilog is over
-    text = "the order was withdrawn; it goes on"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     if victim.noticed_at is not None:
         # A daemon may be started again, and should not ask it at once.
         context.last_preempted[victim.job_id] = context.now
-    return replace(victim, state=VictimState.SPARED)
+    spared = replace(victim, state=VictimState.SPARED)
+    return context.victim_step(order, victim, spared, "the order was withdrawn; it goes on")

@@ -93,8 +93,7 @@ def judged(order: Order, context: CycleContext) -> Order:
     what = "is back in the queue" if back else "goes back to the queue" if over else f"ended {job.state}"
     after = f"{ran_s:.0f} s after its start" if job.finished or order.started_at is not None else "soon after its start"
     text = f"job {job.label} {what} {after}: its victims left for nothing"
-    context.moved(order.order_id, None, order.state, order.state, text)
-    order = replace(order, ending=Ending.NO_RUN, run_seen_at=None)
+    order = context.order_step(order, replace(order, ending=Ending.NO_RUN, run_seen_at=None), text)
     came_to_nothing(order, context)
     return order
 
