@@ -81,7 +81,8 @@ class LocalCluster(Cluster):
         return cluster
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start it. From then on a SIGTERM ends the program as an error does, so that no cluster outlives it."""
+        processes.exit_on_sigterm()
         self.up()
         return self
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -65,6 +67,13 @@ def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float |
             raise TimeoutError(f"processes of the cluster in {folder} do not end: {', '.join(map(str, pids))}")
         send(pids, signal.SIGKILL)
         time.sleep(_PAUSE_S)
+
+
+def exit_on_sigterm() -> None:
+    """Raise SystemExit in the main thread on SIGTERM, with the status of a shell, if the program has no other way."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 def send(pids: Iterable[int], signal_number: signal.Signals) -> None:

@@ -321,3 +321,28 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.gate
+def test_a_program_that_is_ended_by_sigterm_leaves_no_cluster() -> None:
+    name = registry.fresh_name()
+    program = f"""
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.local import LocalCluster
+with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),)), name={name!r}) as cluster:
+    cluster.sbatch(wrap="sleep 300")
+    print("up", flush=True)
+    cluster.wait_for(lambda: False, "a signal")
+"""
+    cluster = LocalCluster(name=name)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            assert processes.find_processes(cluster.folder, "slurmctld")
+            process.terminate()
+            assert process.wait(HANG_S) == 128 + signal.SIGTERM
+            assert nothing_left(cluster)
+        finally:
+            process.kill()
+            processes.end_processes(cluster.folder)
