@@ -288,5 +288,7 @@ RETURN_MUTATIONS = (
     Mutation("ask: what is not known is named", _AHEAD, "amount is None or holder.is_relative", "amount is None"),
     Mutation("ask: what is in use counts", _AHEAD, "(amount > 0 and amount + used > most)", "False"),
     Mutation("ask: each task is submitted", _AHEAD, "used + self.wanted.tasks > most", "used + 1 > most"),
-    Mutation("ask: a time that is not said", _AHEAD, "    if wanted.says_time:\n", "    if True:\n"),
+    Mutation("ask: a time that is not said", _AHEAD, "    if not wanted.is_timed:\n", "    if False:\n"),
+    Mutation("ask: minutes give no time", _AHEAD, "sorted(_MINUTES if denies else ())", "sorted(_MINUTES)"),
+    Mutation("ask: a given time above MaxTime", _AHEAD, "given.minutes * _MINUTE_S > partition", "0 > partition"),
 )

@@ -77,11 +77,18 @@ WAITS = {
     "q-of-job": Case("qos", "MaxTRESPerJob=gres/gpu=0"),
     "q-unused": Case("qos", "MaxTRESPerUser=cpu=1", held=False),
     "of-partition": Case("partition", "MaxJobsPerUser=1"),
+    "no-time": Case("user", "MaxTRESMins=cpu=1000", ("--partition=short",)),
+    "no-time-run": Case("account", "GrpTRESRunMins=cpu=1000", ("--partition=short",)),
+    "usual-time": Case("user", "MaxWall=5", ("--partition=usual",)),
+    "above-max-time": Case("user", "MaxWall=500", ("--partition=short",)),
 }
 STARTS = {
     "enough": Case("user", "GrpTRES=cpu=4,gres/gpu=2,mem=200,node=2 GrpJobs=2 MaxJobs=2 MaxWall=8 MaxTRESMins=cpu=16"),
     "q-enough": Case("qos", "MaxTRESPerUser=cpu=4,gres/gpu=2 MaxJobsPerUser=2 GrpTRES=cpu=4 MinTRESPerJob=cpu=2"),
     "shortened": Case("user", "MaxWall=5 MaxTRESMins=cpu=10", ()),
+    "usual-run": Case("account", "GrpTRESRunMins=cpu=1000", ("--partition=usual",)),
+    "q-shortened": Case("qos", "MaxTRESMinsPerJob=cpu=10 flags=DenyOnLimit", ()),
+    # Slurm puts what comes later on the same node, as much as its GPUs allow.
     "same-node": Case("user", "GrpTRES=node=1", ("--time=8", "--nodelist=n8"), ("--nodelist=n8",)),
     "submitted": Case("user", "MaxSubmitJobs=2"),
 }
@@ -104,6 +111,8 @@ def site() -> Iterator[LocalCluster]:
         groups=(NodeGroup(count=8),),
         partitions=(
             PartitionDefinition(name="main", default=True),
+            PartitionDefinition(name="short", settings={"MaxTime": "10"}),
+            PartitionDefinition(name="usual", settings={"MaxTime": "10", "DefaultTime": "8"}),
             PartitionDefinition(name="limited", settings={"QOS": "p-limited"}),
         ),
         accounting=Accounting(

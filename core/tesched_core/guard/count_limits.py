@@ -83,6 +83,9 @@ def passed(tally: Tally, payments: Sequence[Paid], limits: Limits | TurnLimits) 
     more = Counter(by for one in payments for by in counted(one))
     if (over := _over(tally, more, limits)) is not None:
         return over
+    if (Scope.ALL, "") not in more:
+        # All are of the TE job's own user, and take nothing of the budget.
+        return None
     node_s, most = tally.node_s + sum(map(cost, payments)), limits.max_lost_node_hours_per_day
     return _of_budget(node_s, limits) if most is not None and node_s > most * HOUR_S else None
 

@@ -99,7 +99,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     job = pretended.job
     limits = slurm_limits(pretended, said.by_name, answer, seen, commands)
     if isinstance(answer, NotTaken) and (answer.by_limits or not waits_for_nodes(job, seen)):
-        raise refusal(said, answer, limits.lines)
+        raise refusal(said, answer, limits.lines if answer.by_limits else ())
     if limits.reason and job.reason == RESOURCES:
         job = replace(job, reason=limits.reason)
     word = None if isinstance(answer, NotTaken) else answer

@@ -6,8 +6,10 @@ Principle
     user's association, and the accounts above it with their Grp… alone. A kind and TRES that a QOS limits is not
     compared with what lies behind it. The first limit in the way gives the reason that Slurm shows; all are named.
 
-    Of a job whose --time is not said Slurm shortens the time to what the limits allow. At its submission it counts the
-    submitted jobs of each, and with the flag DenyOnLimit what the job asks for by itself.
+    A job without --time, in a partition without DefaultTime, has the time that GrpWall and MaxWall allow, also where
+    that is above the partition's MaxTime, which then keeps it; with the flag DenyOnLimit what the minutes of its TRES
+    allow, too. Without any of these it has none, and is above each limit on minutes (tried on 22.05.8).
+    At its submission Slurm counts the submitted jobs of each, and with DenyOnLimit what the job asks for by itself.
 
 Limits
     What is not known of the job (what it is billed, a node's whole memory, GRES of whole nodes), or of a limit (the
@@ -25,6 +27,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.limits_in_use import HolderOfLimits, LimitInUse, LimitsInUse
 
 from tesched_daemon.submission.limit_words import limit_name, reason_of
+from tesched_daemon.submission.reason_word import PARTITION_TIME
 
 #: in the order in which slurmctld compares them, before and after it has selected nodes
 _BEFORE_NODES = ("GrpJobs", "GrpWall", "MaxJobsPA", "MaxJobsPU", "MaxJobs", "MaxWallPJ")
@@ -33,8 +36,10 @@ _WITH_NODES = (
     *("MaxTRESPA", "MaxTRESPU", "MaxTRESRunMinsPA", "MaxTRESRunMinsPU"),
 )
 _SUBMITTED = ("GrpSubmitJobs", "MaxSubmitJobsPA", "MaxSubmitJobsPU", "MaxSubmitJobs")
+#: limits on the time of a job
+_TIMES = ("MaxWallPJ", "GrpWall")
 #: what the job asks for by itself: compared at a submission where a QOS has DenyOnLimit
-_BY_ITSELF = (*_WITH_NODES, "MaxWallPJ", "GrpWall")
+_BY_ITSELF = (*_WITH_NODES, *_TIMES)
 _RUNNING = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
 _SHARED = frozenset({"GrpTRES", "MaxTRESPU", "MaxTRESPA"})
 _MINUTES = frozenset({"MaxTRESMinsPJ", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"})
@@ -42,6 +47,7 @@ _USED_MINUTES = frozenset({"GrpTRESMins", "GrpTRESRunMins"})
 _MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
 #: kinds of a QOS' that replace an association's
 _REPLACED_BY = {"MaxJobs": ("MaxJobsPU", "MaxJobsPA"), "MaxSubmitJobs": ("MaxSubmitJobsPU", "MaxSubmitJobsPA")}
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +61,8 @@ class Wanted:
     nodes: tuple[str, ...] = ()
     #: None: no limit
     minutes: int | None = None
-    #: --time is said; else Slurm shortens it to what the limits allow
-    says_time: bool = True
+    #: --time is said, or its partition has a DefaultTime; else the limits on time give it one
+    is_timed: bool = True
     #: tasks of its array
     tasks: int = 1
 
@@ -112,17 +118,22 @@ def limits_ahead(
     factor = next((rule.limit_factor for rule in rules if rule.limit_factor is not None), None)
     holders.append(_of_user(own, job, partition.name, factor))
     holders += [_of_account(name, one, found, factor) for name, one in above]
-    wanted = _shortened(wanted, holders, set_by_qos)
+    denies = any("denyonlimit" in rule.flags for rule in rules)
+    given = None if wanted.is_timed else _time_of_limits(wanted, holders, set_by_qos, denies=denies)
+    if not wanted.is_timed:
+        wanted = replace(wanted, minutes=None if given is None else given.minutes)
     running = [one for one in seen.jobs.values() if one.on_nodes]
     walk = _Walk(
         wanted=wanted, holders=holders, set_by_qos=set_by_qos, rule=seen.limits.rules_of(job.qos), running=running
     )
     if at_submission:
         walk.go(_SUBMITTED)
-        if any("denyonlimit" in rule.flags for rule in rules):
+        if denies:
             walk.by_itself = True
             walk.go(_BY_ITSELF)
     else:
+        if given is not None and "partitiontimelimit" not in walk.rule.flags:
+            walk.ahead.in_the_way += _above_max_time(given, partition)
         walk.is_safe = bool({"safe", "all"} & seen.settings.enforced)
         walk.go(_BEFORE_NODES)
         walk.go(_WITH_NODES)
@@ -193,17 +204,31 @@ def _each(
             taken |= mine
 
 
-def _shortened(wanted: Wanted, holders: Sequence[_Holder], set_by_qos: set[tuple[str, str]]) -> Wanted:
-    """Return the job with the time that Slurm gives it where its user says none."""
-    if wanted.says_time:
-        return wanted
-    shortest: list[int] = []
-    for _, one in _each(holders, set_by_qos, ("MaxWallPJ", "GrpWall", *sorted(_MINUTES))):
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _TimeOfLimit:
+    """Time limit that a job has by one of the limits."""
+
+    minutes: int
+    limit: str
+
+
+def _time_of_limits(
+    wanted: Wanted, holders: Sequence[_Holder], set_by_qos: set[tuple[str, str]], *, denies: bool
+) -> _TimeOfLimit | None:
+    """Return the time that Slurm gives a job without one; None: none."""
+    found: list[_TimeOfLimit] = []
+    for holder, one in _each(holders, set_by_qos, (*_TIMES, *sorted(_MINUTES if denies else ()))):
         amount = 1 if not one.tres else wanted.amount(one.tres) or 0
-        shortest += [one.most // amount] if amount else []
-    if not shortest:
-        return wanted
-    return replace(wanted, minutes=min(shortest))
+        limit = f"{limit_name(one)} of {holder.label}"
+        found += [_TimeOfLimit(minutes=one.most // amount, limit=limit)] if amount else []
+    return min(found, default=None)
+
+
+def _above_max_time(given: _TimeOfLimit, partition: Partition) -> Iterator[InTheWay]:
+    if partition.max_time_s is not None and given.minutes * _MINUTE_S > partition.max_time_s:
+        name = f"MaxTime={partition.max_time_s // _MINUTE_S} min of partition {partition.name}"
+        text = f"{name}: its time limit is {given.minutes} min by {given.limit}  [{PARTITION_TIME}]"
+        yield InTheWay(reason=PARTITION_TIME, text=text)
 
 
 @dataclass(slots=True, kw_only=True)

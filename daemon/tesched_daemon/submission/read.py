@@ -124,9 +124,10 @@ def job_of(read: Words) -> Job:
         state=JobState.PENDING,
         name=_value(options, "job-name") or usual,
         user=user_name(),
-        account=_value(options, "account") or "",
+        # Slurm records both in small letters.
+        account=(_value(options, "account") or "").lower(),
         partitions=tuple(partitions.split(",")) if partitions else (),
-        qos=_value(options, "qos") or "",
+        qos=(_value(options, "qos") or "").lower(),
         reservation=_value(options, "reservation") or "",
         dependency=_value(options, "dependency") or "",
         licenses=_value(options, "licenses") or "",

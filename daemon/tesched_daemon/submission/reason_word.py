@@ -23,6 +23,8 @@ from tesched_daemon.submission.read import time_limit_s
 
 #: of a job that Slurm starts as soon as resources are free
 RESOURCES = "Resources"
+#: of a job with a time limit above its partition's
+PARTITION_TIME = "PartitionTimeLimit"
 _MINUTE_S = 60
 #: `afterok:12:14`, `after:12+5`; `12` alone is afterany
 _DEPENDS = re.compile(r"(after|afterany|afterok|afternotok|)((?::\d{1,10}(?:\+\d{1,6})?)+)")
@@ -88,7 +90,7 @@ def _of_partition(
     time_s = time_limit_s(shortest.value) if shortest is not None else job.time_limit_s
     longest = None if "partitiontimelimit" in lifted else partition.max_time_s
     if "time" in options and longest is not None and (time_s is None or time_s > longest):
-        return "PartitionTimeLimit"
+        return PARTITION_TIME
     fewest, most = job.request.min_nodes, max(job.request.min_nodes, job.request.max_nodes)
     too_many = "partitionmaxnodes" not in lifted and fewest > (partition.max_nodes or fewest)
     # A job that names no nodes gets as many as the partition's MinNodes.

@@ -54,11 +54,12 @@ def slurm_limits(
         return SlurmLimits(unread=f"they can't be read: {found.message}")
     word = answer if isinstance(answer, SlurmsWord) else None
     at_submission = isinstance(answer, NotTaken) and answer.by_limits
+    default_s = seen.partitions[job.partitions[0]].default_time_s
     every: dict[str, Ahead] = {}
     for name in job.partitions:
         partition = seen.partitions[name]
         ahead = limits_ahead(
-            _wanted(job, options, word, partition, known=known),
+            _wanted(job, word, partition, known=known, is_timed="time" in options or default_s is not None),
             found,
             seen,
             partition,
@@ -88,16 +89,14 @@ def _read(job: Job, seen: Snapshot, commands: Commands) -> LimitsInUse | Failure
     return with_limits_of_database(found, commands, tuple(dict.fromkeys(one.lower() for one in names if one)))
 
 
-def _wanted(
-    job: Job, options: Mapping[str, Option], word: SlurmsWord | None, partition: Partition, *, known: bool
-) -> Wanted:
+def _wanted(job: Job, word: SlurmsWord | None, partition: Partition, *, known: bool, is_timed: bool) -> Wanted:
     nodes = _hosts(word.nodes) if word is not None else ()
     return Wanted(
         job=job,
         amount=_amount(job, word, len(nodes), partition, known=known),
         nodes=nodes,
         minutes=None if job.time_limit_s is None else math.ceil(job.time_limit_s / _MINUTE_S),
-        says_time="time" in options,
+        is_timed=is_timed,
         tasks=tasks_in(job),
     )
 

@@ -140,6 +140,15 @@ def test_a_submission_that_a_limit_forbids_is_refused_with_its_name(ask: Ask, mo
     assert str(error.value) == f"--wrap: Slurm would not take it: {said}; MaxSubmitJobs=1 of user ann"
 
 
+def test_one_that_fits_no_nodes_is_refused_without_a_limit(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        asking, "slurm_limits", lambda *_args: SlurmLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
+    )
+    with pytest.raises(SubmissionError) as error:
+        ask("--comment=te", seen=IDLE, answer=ASK_NO_NODES)
+    assert str(error.value).endswith(ASK_NO_NODES.said)
+
+
 @pytest.mark.parametrize("comment", ["te", "be"])
 def test_a_partition_that_is_down_is_the_reason_on_idle_nodes(ask: Ask, comment: str) -> None:
     down = replace(IDLE, partitions={"p": replace(IDLE.partitions["p"], state="DOWN")})

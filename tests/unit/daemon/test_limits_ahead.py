@@ -48,6 +48,7 @@ def ahead(
     enforced: str = "limits",
     running: tuple[Job, ...] = (),
     at_submission: bool = False,
+    most_s: int | None = None,
 ) -> Ahead:
     """Return what keeps the job."""
     found = LimitsInUse(
@@ -58,7 +59,11 @@ def ahead(
         },
         qos={"normal": holder(*qos), "high": holder(*(of_partition or ()))},
     )
-    partition = Partition(name="p", access=PartitionAccess(qos="high" if of_partition is not None else ""))
+    partition = Partition(
+        name="p",
+        max_time_s=most_s,
+        access=PartitionAccess(qos="high" if of_partition is not None else ""),
+    )
     seen = Snapshot.of(
         0.0,
         jobs=running,
@@ -142,12 +147,29 @@ def test_what_is_not_known_of_the_job_is_not_compared_and_named() -> None:
     assert reasons(ahead(qos=("GrpTRES=cpu=1",), user=("GrpTRES=cpu=1",), rules=relative)) == []
 
 
-def test_a_time_that_is_not_said_is_shortened_to_the_limits() -> None:
-    wanted = replace(WANTED, says_time=False, minutes=1000)
+def test_a_job_without_a_time_has_that_of_the_limits_on_the_time_alone() -> None:
+    wanted = replace(WANTED, is_timed=False, minutes=1000)
     assert reasons(ahead(user=("MaxWallPJ=5", "MaxTRESMinsPJ=cpu=30"), wanted=wanted)) == []
+    assert reasons(ahead(user=("GrpWall=5", "MaxTRESMinsPJ=cpu=30"), wanted=wanted)) == []
     assert reasons(ahead(user=("MaxWallPJ=5", "GrpTRESRunMins=cpu=30(11)"), wanted=wanted)) == [
         "AssocGrpCPURunMinutesLimit"
     ]
+    short = replace(wanted, minutes=1)
+    assert reasons(ahead(user=("MaxTRESMinsPJ=cpu=30",), wanted=short)) == ["AssocMaxCpuMinutesPerJobLimit"]
+    denies = {"normal": QosRules(flags=frozenset({"denyonlimit"}))}
+    assert reasons(ahead(user=("MaxTRESMinsPJ=cpu=30",), wanted=short, rules=denies)) == []
+
+
+def test_such_a_time_above_the_partitions_keeps_the_job() -> None:
+    wanted = replace(WANTED, is_timed=False, minutes=7)
+    assert reasons(ahead(user=("MaxWallPJ=7",), wanted=wanted, most_s=420)) == []
+    found = ahead(user=("MaxWallPJ=8",), wanted=wanted, most_s=420)
+    (text,) = (one.text for one in found.in_the_way)
+    by = "its time limit is 8 min by MaxWall=8 min of user ann in account lab"
+    assert text == f"MaxTime=7 min of partition p: {by}  [PartitionTimeLimit]"
+    lifted = {"normal": QosRules(flags=frozenset({"partitiontimelimit"}))}
+    assert reasons(ahead(user=("MaxWallPJ=8",), wanted=wanted, most_s=420, rules=lifted)) == []
+    assert reasons(ahead(user=("MaxWallPJ=8",), wanted=replace(wanted, is_timed=True), most_s=420)) == []
 
 
 def test_a_node_counts_once_for_all_jobs_of_the_account() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_daemon.submission.begin_time import begin_time
+from tesched_daemon.submission.read import job_of
 from tesched_daemon.submission.request import request_of
 from tesched_daemon.submission.slurms_answer import refuse_half_a_view
 from tesched_daemon.submission.sources import SubmissionError, read_words
@@ -43,6 +44,11 @@ def test_an_option_that_is_not_understood_is_named(words: tuple[str, ...]) -> No
 
 def test_an_option_of_a_plugins_is_named() -> None:
     assert unread("--site=1") == ("--site, an option of a site's plugin",)
+
+
+def test_account_and_qos_stand_in_small_letters_as_in_slurm() -> None:
+    job = job_of(read_words("ask", ("--account=LAB", "--qos=High", "--wrap=true")))
+    assert (job.account, job.qos) == ("lab", "high")
 
 
 def test_options_that_ask_for_nothing_are_not_named() -> None:

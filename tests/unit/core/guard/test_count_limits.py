@@ -101,6 +101,7 @@ def test_a_victim_of_the_te_jobs_own_user_is_held_to_that_users_limits_alone() -
     own = replace(ONE, for_user="ada", for_account="lab")
     limits = limits_of(max_preemptions_per_user_hour=0, max_lost_node_hours_per_day=0.5)
     assert passed(tally_of(), [own], limits) is None
+    assert passed(tally_of(ONE), [own], limits) is None, "it takes nothing of a budget that is spent"
     over = passed(tally_of(), [own], replace(limits, max_victims_for_te_user_hour=0))
     assert over is not None
     assert over.scope is Scope.TE_USER
