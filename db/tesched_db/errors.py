@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
 from tesched_core.ports import JournalError, UnwritableError
 
@@ -29,6 +30,9 @@ def store_errors(doing: str) -> Iterator[None]:
     except SQLAlchemyError as error:
         kind = RowError if _is_of_a_value(error) else StoreError
         raise kind(f"cannot {doing}: {_in_words(error)}") from error
+    except msgspec.ValidationError as error:
+        hint = "another version wrote it, or another hand; restore the store from a copy, or move it away"
+        raise StoreError(f"cannot {doing}: a record holds what tesched does not write: {error} ({hint})") from error
     except (OverflowError, UnicodeError) as error:
         # Of Python's sqlite3 itself: an int beyond 64 bits, a text with half a character.
         raise RowError(f"cannot {doing}: {_first_line(error)}") from error

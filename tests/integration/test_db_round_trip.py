@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, update
@@ -16,8 +17,9 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport, Journal
 from tesched_db import queries as read
 from tesched_db.engine import writing
+from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
-from tesched_db.tables import Base, JobMemoryRow
+from tesched_db.tables import Base, JobMemoryRow, VictimRow
 from tesched_policies.registry import STATES
 from tesched_testcluster.harness import store_examples
 
@@ -92,3 +94,14 @@ def test_what_an_earlier_release_did_not_write_is_the_fields_default(store: Engi
     loaded = SqlJournal(store, states=STATES).load()
     assert loaded.past == {JobId(1): replace(past, longest_run_s=0.0, delayed_s=0.0)}
     assert loaded.futile == {JobId(2): replace(futile, said="", fellows=0)}
+
+
+def test_a_record_that_another_hand_has_changed_is_an_error_of_one_line(store: Engine) -> None:
+    made = store_examples.remembering(store_examples.order(1, 9, store_examples.victim(1)))
+    intend(SqlJournal(emptied(store), states=STATES), made, store_examples.decision(1, 1.0))
+    with writing(store).begin() as connection:
+        connection.execute(update(VictimRow).values(state="asleep"))
+    with pytest.raises(StoreError, match="a record holds what tesched does not write: Invalid enum value 'asleep'"):
+        SqlJournal(store, states=STATES).load()
+    with pytest.raises(StoreError, match="restore the store from a copy"):
+        read.memory(store, STATES)
