@@ -23,7 +23,7 @@ from pathlib import Path
 
 import click
 from tesched_sim.pool import each_done
-from tesched_sim.reports.plots import Curve, Panel, panels
+from tesched_sim.reports.plots import Panel, PanelLine, panels
 from tesched_sim.workload import WorkloadError
 from tesched_testcluster.harness.bound_cost import POLL_S, TE_LIMIT_S, Base, Case, Line, cases, measured, together
 
@@ -132,7 +132,7 @@ def drawn(lines: Sequence[Line]) -> str:
                     (_b(line.slowdown), wait / 60) for line, wait in zip(mine, waits, strict=True) if wait is not None
                 )
                 curves.append(
-                    Curve(label=f"TE load {load:.0%}, {percentile}", colour=place, solid=solid, points=points)
+                    PanelLine(label=f"TE load {load:.0%}, {percentile}", colour=place, solid=solid, points=points)
                 )
         found.append(Panel(title=workload, curves=tuple(curves)))
     return panels(found, across="B (guard.bound.slowdown)", up="TE jobs' wait, minutes")

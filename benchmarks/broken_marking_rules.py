@@ -18,7 +18,7 @@ MARKING_MUTATIONS = (
     Mutation("marks: each mark counts", _MARKING, "tally.add(payment, context.now)", "pass"),
     Mutation("marks: the limits", _MARKING, "            spared = over.code", "            pass"),
     Mutation("marks: too many users to bar", _MARKING, "if len(no_te_jobs) > MOST_BARRED:", "if False:"),
-    Mutation("marks: a TE user's limit", _MARKING, "if by[0] is Scope.TE_USER)", "if False)"),
+    Mutation("marks: a TE user's limit", _MARKING, "if by[0] is CountedBy.TE_USER)", "if False)"),
     Mutation("marks: no score, no mark", _MARKING, "or not np.isfinite(scores).all()", ""),
     Mutation("marks: scores of any size", _MARKING, "if ((scores >= 0) & (scores < LARGEST)).all():", "if True:"),
     Mutation("marks: the cause waited then", _MARKING, "if other.submit_time <= job.submit_time + 1 and", "if"),

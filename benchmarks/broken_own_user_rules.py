@@ -31,13 +31,13 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "own: no limit of others",
         _BUDGET,
-        "if not one.of_own_user:\n        yield Scope.ALL",
-        "if True:\n        yield Scope.ALL",
+        "if not one.of_own_user:\n        yield CountedBy.ALL",
+        "if True:\n        yield CountedBy.ALL",
     ),
     Mutation(
         "own: the user's own limit",
         _BUDGET,
-        "yield Scope.TE_USER, one.for_user",
+        "yield CountedBy.TE_USER, one.for_user",
         "pass",
     ),
     Mutation(

@@ -194,12 +194,12 @@ MUTATIONS = (
     Mutation(
         "guard: an hour",
         "core/tesched_core/guard/eligibility.py",
-        'if over := reached(tally, (Scope.ALL, ""), limits):',
+        'if over := reached(tally, (CountedBy.ALL, ""), limits):',
         "if over := None:",
     ),
-    Mutation("guard: a user's hour", _PAID, "yield Scope.USER, one.user", "pass"),
-    Mutation("guard: an account's hour", _PAID, "yield Scope.ACCOUNT, one.account", "pass"),
-    Mutation("guard: a node's hour", _PAID, "yield Scope.NODE, node", "pass"),
+    Mutation("guard: a user's hour", _PAID, "yield CountedBy.USER, one.user", "pass"),
+    Mutation("guard: an account's hour", _PAID, "yield CountedBy.ACCOUNT, one.account", "pass"),
+    Mutation("guard: a node's hour", _PAID, "yield CountedBy.NODE, node", "pass"),
     Mutation("guard: the day's budget", _COUNTS, "and tally.node_s >= most * HOUR_S", "and False"),
     Mutation(
         "guard: one plan does not pass an hour's limit", _COUNTS, "counts.get(by, 0) + number", "counts.get(by, 0)"
@@ -413,7 +413,7 @@ MUTATIONS = (
         "mend_dependents(victim, job, order, context)",
         "pass",
     ),
-    Mutation("guard: what a TE job causes", _PAID, "yield Scope.TE_JOB, one.preemptor", "pass"),
+    Mutation("guard: what a TE job causes", _PAID, "yield CountedBy.TE_JOB, one.preemptor", "pass"),
     Mutation(
         "queue: what somebody else has set is left",
         "core/tesched_core/levers/nice.py",

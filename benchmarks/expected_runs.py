@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from tesched_cli.common import progress
 from tesched_predict.quantiles import RunTimes
 from tesched_sim import traces, workloads
-from tesched_sim.experiment import Setting, Site, run_one
+from tesched_sim.experiment import ExperimentSetting, Site, run_one
 from tesched_sim.reports.summary import summarise
 from tesched_sim.traces.finished import require_times
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import Workload, WorkloadError
-from tesched_sim.workloads.fill import Fill, fill
+from tesched_sim.workloads.fill import FillModel, fill
 from tesched_testcluster.harness.run_times import submitted
 
 LEVELS = (0.1, 0.5, 0.8)
@@ -66,7 +66,7 @@ def predicted(recorded: Recorded, first: int, count: int) -> NDArray[np.float64]
     return np.array(found, dtype=np.float64)
 
 
-def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: Fill) -> Iterator[Line]:
+def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: FillModel) -> Iterator[Line]:
     """Yield the runs of one trace. Raises WorkloadError."""
     recorded = traces.read(path)
     require_times(recorded, path)
@@ -74,7 +74,7 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
     workload = fill(recorded.part(rows), model, seed)
     expected = predicted(recorded, half, len(rows))
-    setting = Setting.of(Site.SLURM).with_values({"site.poll_s": str(POLL_S)})
+    setting = ExperimentSetting.of(Site.SLURM).with_values({"site.poll_s": str(POLL_S)})
     true = replace(setting, site=replace(setting.site, true_run_times=True))
     yield _line(recorded.name, "fifo", "limit", setting, workload)
     for policy in policies:
@@ -83,7 +83,7 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
         yield _line(recorded.name, policy, "true", true, workload)
 
 
-def _line(trace: str, policy: str, known: str, setting: Setting, workload: Workload) -> Line:
+def _line(trace: str, policy: str, known: str, setting: ExperimentSetting, workload: Workload) -> Line:
     summary = summarise(run_one(policy, setting, workload))
     te, be = summary.te, summary.be
     return Line(
@@ -111,7 +111,7 @@ def main(
 ) -> None:
     """Print what learned run times are worth to patient and fill."""
     try:
-        model: Fill = workloads.parameters(Fill, dict(word.partition("=")[::2] for word in sets))
+        model: FillModel = workloads.parameters(FillModel, dict(word.partition("=")[::2] for word in sets))
         lines = []
         for path in paths:
             for line in measured(path, jobs, policies, seed, model):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_policies.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
+from tesched_policies.pdors.workload import PATIENT_FOR, STEEPNESS, TrainingKind, Urgency
 from tesched_testcluster.definition import NodeGroup
 from tesched_testcluster.local import LocalCluster
 
@@ -63,7 +63,7 @@ class Distributed:
     at_s: float
     fewest: int
     most: int
-    workload: Workload
+    workload: TrainingKind
 
     def run_s(self, nodes: int, *, far: bool) -> float:
         """Return how long it takes on so many nodes."""
@@ -118,7 +118,7 @@ def drawn(count: int, span_s: float, seed: int) -> list[Distributed]:
         wide = max(fewest, 2)
         near_exchange = NEAR * sample_s
         far_exchange = (far * (sample_s + wide * near_exchange) - sample_s) / wide
-        workload = Workload(
+        workload = TrainingKind(
             name=f"w{number}",
             samples=SAMPLES,
             sample_s=sample_s,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.experiment import Setting, Site, run_one
+from tesched_sim.experiment import ExperimentSetting, Site, run_one
 from tesched_sim.workload import Workload
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 
@@ -31,7 +31,7 @@ CONTENDERS = "fifo,te-first,native,lrtp,rand,fitgpp,patient,patient+fill"
 @click.option("--site", type=click.Choice([site.value for site in Site]), default=Site.PAPER.value, show_default=True)
 def main(*, jobs: tuple[int, ...], trace: Path | None, load: float, policies: str, depth: int, site: str) -> None:
     """Print one line a policy and number of jobs."""
-    setting = Setting.of(Site(site)).with_values({"site.backfill_depth": str(depth)})
+    setting = ExperimentSetting.of(Site(site)).with_values({"site.backfill_depth": str(depth)})
     print(f"{'JOBS':>9}  {'POLICY':<12} {'SECONDS':>8} {'JOBS/S':>8} {'TO FIRST':>8} {'PEAK MIB':>9}")
     for count in jobs or JOBS:
         workload = _workload(trace, count, load)

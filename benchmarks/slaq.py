@@ -20,7 +20,7 @@ from scipy.optimize import curve_fit
 from tesched_papers.slaq.workload import MIXES, losses_of
 from tesched_policies.slaq.allocate import allocate
 from tesched_policies.slaq.curves import Family, Floats
-from tesched_policies.slaq.forecast import LEAST_POINTS, Fits, Memory, Training, forecast
+from tesched_policies.slaq.forecast import LEAST_POINTS, Fits, ForecastJob, KeptCurves, forecast
 from tesched_policies.slaq.progress import Progress
 
 SIZES = (1_000, 2_000, 4_000)
@@ -58,11 +58,11 @@ def _times(jobs: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     scale, cost = rng.uniform(0.5, 2, jobs), rng.uniform(1, 10, jobs)
     histories = [Progress().with_reports(at, one / at, at * each) for one, each in zip(scale, cost, strict=True)]
-    trainings = {job: Training(progress=one, family=Family.SUBLINEAR) for job, one in enumerate(histories)}
-    forecasts, memory = forecast(trainings, Memory())
+    trainings = {job: ForecastJob(progress=one, family=Family.SUBLINEAR) for job, one in enumerate(histories)}
+    forecasts, memory = forecast(trainings, KeptCurves())
     more = np.array([LOSSES + 1.0])
     calls: dict[str, Callable[[], object]] = {
-        "all_fitted": lambda: forecast(trainings, Memory()),
+        "all_fitted": lambda: forecast(trainings, KeptCurves()),
         "all_kept": lambda: forecast(trainings, memory),
         "allocated": lambda: allocate(forecasts, CORES_A_JOB * jobs),
         "reported": lambda: [one.with_reports(more, 1 / more, one.core_s + more) for one in histories],
@@ -140,7 +140,9 @@ def _curve_errors(losses: Floats, family: Family | None, fits: Fits, ahead: int)
     at = np.arange(1.0, len(losses) + 1)
     seen = range(LEAST_POINTS, len(losses) - ahead + 1)
     histories = {count: Progress().with_reports(at[:count], losses[:count], at[:count]) for count in seen}
-    forecasts, _ = forecast({n: Training(progress=one, family=family) for n, one in histories.items()}, Memory(), fits)
+    forecasts, _ = forecast(
+        {n: ForecastJob(progress=one, family=family) for n, one in histories.items()}, KeptCurves(), fits
+    )
     actual = losses[np.array(seen) + ahead - 1]
     errors_of: Floats = np.abs(forecasts.curves.loss(forecasts.iteration + ahead) - actual) / np.abs(actual)
     return errors_of

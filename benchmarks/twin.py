@@ -26,8 +26,8 @@ from tesched_core.policy import in_turn
 from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import Simulation
 from tesched_sim.result import Result
-from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, NodeChoice, RequeuedTo
+from tesched_sim.workload import SimulatedNodes, Workload
 from tesched_testcluster import definition
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
@@ -177,7 +177,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
     te = [job.te for job in planned]
     workload = Workload.of(
         "twin",
-        Machines.alike(NODES, cpus=32, mem_mib=256_000, gpus=GPUS),
+        SimulatedNodes.alike(NODES, cpus=32, mem_mib=256_000, gpus=GPUS),
         submit_s=[one.submitted - first for one in seen],
         run_s=[job.run_s * took.second_s + took.overhead_s for job in planned],
         limit_s=LIMIT_S * slower,
@@ -189,7 +189,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
     )
     behaviour = Behaviour(
         backfill=Backfill.EASY,
-        placement=Placement.FIRST_FIT,
+        placement=NodeChoice.FIRST_FIT,
         te_first=policy == "native",
         native=NativePreemption() if policy == "native" else None,
         requeued_to=RequeuedTo.PLACE,

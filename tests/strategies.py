@@ -44,7 +44,7 @@ from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.size import Size
 from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
 from tesched_policies.pdors.state import JobPlan, Option, PdorsState
-from tesched_policies.slaq.state import SlaqState, Training
+from tesched_policies.slaq.state import SlaqState, TrainingState
 
 from tests.outlived_runs import outlived
 
@@ -136,7 +136,7 @@ slaq_states = st.builds(
     trainings=st.dictionaries(
         job_ids,
         st.builds(
-            Training,
+            TrainingState,
             first_iteration=counts,
             first_loss=_finite,
             largest_drop=_finite,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 from tesched_daemon.submission.asking import AT_ONCE_S, foretell
-from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
+from tesched_daemon.submission.foretold import Foretold, Obstacle, Verdict, VictimCost
 
 from tesched_cli.common import (
     clock,
@@ -116,7 +116,7 @@ def _preemption(found: Foretold) -> Iterator[str]:
         yield f"  cost    {'; '.join(_cost(one))}"
 
 
-def _cost(one: Cost) -> Iterator[str]:
+def _cost(one: VictimCost) -> Iterator[str]:
     if one.by_suspending:
         yield "it is suspended, and loses nothing of its work"
     else:
@@ -133,5 +133,5 @@ def _cost(one: Cost) -> Iterator[str]:
         yield f"TE jobs may delay it by {duration(one.left_of_bound_s)} more (guard.bound)"
 
 
-def _until(reason: Reason) -> str:
+def _until(reason: Obstacle) -> str:
     return "" if reason.until is None else f" (until {clock(reason.until)})"

@@ -14,7 +14,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
 from tesched_daemon.submission.read import read_submission
-from tesched_daemon.submission.survival import GOOD, Judgement, Submission, Verdict, judge
+from tesched_daemon.submission.survival import GOOD, Judgement, Submission, Survival, judge
 
 from tesched_cli.common import configuration, json_option, named_config_option, say, say_lines
 from tesched_cli.json_output import document, print_json
@@ -32,7 +32,7 @@ class CheckJson:
     job_class: JobClass
     #: the rule that gives the class
     rule: str
-    verdict: Verdict
+    verdict: Survival
     #: what happens, step by step, and what to change, in sentences
     because: tuple[str, ...]
     advice: tuple[str, ...]

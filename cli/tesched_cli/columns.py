@@ -34,7 +34,7 @@ _NAMED = re.compile(r"([a-z_-]+)(?::(\.?)(\d{1,5}))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Generic[R]):
+class ColumnField(Generic[R]):
     """One value that can be shown of a row, and by which rows can be sorted."""
 
     #: its own name, which is its heading in upper case, and those that squeue has for it
@@ -63,7 +63,7 @@ class Field(Generic[R]):
 class Column(Generic[R]):
     """One column of a format."""
 
-    field: Field[R]
+    field: ColumnField[R]
     #: None: as wide as its widest cell
     width: int | None = None
     right: bool = False
@@ -83,7 +83,7 @@ class Format(Generic[R]):
     default: bool = False
 
 
-Fields: TypeAlias = Sequence[Field[R]]
+Fields: TypeAlias = Sequence[ColumnField[R]]
 
 
 def default_format(fields: Fields[R], names: Sequence[str]) -> Format[R]:
@@ -132,7 +132,7 @@ def _width(word: str, digits: str) -> int:
     return int(digits)
 
 
-def _named(fields: Fields[R], name: str) -> Field[R]:
+def _named(fields: Fields[R], name: str) -> ColumnField[R]:
     field = next((one for one in fields if name.lower() in one.names), None)
     if field is None:
         raise _bad(name, fields)
@@ -150,7 +150,7 @@ def known(fields: Fields[R]) -> str:
 
 def read_sort(text: str, fields: Fields[R]) -> Callable[[Sequence[R]], list[R]]:
     """Read squeue's -S; return what sorts rows. Raises BadParameter, which lists the fields."""
-    keys: list[tuple[Field[R], bool]] = []
+    keys: list[tuple[ColumnField[R], bool]] = []
     for word in text.split(","):
         name = word.strip().removeprefix("%")
         down = name.startswith("-")
@@ -188,7 +188,7 @@ def listed(rows: Sequence[R], form: Format[R], *, header: bool, width: int | Non
         yield Text(line.rstrip(), style="bold" if header and place == 0 else "")
 
 
-def _shown(field: Field[R], row: R, *, default: bool) -> str:
+def _shown(field: ColumnField[R], row: R, *, default: bool) -> str:
     cell = field.cell(row)
     return shortened(cell, field.most) if default and field.most else visible(cell)
 

@@ -274,7 +274,7 @@ def hostlist(nodes: Sequence[str]) -> str:
     return str(NodeSet.fromlist(list(nodes), resolver=RESOLVER_NOGROUP))
 
 
-class Listing(Table):
+class BoundedTable(Table):
     """A table with bounded cells in the columns of users' text: one long name spoils no line."""
 
     #: by column: whether it is one of users' text
@@ -292,7 +292,7 @@ def table(*columns: str, title: str = "") -> Table:
 
     A column that ends in `>` is aligned to the right; one that ends in `~` is a name that a user chose.
     """
-    made = Listing(box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
+    made = BoundedTable(box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
     for column in columns:
         made.add_column(
             column.rstrip(">~"),

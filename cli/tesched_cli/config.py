@@ -23,7 +23,7 @@ from tesched_cli.json_output import document, print_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ConfigKey:
     """One key."""
 
     key: str
@@ -42,7 +42,7 @@ class ConfigShowJson:
     by: str
     #: those that were read, the main one first
     files: tuple[str, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[ConfigKey, ...]
 
 
 @click.group()
@@ -121,11 +121,11 @@ def _found_by(path: Path) -> str:
     return next((place.words for place in places(os.environ) if place.path == path), "")
 
 
-def settings(loaded: Loaded) -> Iterator[Setting]:
+def settings(loaded: Loaded) -> Iterator[ConfigKey]:
     """Yield every key with its value. A password is not shown."""
     for key, value in leaves(loaded.config):
         shown = loaded.config.store.shown() if key in SECRET else value
-        yield Setting(key=key, value=shown, file=loaded.tree.origins.get(key))
+        yield ConfigKey(key=key, value=shown, file=loaded.tree.origins.get(key))
 
 
 def example_text() -> str:

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 from rich.text import Text
 from tesched_daemon.doctor.doctor import examine
-from tesched_daemon.doctor.finding import Finding, Level
+from tesched_daemon.doctor.finding import Finding, Severity
 
 from tesched_cli.common import console, json_option, named_config_option
 from tesched_cli.json_output import document, print_json
 
-_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+_STYLES = {Severity.OK: "green", Severity.WARN: "yellow", Severity.FAIL: "bold red"}
 
 
 @document("doctor")
@@ -24,7 +24,7 @@ class DoctorJson:
     """What was found, in the order of the checks."""
 
     #: how many findings there are, by level
-    counts: Mapping[Level, int]
+    counts: Mapping[Severity, int]
     findings: tuple[Finding, ...]
 
 
@@ -48,10 +48,10 @@ def doctor(*, config_path: Path | None, as_json: bool) -> None:
                 out.print(line, soft_wrap=True)
     counts = Counter(finding.level for finding in found)
     if as_json:
-        print_json(DoctorJson(counts={level: counts[level] for level in Level}, findings=tuple(found)))
+        print_json(DoctorJson(counts={level: counts[level] for level in Severity}, findings=tuple(found)))
     else:
-        out.print(", ".join(f"{counts[level]} {level.upper()}" for level in Level))
-    if counts[Level.FAIL]:
+        out.print(", ".join(f"{counts[level]} {level.upper()}" for level in Severity))
+    if counts[Severity.FAIL]:
         # Where the configuration cannot be read, nothing else is examined: bad input, as for every command.
         raise SystemExit(2 if len(found) == 1 else 1)
 

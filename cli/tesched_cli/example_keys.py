@@ -20,7 +20,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class ExampleComment:
     """A comment that stands alone."""
 
     comment: tuple[str, ...]
@@ -33,7 +33,7 @@ class Heading:
     line: str
 
 
-def parts(text: str) -> Iterator[Keys | Remark | Heading]:
+def parts(text: str) -> Iterator[Keys | ExampleComment | Heading]:
     """Yield what stands in the example, in its order."""
     comment: list[str] = []
     keys: list[str] = []
@@ -49,7 +49,7 @@ def parts(text: str) -> Iterator[Keys | Remark | Heading]:
             comment.append(line)
             continue
         if comment:
-            yield Remark(comment=tuple(comment))
+            yield ExampleComment(comment=tuple(comment))
             comment.clear()
         if line:
             yield Heading(line=line)

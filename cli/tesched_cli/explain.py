@@ -95,7 +95,7 @@ class Explained:
     #: what it reported of itself, and what the tasks of its array did
     reported: reports.ReportView | None
     array: TrainingView | None
-    share: trainings.Share | None
+    share: trainings.HeldShare | None
     free: LetThrough | None
     misuse: Barred | None
     bound: LeftOfBound | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tesched_core.model.resources import UnixSeconds
 from tesched_db.lease import Standby
-from tesched_db.liveness import State, state_of
+from tesched_db.liveness import DaemonState, state_of
 from tesched_db.views import DaemonView
 
 from tesched_cli.common import clock, duration
@@ -19,7 +19,7 @@ WELL, TROUBLE, NO_DAEMON = 0, 1, 3
 class Health:
     """Health of the daemon."""
 
-    state: State
+    state: DaemonState
     #: for an admin
     line: str
     exit_status: int
@@ -27,14 +27,14 @@ class Health:
     @property
     def well(self) -> bool:
         """Return whether it does its work."""
-        return self.state is State.WELL
+        return self.state is DaemonState.WELL
 
 
 def health(daemon: DaemonView | None, now: UnixSeconds, standbys: tuple[Standby, ...] = ()) -> Health:
     """Return how the daemon is now."""
     state = state_of(daemon, now)
     line = _line(daemon, state, now)
-    if state is State.WELL:
+    if state is DaemonState.WELL:
         status = WELL
     elif state.running or standbys:
         status = TROUBLE
@@ -45,21 +45,21 @@ def health(daemon: DaemonView | None, now: UnixSeconds, standbys: tuple[Standby,
     return Health(state=state, line=line, exit_status=status)
 
 
-def _line(daemon: DaemonView | None, state: State, now: UnixSeconds) -> str:
+def _line(daemon: DaemonView | None, state: DaemonState, now: UnixSeconds) -> str:
     if daemon is None:
         return "NOT RUNNING: no daemon has ever run on this store"
     process = f"pid {daemon.pid} on {daemon.host}"
     silent = f"was last heard of {duration(now - daemon.reported_at)} ago"
     match state:
-        case State.UNDONE:
+        case DaemonState.UNDONE:
             return f"NOT RUNNING: `tesched undo` was the last to work on this store, at {clock(daemon.reported_at)}"
-        case State.STOPPED:
+        case DaemonState.STOPPED:
             return f"NOT RUNNING: stopped at {clock(daemon.stopped_at)} (it was {process})"
-        case State.DIED:
+        case DaemonState.DIED:
             return f"NOT RUNNING: {process} {silent}, and ended without a word"
-        case State.SILENT:
+        case DaemonState.SILENT:
             return f"TROUBLE: {process} {silent}; it cannot write to the state store, or hangs: its log says which"
-        case State.BLIND:
+        case DaemonState.BLIND:
             seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
             return f"TROUBLE: {process}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
         case _:

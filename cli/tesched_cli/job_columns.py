@@ -10,7 +10,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
 from tesched_db.views import JobView, OrderView
 
-from tesched_cli.columns import Field, default_format
+from tesched_cli.columns import ColumnField, default_format
 from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, duration, hostlist
 
 R = TypeVar("R")
@@ -54,43 +54,47 @@ def _where(job: JobView) -> str:
     return hostlist(job.nodes) or (f"({job.reason})" if job.reason else "")
 
 
-def _number(value: Callable[[R], float], **more: Any) -> Field[R]:
+def _number(value: Callable[[R], float], **more: Any) -> ColumnField[R]:
     """Return the field of a number."""
-    return Field(cell=lambda row: str(value(row)), key=value, right=True, **more)
+    return ColumnField(cell=lambda row: str(value(row)), key=value, right=True, **more)
 
 
-def _moment(value: Callable[[R], float | None], **more: Any) -> Field[R]:
+def _moment(value: Callable[[R], float | None], **more: Any) -> ColumnField[R]:
     """Return the field of a time."""
-    return Field(cell=lambda row: clock(value(row)), key=value, **more)
+    return ColumnField(cell=lambda row: clock(value(row)), key=value, **more)
 
 
-def _seconds(value: Callable[[R], float], **more: Any) -> Field[R]:
+def _seconds(value: Callable[[R], float], **more: Any) -> ColumnField[R]:
     """Return the field of a duration."""
-    return Field(cell=lambda row: duration(value(row)), key=value, right=True, **more)
+    return ColumnField(cell=lambda row: duration(value(row)), key=value, right=True, **more)
 
 
-def _left(value: Callable[[R], float | None], **more: Any) -> Field[R]:
+def _left(value: Callable[[R], float | None], **more: Any) -> ColumnField[R]:
     """Return the field of a limit, or of what is left of it."""
-    return Field(cell=lambda row: _limit(value(row)), key=value, right=True, **more)
+    return ColumnField(cell=lambda row: _limit(value(row)), key=value, right=True, **more)
 
 
-JOB_FIELDS: tuple[Field[JobView], ...] = (
-    Field(names=("jobid",), letter="i", cell=lambda job: job.label, key=lambda job: (job.job_id, job.key), least=10),
-    Field(names=("class",), cell=lambda job: job.job_class.upper()),
-    Field(names=("partition",), letter="P", cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=3),
-    Field(names=("name",), letter="j", cell=lambda job: job.name, most=LONGEST_CELL, least=8),
-    Field(names=("user", "username"), letter="u", cell=lambda job: job.user, most=LONGEST_CELL, least=8),
-    Field(names=("account",), letter="a", cell=lambda job: job.account, least=8),
-    Field(names=("qos",), letter="q", cell=lambda job: job.qos, least=6),
-    Field(names=("st", "statecompact"), letter="t", cell=lambda job: SHORT_STATES.get(job.state, job.state)),
-    Field(names=("state",), letter="T", cell=lambda job: job.state),
+JOB_FIELDS: tuple[ColumnField[JobView], ...] = (
+    ColumnField(
+        names=("jobid",), letter="i", cell=lambda job: job.label, key=lambda job: (job.job_id, job.key), least=10
+    ),
+    ColumnField(names=("class",), cell=lambda job: job.job_class.upper()),
+    ColumnField(
+        names=("partition",), letter="P", cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=3
+    ),
+    ColumnField(names=("name",), letter="j", cell=lambda job: job.name, most=LONGEST_CELL, least=8),
+    ColumnField(names=("user", "username"), letter="u", cell=lambda job: job.user, most=LONGEST_CELL, least=8),
+    ColumnField(names=("account",), letter="a", cell=lambda job: job.account, least=8),
+    ColumnField(names=("qos",), letter="q", cell=lambda job: job.qos, least=6),
+    ColumnField(names=("st", "statecompact"), letter="t", cell=lambda job: SHORT_STATES.get(job.state, job.state)),
+    ColumnField(names=("state",), letter="T", cell=lambda job: job.state),
     _seconds(_run_time, names=("time", "timeused"), letter="M"),
     _left(lambda job: job.time_limit_s, names=("timelimit",), letter="l", heading="TIME_LIMIT"),
     _left(_time_left, names=("timeleft",), letter="L", heading="TIME_LEFT"),
     _number(lambda job: len(job.nodes) or job.min_nodes, names=("numnodes",), letter="D", heading="NODES"),
     _number(lambda job: job.cpus, names=("cpus", "numcpus"), letter="C"),
     _number(lambda job: job.gpus, names=("gpus",), leave_out=5),
-    Field(
+    ColumnField(
         names=("memory",),
         cell=lambda job: f"{job.mem_mib}M",
         key=lambda job: job.mem_mib,
@@ -99,22 +103,22 @@ JOB_FIELDS: tuple[Field[JobView], ...] = (
     _number(lambda job: job.priority, names=("priority", "prioritylong"), letter="Q"),
     _number(lambda job: job.nice, names=("nice",), letter="y", leave_out=6),
     _number(lambda job: job.preemptions, names=("preempted",), leave_out=4),
-    Field(
+    ColumnField(
         names=("idle",),
         cell=lambda job: "" if (idle_s := _idle(job)) is None else duration(idle_s),
         key=lambda job: _idle(job) or 0.0,
         right=True,
     ),
     _number(lambda job: job.restarts, names=("restarts", "restartcnt")),
-    Field(names=("rule",), cell=lambda job: job.rule, most=LONGEST_CELL, least=8, leave_out=1),
-    Field(names=("signal",), cell=lambda job: job.notice_signal or "none"),
+    ColumnField(names=("rule",), cell=lambda job: job.rule, most=LONGEST_CELL, least=8, leave_out=1),
+    ColumnField(names=("signal",), cell=lambda job: job.notice_signal or "none"),
     _seconds(lambda job: job.grace_period_s, names=("grace",)),
     _moment(lambda job: job.first_submit_time, names=("submittime",), letter="V", heading="SUBMIT_TIME"),
     _moment(lambda job: job.start_time, names=("starttime",), letter="S", heading="START_TIME"),
     _moment(lambda job: job.end_time, names=("endtime",), letter="e", heading="END_TIME"),
-    Field(names=("nodelist",), letter="N", cell=lambda job: hostlist(job.nodes)),
-    Field(names=("reason",), letter="r", cell=lambda job: job.reason),
-    Field(
+    ColumnField(names=("nodelist",), letter="N", cell=lambda job: hostlist(job.nodes)),
+    ColumnField(names=("reason",), letter="r", cell=lambda job: job.reason),
+    ColumnField(
         names=("where", "reasonlist"),
         letter="R",
         cell=_where,
@@ -136,19 +140,21 @@ def _victims(view: OrderView) -> str:
     return ",".join(view.victim_labels)
 
 
-ORDER_FIELDS: tuple[Field[OrderView], ...] = (
+ORDER_FIELDS: tuple[ColumnField[OrderView], ...] = (
     _number(lambda one: one.order.order_id, names=("order",)),
-    Field(names=("jobid",), letter="i", cell=lambda one: one.preemptor_label, key=lambda one: one.order.preemptor),
-    Field(names=("user", "username"), letter="u", cell=lambda one: one.preemptor_user, least=8),
-    Field(names=("state",), letter="T", cell=_ending),
+    ColumnField(
+        names=("jobid",), letter="i", cell=lambda one: one.preemptor_label, key=lambda one: one.order.preemptor
+    ),
+    ColumnField(names=("user", "username"), letter="u", cell=lambda one: one.preemptor_user, least=8),
+    ColumnField(names=("state",), letter="T", cell=_ending),
     _moment(lambda one: one.order.created_at, names=("created", "submittime"), letter="V"),
     _moment(lambda one: one.order.ended_at, names=("ended", "endtime"), letter="e"),
-    Field(names=("victims",), cell=_victims, key=lambda one: len(one.order.victims), least=8),
-    Field(names=("victimusers",), cell=lambda one: ",".join(dict.fromkeys(one.victim_users)), least=8),
+    ColumnField(names=("victims",), cell=_victims, key=lambda one: len(one.order.victims), least=8),
+    ColumnField(names=("victimusers",), cell=lambda one: ",".join(dict.fromkeys(one.victim_users)), least=8),
     _seconds(lambda one: one.lost_node_s, names=("lost",), heading="LOST_NODE_TIME"),
-    Field(
+    ColumnField(
         names=("shadow",),
         cell=lambda one: "yes" if one.order.ending is Ending.SHADOW else "no",
     ),
-    Field(names=("nodelist",), letter="N", cell=lambda one: hostlist(one.order.nodes), least=12),
+    ColumnField(names=("nodelist",), letter="N", cell=lambda one: hostlist(one.order.nodes), least=12),
 )

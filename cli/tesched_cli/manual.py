@@ -20,7 +20,7 @@ from tesched_daemon.config_files import DROP_INS
 from tesched_daemon.config_lookup import NAME
 
 from tesched_cli.config import example_text
-from tesched_cli.example_keys import Heading, Keys, Remark, parts, uncommented
+from tesched_cli.example_keys import ExampleComment, Heading, Keys, parts, uncommented
 from tesched_cli.main import main
 
 #: What roff would read as its own, or print as characters that cannot be copied into a shell.
@@ -167,7 +167,7 @@ def _keys(text: str) -> Iterator[str]:
         match part:
             case Keys():
                 yield from _entry(part)
-            case Remark():
+            case ExampleComment():
                 yield from _remark(part.comment)
             case Heading():
                 yield f'.SS "{roff(part.line)}"'

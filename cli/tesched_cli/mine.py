@@ -18,7 +18,7 @@ from tesched_core.orders.tell_users import cause_of
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.columns import Field, default_format, listed, room_of
+from tesched_cli.columns import ColumnField, default_format, listed, room_of
 from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, configuration, console, duration, hostlist, store
 from tesched_cli.json_output import document, print_json
 
@@ -130,20 +130,22 @@ def show(jobs: Sequence[MyJob], *, as_json: bool, header: bool = True) -> None:
             out.print(text, soft_wrap=width is None)
 
 
-_FIELDS: tuple[Field[MyJob], ...] = (
-    Field(names=("jobid",), cell=lambda job: job.job),
-    Field(names=("class",), cell=lambda job: job.job_class.upper()),
-    Field(names=("partition",), cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=1),
-    Field(names=("name",), cell=lambda job: job.name, most=LONGEST_CELL, least=8),
-    Field(names=("state",), cell=lambda job: job.state),
-    Field(names=("preempted",), cell=lambda job: f"{job.preempted} of {job.most}" if job.most else "never", right=True),
-    Field(
+_FIELDS: tuple[ColumnField[MyJob], ...] = (
+    ColumnField(names=("jobid",), cell=lambda job: job.job),
+    ColumnField(names=("class",), cell=lambda job: job.job_class.upper()),
+    ColumnField(names=("partition",), cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=1),
+    ColumnField(names=("name",), cell=lambda job: job.name, most=LONGEST_CELL, least=8),
+    ColumnField(names=("state",), cell=lambda job: job.state),
+    ColumnField(
+        names=("preempted",), cell=lambda job: f"{job.preempted} of {job.most}" if job.most else "never", right=True
+    ),
+    ColumnField(
         names=("where",),
         cell=lambda job: hostlist(job.nodes) or (f"({job.reason})" if job.reason else ""),
         most=LONGEST_TEXT,
         least=12,
     ),
-    Field(names=("expected",), cell=lambda job: job.expected or "-"),
+    ColumnField(names=("expected",), cell=lambda job: job.expected or "-"),
 )
 _WHOLE = default_format(_FIELDS, [field.names[0] for field in _FIELDS])
 #: without the sentence on what comes next, which is a line of its own then

@@ -12,7 +12,7 @@ import click
 import numpy as np
 from tesched_core.model.job_report import LONGEST_NAME
 from tesched_report.follow import Follower, follow, reader_of
-from tesched_report.readers import Format, ReadError
+from tesched_report.readers import LossFormat, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.sender import SOCKET_VARIABLE
 from tesched_report.where import SPOOL_VARIABLE
@@ -56,7 +56,7 @@ def _name(_context: click.Context, parameter: click.Parameter, value: str) -> st
 @click.option(
     "--format",
     "form",
-    type=click.Choice([each.value for each in Format]),
+    type=click.Choice([each.value for each in LossFormat]),
     default="jsonl",
     show_default=True,
     help="Its format.",
@@ -105,7 +105,7 @@ def report(
         reporter.saved()
     if file is not None:
         follower = Follower(
-            file, lambda: reader_of(Format(form), iteration_key=iteration_key, loss_key=loss_key), reporter
+            file, lambda: reader_of(LossFormat(form), iteration_key=iteration_key, loss_key=loss_key), reporter
         )
         _follow(follower, file, reporter, once=once)
     reporter.flush(_LAST_S)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.experiment import CONTENDERS, Setting, Site, check
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, Site, check
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Comparison, compare
 from tesched_sim.reports.page import page
@@ -113,7 +113,7 @@ def simulate(
         refuse_without((SUBMITIT,), "--on slurm")
     if html is not None:
         refuse_without((MATPLOTLIB,), "--html")
-    source = Source(name=name, trace=trace.absolute() if trace else None, form=form)
+    source = WorkloadSource(name=name, trace=trace.absolute() if trace else None, form=form)
     variants = tuple(_variants(source, Site(site), sets))
     _try(variants)
     runs = runs_of(contenders, range(seeds), variants)
@@ -136,7 +136,7 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class WorkloadSource:
     """Source of workloads: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
 
     name: str
@@ -151,12 +151,14 @@ class Source:
         return workloads.make(self.name, seed=seed, **dict(self.settings))
 
 
-def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
+def _variants(source: WorkloadSource, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
     """Yield one variant for each combination of the values that were given."""
     choices = [[(key, value) for value in values] for key, values in map(values_of, sets)]
     swept = {pairs[0][0] for pairs in choices if len(pairs) > 1}
     for pairs in product(*choices):
-        setting = Setting.of(site).with_values({key: value for key, value in pairs if not key.startswith(_WORKLOAD)})
+        setting = ExperimentSetting.of(site).with_values(
+            {key: value for key, value in pairs if not key.startswith(_WORKLOAD)}
+        )
         own = tuple((key.removeprefix(_WORKLOAD), value) for key, value in pairs if key.startswith(_WORKLOAD))
         shown = ", ".join(f"{key}={value}" for key, value in pairs if key in swept)
         yield Variant(name=shown, setting=setting, make_workload=replace(source, settings=own))

@@ -10,9 +10,9 @@ from tesched_core.model.resources import JobId
 from tesched_db.deeds import Deed
 from tesched_db.lease import Pause, Standby
 from tesched_db.let_through import LetThrough
-from tesched_db.liveness import State
+from tesched_db.liveness import DaemonState
 from tesched_db.te_refused import TeRefused
-from tesched_db.views import CycleView, DaemonView, OrderView, QueueView, Retry, Tally
+from tesched_db.views import CycleView, DaemonView, OrderTally, OrderView, QueueView, Retry
 
 from tesched_cli.json_output import document
 from tesched_cli.render.delays import DelaysJson
@@ -36,7 +36,7 @@ class StatusJson:
 
     #: how the daemon is, in a sentence
     health: str
-    state: State
+    state: DaemonState
     #: as it last said of itself; null: no daemon has ever written here
     daemon: DaemonView | None
     #: daemons that wait for the lead
@@ -58,7 +58,7 @@ class StatusJson:
     #: waiting TE jobs that are tried again, the next one first
     retries: tuple[Retry, ...]
     #: orders that ended lately
-    tally: Tally
+    tally: OrderTally
     #: the last cycles with an action, the newest first
     decisions: tuple[CycleView, ...]
     #: jobs, CPUs, GPUs and nodes that the running jobs hold, by class

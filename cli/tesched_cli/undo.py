@@ -29,7 +29,7 @@ from tesched_daemon.wiring import StartError, look, opened_loop
 from tesched_db import deeds
 from tesched_db import queries as read
 from tesched_db.engine import open_store
-from tesched_db.liveness import State
+from tesched_db.liveness import DaemonState
 from tesched_policies.registry import STATES
 
 from tesched_cli.common import (
@@ -91,7 +91,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     finally:
         engine.dispose()
     how = health(daemon, time.time())
-    if how.state in {State.WELL, State.BLIND} and not dry_run:
+    if how.state in {DaemonState.WELL, DaemonState.BLIND} and not dry_run:
         raise StartError(f"the daemon runs ({how.line}): stop it first, or it goes on changing priorities")
     if dry_run:
         memory, decision = undone(memory, classified(look(config), config.classes), config.guard)

@@ -23,10 +23,10 @@ from tesched_daemon.wiring import look
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
-from tesched_sim.experiment import CONTENDERS, Setting, check, run_one
-from tesched_sim.reports.summary import BoundSummary, Percentiles, Summary, summarise
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check, run_one
+from tesched_sim.reports.summary import BoundSummary, MeanAndPercentiles, Summary, summarise
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
 from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, store, table
 from tesched_cli.json_output import document, print_json
@@ -35,7 +35,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ClassOutcome:
     """Waits and preemptions of one class's jobs, in fact or in the simulation. Seconds; None where there is nothing."""
 
     case: str
@@ -57,7 +57,7 @@ class Line:
 class WhatifJson:
     """What was, and what would have been."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ClassOutcome, ...]
     #: jobs of the workload, and those that are in it not, since no node could hold them now
     jobs: int
     left_out: int
@@ -145,17 +145,17 @@ def whatif(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class RecordedPast:
     """Recorded jobs, and the workload made of them."""
 
     title: str
     workload: Workload
-    lines: Sequence[Line]
+    lines: Sequence[ClassOutcome]
     #: jobs that no node could hold now
     left_out: int = 0
 
 
-def _from_store(config_path: Path, config: Config, days: float) -> Past:
+def _from_store(config_path: Path, config: Config, days: float) -> RecordedPast:
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
@@ -166,10 +166,10 @@ def _from_store(config_path: Path, config: Config, days: float) -> Past:
         raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
     workload, left_out = _workload(jobs, look(config))
     title = f"{len(workload)} jobs of the last {days:g} days"
-    return Past(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
+    return RecordedPast(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
 
 
-def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past:
+def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
     """Return the trace on as many nodes as are up, all of them like most of them."""
     nodes = [node.total for node in look(config).nodes.values() if node.available]
     if not nodes:
@@ -187,10 +187,10 @@ def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past
         _line(name, int(mine.sum()), waited_s[mine], workload.run_s[mine])
         for name, mine in (("te", workload.te), ("be", ~workload.te))
     ]
-    return Past(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
+    return RecordedPast(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
 
 
-def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, str]]:
+def _settings(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, dict[str, str]]:
     """Return the setting, and what is set of the workload."""
     of_setting: dict[str, str] = {}
     of_workload: dict[str, str] = {}
@@ -205,9 +205,9 @@ def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, s
     return _setting(config).with_values(of_setting), of_workload
 
 
-def _setting(config: Config) -> Setting:
+def _setting(config: Config) -> ExperimentSetting:
     behaviour = Behaviour.slurm(poll_s=config.loop.poll_interval_s)
-    return replace(Setting(), site=behaviour, policy=config.policy, guard=config.guard)
+    return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
 
 
 def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, int]:
@@ -216,7 +216,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, in
     total = np.array([[node.total.cpus, node.total.mem_mib, node.total.gpus] for node in nodes], dtype=np.int64)
     if not nodes:
         raise WorkloadError("Slurm has no node that is up")
-    machines = Machines(
+    machines = SimulatedNodes(
         names=tuple(node.name for node in nodes), resources=("cpu", "mem_mib", "gpu"), total=total.reshape(-1, 3)
     )
     many = np.array([max(job.min_nodes, 1) for job in jobs], dtype=np.int64)
@@ -252,7 +252,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, in
     return workload, int((~fits).sum())
 
 
-def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[Line]:
+def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[ClassOutcome]:
     lines = []
     for job_class in (JobClass.TE, JobClass.BE):
         mine = [job for job in jobs if job.job_class is job_class]
@@ -273,10 +273,10 @@ def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]])
 
 def _line(
     job_class: str, jobs: int, waited_s: NDArray[np.float64], ran_s: NDArray[np.float64], preempted: int | None = None
-) -> Line:
+) -> ClassOutcome:
     known = np.isfinite(waited_s)
-    waits, slow = Percentiles.of(waited_s[known]), Percentiles.of(1 + waited_s[known] / ran_s[known])
-    return Line(
+    waits, slow = MeanAndPercentiles.of(waited_s[known]), MeanAndPercentiles.of(1 + waited_s[known] / ran_s[known])
+    return ClassOutcome(
         case="as it was",
         job_class=job_class,
         jobs=jobs,
@@ -298,11 +298,11 @@ def _of_bound(one: BoundSummary) -> str:
     return f"guard.bound: {delays}{part}; {one.te_held} TE job(s) held for it"
 
 
-def _simulated(contender: str, setting: Setting, workload: Workload) -> tuple[Summary, list[Line]]:
+def _simulated(contender: str, setting: ExperimentSetting, workload: Workload) -> tuple[Summary, list[ClassOutcome]]:
     result = run_one(contender, setting, workload)
     summary = summarise(result)
     lines = [
-        Line(
+        ClassOutcome(
             case=contender,
             job_class=name,
             jobs=found.jobs,
@@ -319,7 +319,7 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> tuple[Su
     return summary, lines
 
 
-def _show(lines: Sequence[Line], past: Past) -> None:
+def _show(lines: Sequence[ClassOutcome], past: RecordedPast) -> None:
     shown = table(
         *(
             "CASE",

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
+class _WrittenFile:
     """State of the file when it was written."""
 
     at: float
@@ -62,7 +62,7 @@ class AdmissionFile:
     uids: Collection[int] = ()
     #: why the last try to write or to remove it failed, or what it can't say
     failure: str = ""
-    _written: _Written | None = field(default=None)
+    _written: _WrittenFile | None = field(default=None)
     #: the last try has failed
     _again: bool = field(default=False)
     _own: OwnFile = field(init=False)
@@ -97,7 +97,7 @@ class AdmissionFile:
             if unknown
             else ""
         )
-        self._written = _Written(
+        self._written = _WrittenFile(
             at=now,
             until=admission.until,
             valid=valid,

@@ -79,7 +79,7 @@ ACT_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class CycleResult:
     """Result of one turn."""
 
     #: one line for an admin
@@ -160,7 +160,7 @@ class Loop:
     #: the same when the last intent was begun
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
-    def turn(self, *, asked: bool = False) -> Turn:
+    def turn(self, *, asked: bool = False) -> CycleResult:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
         Between two polls a turn is a probe of one job (`probes.py`), unless a poll was `asked` for.
@@ -168,7 +168,7 @@ class Loop:
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
-                return Turn(summary=self._summary, next_in_s=next_in_s)
+                return CycleResult(summary=self._summary, next_in_s=next_in_s)
         self._probes.forget()
         try:
             return self._turn()
@@ -207,14 +207,14 @@ class Loop:
         self._memory, self._perhaps = None, None
         self._probes.forget()
 
-    def _turn(self) -> Turn:
+    def _turn(self) -> CycleResult:
         lead = self.journal.lead()
         if lead.leader:
             # What the leader does changes what is remembered; it is read anew when it is our turn.
             self._memory, self._last, self._failures, self._clocks, self._perhaps = None, None, 0, None, None
             if self.admission is not None:
                 self.admission.leave()
-            return Turn(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
+            return CycleResult(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
         fresh = self._memory is None
         memory = self.journal.load() if self._memory is None else self._memory
         self._memory = memory
@@ -269,7 +269,7 @@ class Loop:
         self._summary = decision.summary
         if self.mode is not Mode.OBSERVE and snapshot.settings.rate_limit is None:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
-        return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s)
+        return CycleResult(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s)
 
     def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
         """Let the submission hook know until when TE jobs may start by themselves."""
@@ -329,7 +329,7 @@ class Loop:
         wait_s, telling = longest_wait_s(self.pace, snapshot.settings.rate_limit), self.telling
         return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=telling, longest_wait_s=wait_s)
 
-    def undo(self, *, unseen_s: float = 0.0) -> Turn:
+    def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
         """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
 
         `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. An answer that
@@ -369,7 +369,7 @@ class Loop:
             self.journal.conclude(then, decision, outcomes, transitions)
         files = (self.marks, self.admission)
         left = changed_still(then, snapshot) + sum(bool(file is not None and file.failure) for file in files)
-        return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
+        return CycleResult(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
         """Return the seconds until the next poll."""
@@ -390,11 +390,11 @@ class Loop:
         log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
         return shift_times(memory, jumped_s)
 
-    def _trouble(self, text: str) -> Turn:
+    def _trouble(self, text: str) -> CycleResult:
         self._failures += 1
         # Doubling a float fifty times is enough for any limit; more would only overflow.
         wait_s = self.pace.poll_interval_s * 2.0 ** min(self._failures, 50)
-        return Turn(summary=text, trouble=text, next_in_s=min(wait_s, self.pace.backoff_max_s))
+        return CycleResult(summary=text, trouble=text, next_in_s=min(wait_s, self.pace.backoff_max_s))
 
     def _report(
         self,

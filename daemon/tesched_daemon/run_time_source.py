@@ -35,7 +35,7 @@ PREDICTION_UNITS = 40
 
 
 @dataclass(slots=True)
-class _Known:
+class _ExpectedJob:
     """Job for which something is expected, or could be, and what that was worked out for."""
 
     job: Job
@@ -61,7 +61,7 @@ class LearnedRunTimes:
     _traits: Mapping[JobId, Traits] | None = field(default=None, init=False)
     _waiting: bool = field(default=False, init=False)
     _at: UnixSeconds = field(default=0.0, init=False)
-    _known: dict[JobId, _Known] = field(default_factory=dict, init=False)
+    _known: dict[JobId, _ExpectedJob] = field(default_factory=dict, init=False)
     _expected: dict[JobId, ExpectedRun] = field(default_factory=dict, init=False)
     #: heaps: when it is to be worked out again, and the job; of jobs on nodes, and of those that wait
     _due_on_nodes: list[tuple[UnixSeconds, JobId]] = field(default_factory=list, init=False)
@@ -97,7 +97,7 @@ class LearnedRunTimes:
             if one is not None and same and one.job.state is job.state:
                 one.job = job
                 continue
-            known[job_id] = _Known(job, traits, self._first_due(job_id, job, traits, snapshot.taken_at))
+            known[job_id] = _ExpectedJob(job, traits, self._first_due(job_id, job, traits, snapshot.taken_at))
         if len(known) > len(snapshot.jobs):
             for job_id in known.keys() - snapshot.jobs.keys():
                 del known[job_id]
@@ -155,7 +155,7 @@ class LearnedRunTimes:
                 spent += self._renew_one(snapshot.jobs[job_id], one, snapshot.taken_at)
         return spent
 
-    def _renew_one(self, job: Job, one: _Known, now: UnixSeconds) -> int:
+    def _renew_one(self, job: Job, one: _ExpectedJob, now: UnixSeconds) -> int:
         """Predict a job again, and return what that cost. No job's record keeps the others from their turn."""
         try:
             expected, one.renew_at, spent = self._of_job(job, now)

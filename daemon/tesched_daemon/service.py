@@ -21,7 +21,7 @@ from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 from tesched_core.model.actions import kind_of
 
-from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.sdnotify import notify
 from tesched_daemon.wakeup import Agenda
 
@@ -200,7 +200,7 @@ class Service:
         if self._ready:
             notify(READY="1", STATUS=self._remark or "configuration reloaded")
 
-    def _say(self, turn: Turn) -> None:
+    def _say(self, turn: CycleResult) -> None:
         for outcome in turn.outcomes:
             action = outcome.action
             log.info("%s job %s: %s (%s)", kind_of(action), action.job_id, outcome.status, action.reason.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.loop import CycleResult, Loop
 
 #: Looks that put nothing back before it is given up, and seconds between two of them: what was sent is seen in the next
 #: one, a few seconds at most.
@@ -13,7 +13,9 @@ LOOKS = 10
 PAUSE_S = 0.5
 
 
-def put_all_back(loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Iterator[Turn]:
+def put_all_back(
+    loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[CycleResult]:
     """Yield each turn of it; the last one is `settled`, or it could not be done. Raises JournalError.
 
     `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself.

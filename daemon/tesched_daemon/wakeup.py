@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tesched_daemon.rates import Allowance, Bucket
-from tesched_daemon.wakeup_shares import Shares
+from tesched_daemon.wakeup_shares import WakeupShares
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Agenda:
 
 
 @contextmanager
-def listening(path: str, poked: Callable[[], None], shares: Shares | None = None) -> Iterator[None]:
+def listening(path: str, poked: Callable[[], None], shares: WakeupShares | None = None) -> Iterator[None]:
     """Call `poked` for pokes that come to the socket `path` until the block ends; one call may stand for many.
 
     `shares` says which are served.
@@ -134,7 +134,7 @@ def listening(path: str, poked: Callable[[], None], shares: Shares | None = None
         return
     ours = _identity(path)
     end, ending = os.pipe2(os.O_CLOEXEC)
-    thread = threading.Thread(target=_listen, args=(channel, end, poked, shares or Shares()), name="poke")
+    thread = threading.Thread(target=_listen, args=(channel, end, poked, shares or WakeupShares()), name="poke")
     try:
         thread.start()
     except RuntimeError as error:
@@ -189,7 +189,7 @@ def _is_stale(path: str) -> bool:
     return False
 
 
-def _listen(channel: socket.socket, end: int, poked: Callable[[], None], shares: Shares) -> None:
+def _listen(channel: socket.socket, end: int, poked: Callable[[], None], shares: WakeupShares) -> None:
     """Call `poked` once for all pokes that are there, again and again, until the pipe `end` is closed."""
     waited_for: list[socket.socket | int] = [channel, end]
     while True:

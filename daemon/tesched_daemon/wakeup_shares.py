@@ -65,7 +65,7 @@ _ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "queue": 
 SERVED, LEFT = "poke served", "poke left to the poll"
 
 
-class Shares:
+class WakeupShares:
     """Rest of each user's share. Its methods may be called from any thread."""
 
     def __init__(

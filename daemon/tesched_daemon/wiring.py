@@ -45,7 +45,7 @@ from tesched_daemon.tell_command import Teller, TellingActuator
 from tesched_daemon.throughput_source import StoredSpeeds
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wakeup import listening
-from tesched_daemon.wakeup_shares import Shares
+from tesched_daemon.wakeup_shares import WakeupShares
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ def run(path: Path, *, once: bool = False) -> None:
 
 def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     """Run until SIGTERM; then put back what is changed, where that is configured."""
-    shares = Shares(lambda: clients.slurm_user(_commands(reloader.running)))
+    shares = WakeupShares(lambda: clients.slurm_user(_commands(reloader.running)))
     to_slurm = loop.calls
     loop.calls = lambda: {**to_slurm(), **shares.counts()}
     names = "+".join(entry.policy.label for entry in loop.policies)

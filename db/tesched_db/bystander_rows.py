@@ -12,7 +12,7 @@ from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
-from tesched_db.job_rows import CHUNK, Seen
+from tesched_db.job_rows import CHUNK, PresentJobs
 from tesched_db.rows import Values
 from tesched_db.tables import BystanderRow, JobRow, storable
 from tesched_db.upsert import upsert
@@ -38,7 +38,7 @@ class Bystanders:
         held.by_job = found
         return held
 
-    def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
+    def write(self, connection: Connection, memory: Memory, seen: PresentJobs) -> None:
         """Write in what the memory differs from what is held; the row of a job that is gone stays."""
         now = memory.bystanders
         rows: list[Values] = []

@@ -6,11 +6,11 @@ from tesched_core.model.actions import Action, Cancel, Notify, Outcome, Requeue,
 from tesched_core.model.field import FieldValue
 from tesched_core.model.order import Transition
 
-from tesched_db.job_rows import Seen
+from tesched_db.job_rows import PresentJobs
 from tesched_db.rows import Values
 
 
-def action_values(action: Action, seen: Seen) -> Values:
+def action_values(action: Action, seen: PresentJobs) -> Values:
     """Return what is written of an action before it is tried."""
     notify = action if isinstance(action, Notify) else None
     field = action if isinstance(action, SetField) else None

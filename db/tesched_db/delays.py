@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.delays import Delay, delay_by, ran_again
-from tesched_core.intake.job_times import Change
+from tesched_core.intake.job_times import StateChange
 from tesched_core.model.bystander import Bystander, ended
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, Purpose, Victim, VictimState
@@ -179,7 +179,7 @@ def _waited(one: Bystander, labels: Mapping[JobId, str], now: UnixSeconds) -> Wa
     )
 
 
-def _followed(victim: Victim, ended_at: UnixSeconds | None, changes: Iterable[Change]) -> Victim:
+def _followed(victim: Victim, ended_at: UnixSeconds | None, changes: Iterable[StateChange]) -> Victim:
     """Return the victim; of an order that has ended, as its job's changes show it."""
     return victim if ended_at is None else ran_again(victim, changes)
 

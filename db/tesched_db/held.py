@@ -16,7 +16,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
-from tesched_db.job_rows import Seen
+from tesched_db.job_rows import PresentJobs
 from tesched_db.memory_rows import Remembered, refused_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
@@ -34,7 +34,7 @@ class Held:
     cycle: int = 0
     next_order: int = 1
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
-    seen: Seen = field(default_factory=Seen)
+    seen: PresentJobs = field(default_factory=PresentJobs)
     standing: Standing = field(default_factory=Standing)
     #: as the orders of the past give them
     leave_times: LeaveTimes = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Held:
         daemon = session.get(DaemonRow, 1)
         last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
         held = Held(
-            seen=Seen.load(session),
+            seen=PresentJobs.load(session),
             standing=Standing.load(session),
             leave_times=leave_times.load(session),
             ending_times=leave_times.load_ending_times(session),

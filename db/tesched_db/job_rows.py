@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
 from tesched_core.intake.ends_for_good import ends_when_preempted
-from tesched_core.intake.job_times import Change, last_run_s, times
+from tesched_core.intake.job_times import StateChange, last_run_s, times
 from tesched_core.intake.patience import patience_ends
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
@@ -57,7 +57,7 @@ class Known:
 
 
 @dataclass
-class Seen:
+class PresentJobs:
     """The jobs that the store holds as present, and the next free key."""
 
     jobs: dict[JobId, Known] = field(default_factory=dict)
@@ -66,11 +66,11 @@ class Seen:
     ended: list[tuple[Job, float]] = field(default_factory=list)
 
     @staticmethod
-    def load(session: Session) -> Seen:
+    def load(session: Session) -> PresentJobs:
         """Return what the store holds."""
         present = session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))
         last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
-        return Seen(jobs={JobId(row.job_id): _known(row) for row in present}, next_key=(last or 0) + 1)
+        return PresentJobs(jobs={JobId(row.job_id): _known(row) for row in present}, next_key=(last or 0) + 1)
 
     def key_of(self, job_id: JobId) -> int | None:
         """Return our key of the job that Slurm now knows by this id; None if there is none."""
@@ -189,13 +189,13 @@ class Seen:
             connection.execute(_UPDATE_JOB.values(waited_s=bindparam("b_waited_s"), ran_s=bindparam("b_ran_s")), sums)
 
 
-def changes_of(session: Session, keys: Iterable[int]) -> Mapping[int, list[Change]]:
+def changes_of(session: Session, keys: Iterable[int]) -> Mapping[int, list[StateChange]]:
     """Return the changes of these jobs, by key, oldest first. At most `CHUNK` keys."""
-    found: defaultdict[int, list[Change]] = defaultdict(list)
+    found: defaultdict[int, list[StateChange]] = defaultdict(list)
     query = select(HistoryRow).where(HistoryRow.job_key.in_(list(keys))).order_by(HistoryRow.key)
     for row in session.scalars(query):
         found[row.job_key].append(
-            Change(
+            StateChange(
                 at=row.at,
                 state=JobState(row.state),
                 restarts=row.restarts,

@@ -13,7 +13,7 @@ from tesched_db.views import DAEMON, DaemonView
 LATE_S = 15.0
 
 
-class State(StrEnum):
+class DaemonState(StrEnum):
     """State of the daemon."""
 
     #: it polls, decides and writes
@@ -34,20 +34,20 @@ class State(StrEnum):
     @property
     def running(self) -> bool:
         """Return whether there is a daemon."""
-        return self in {State.WELL, State.BLIND, State.SILENT}
+        return self in {DaemonState.WELL, DaemonState.BLIND, DaemonState.SILENT}
 
 
-def state_of(daemon: DaemonView | None, now: UnixSeconds) -> State:
+def state_of(daemon: DaemonView | None, now: UnixSeconds) -> DaemonState:
     """Return how the daemon is now."""
     if daemon is None:
-        return State.NEVER
+        return DaemonState.NEVER
     if daemon.role != DAEMON:
-        return State.UNDONE
+        return DaemonState.UNDONE
     if daemon.stopped_at is not None:
-        return State.STOPPED
+        return DaemonState.STOPPED
     there = alive(daemon.pid, daemon.place, daemon.pid_ticks)
     if there is False:
-        return State.DIED
+        return DaemonState.DIED
     if now - daemon.next_at > LATE_S:
-        return State.SILENT if there else State.DIED
-    return State.WELL if daemon.failure_kind is None else State.BLIND
+        return DaemonState.SILENT if there else DaemonState.DIED
+    return DaemonState.WELL if daemon.failure_kind is None else DaemonState.BLIND

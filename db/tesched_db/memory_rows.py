@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
-from tesched_db.job_rows import CHUNK, Seen
+from tesched_db.job_rows import CHUNK, PresentJobs
 from tesched_db.rows import Values, empty, from_row, to_row
 from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
@@ -87,7 +87,7 @@ class Remembered:
             changes=self.changes,
         )
 
-    def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
+    def write(self, connection: Connection, memory: Memory, seen: PresentJobs) -> None:
         """Write in what the memory differs from what is held."""
         changed = [order for order_id, order in memory.orders.items() if self.orders.get(order_id) != order]
         dropped = [order_id for order_id in self.orders if order_id not in memory.orders]
@@ -196,7 +196,7 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
     return replace(from_row(row, Order, victims=()), victims=tuple(victims))
 
 
-def _order_values(order: Order, seen: Seen) -> Values:
+def _order_values(order: Order, seen: PresentJobs) -> Values:
     keys = {"in_memory": True, "preemptor_key": seen.key_of(order.preemptor)}
     return to_row(replace(order, victims=()), without="victims") | keys
 
@@ -206,7 +206,7 @@ def victim_of(row: VictimRow) -> Victim:
     return from_row(row, Victim)
 
 
-def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
+def _victims_values(order: Order, seen: PresentJobs) -> Iterable[Values]:
     for position, victim in enumerate(order.victims):
         keys = {"order_id": order.order_id, "position": position, "job_key": seen.key_of(victim.job_id)}
         yield to_row(victim) | keys

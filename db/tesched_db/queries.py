@@ -56,12 +56,12 @@ from tesched_db.views import (
     JobStory,
     JobView,
     OrderFilter,
+    OrderTally,
     OrderView,
     Percentiles,
     QueueView,
     Retry,
     StatusView,
-    Tally,
 )
 
 #: Seconds before now from which percentiles and tallies count.
@@ -296,7 +296,7 @@ def trials_among(orders: ColumnElement[bool]) -> Select[int]:
     return ours.where(orders, JobRow.job_class == JobClass.TE.value)
 
 
-def tally_of(session: Session, since: UnixSeconds) -> Tally:
+def tally_of(session: Session, since: UnixSeconds) -> OrderTally:
     """Return the orders that ended since then, and what they cost."""
     ended: list[Order] = []
     # That a preemption was futile is known before its order has ended, which waits for its victims.
@@ -313,7 +313,7 @@ def tally_of(session: Session, since: UnixSeconds) -> Tally:
     left = [victim for victim in departed if victim.purpose is Purpose.TE]
     gave_way = [victim for victim in departed if victim.purpose is Purpose.ROUND]
     shadow = sum(order.ending is Ending.SHADOW for order in ended)
-    return Tally(
+    return OrderTally(
         orders=len(ended) - shadow,
         shadow=shadow,
         started_here=sum(order.ending is Ending.STARTED_HERE for order in ended),

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.decision import Refusal
 from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.job_rows import Seen
+from tesched_db.job_rows import PresentJobs
 from tesched_db.rows import Values
 from tesched_db.tables import RefusalRow
 
@@ -52,7 +52,7 @@ class Standing:
         self,
         connection: Connection,
         refusals: Iterable[Refusal],
-        seen: Seen,
+        seen: PresentJobs,
         at: UnixSeconds,
         seen_before: UnixSeconds | None,
     ) -> None:

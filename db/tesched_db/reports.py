@@ -24,7 +24,7 @@ from tesched_core.model.snapshot import Snapshot
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, Seen
+from tesched_db.job_rows import CHUNK, PresentJobs
 from tesched_db.rows import Values
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow, storable
 
@@ -91,7 +91,7 @@ class Told:
     #: (steps a second, samples)
     speeds: dict[_Group, tuple[float, int]] = field(default_factory=dict)
 
-    def write(self, connection: Connection, snapshot: Snapshot, seen: Seen) -> None:
+    def write(self, connection: Connection, snapshot: Snapshot, seen: PresentJobs) -> None:
         """Write what is new in the snapshot's reports."""
         now: dict[int, tuple[Job, Reported]] = {}
         for job_id, reported in snapshot.reported.items():

@@ -24,7 +24,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 _Key = BigInteger().with_variant(Integer, "sqlite")
 
 
-class Words(TypeDecorator[str]):
+class UserText(TypeDecorator[str]):
     """Text that any user may have chosen.
 
     A job's name is whatever bytes its user typed. PostgreSQL takes no NUL and neither database takes what is not UTF-8,
@@ -66,7 +66,7 @@ class Base(DeclarativeBase):
         }
     )
     type_annotation_map = {  # noqa: RUF012
-        str: Words,
+        str: UserText,
         int: BigInteger,
         float: Float(53),
         dict[str, Any]: JSON,

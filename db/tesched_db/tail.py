@@ -30,7 +30,7 @@ from tesched_db.memory_rows import order_of, victims_of
 from tesched_db.queries import WINDOW_S, queues_of, tally_of, trials_among
 from tesched_db.tables import CycleRow, DaemonRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow
 from tesched_db.view_builders import daemon_view
-from tesched_db.views import DaemonView, QueueView, Tally
+from tesched_db.views import DaemonView, OrderTally, QueueView
 
 #: Rows of one table that one read takes.
 MOST_ROWS = 5000
@@ -110,7 +110,7 @@ class Now:
     #: None: no daemon has ever written here
     daemon: DaemonView | None
     queues: tuple[QueueView, ...]
-    tally: Tally
+    tally: OrderTally
     open_orders: int
     paused: bool
     standbys: int
@@ -118,7 +118,7 @@ class Now:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CountedOrder:
     """What was counted of one order."""
 
     departures: dict[tuple[JobId, int], Departure | None]
@@ -138,7 +138,7 @@ class Tail:
     _last: dict[str, int] = field(default_factory=dict)
     #: count and stages of the newest row of polls, which grows
     _cycle: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
-    _orders: dict[int, _Known] = field(default_factory=dict)
+    _orders: dict[int, _CountedOrder] = field(default_factory=dict)
 
     def skip(self) -> None:
         """Take all that is there as counted. Raises StoreError."""
@@ -244,7 +244,7 @@ class Tail:
         left: list[Left] = []
         futile: list[Purpose] = []
         for order in orders.values():
-            known = self._orders.get(order.order_id, _Known({}, {}, futile=False, ended=False))
+            known = self._orders.get(order.order_id, _CountedOrder({}, {}, futile=False, ended=False))
             now = _known(order)
             left += _left(order, known, now)
             if now.futile and not known.futile:
@@ -304,14 +304,14 @@ def _orders(session: Session, rows: Sequence[OrderRow]) -> list[Order]:
     return [order_of(row, victims.get(row.order_id, ())) for row in rows]
 
 
-def _known(order: Order) -> _Known:
+def _known(order: Order) -> _CountedOrder:
     keys = [(victim.job_id, victim.restarts) for victim in order.victims]
     departures = {key: victim.departure for key, victim in zip(keys, order.victims, strict=True)}
     lost = {key: lost_node_s(victim) for key, victim in zip(keys, order.victims, strict=True)}
-    return _Known(departures, lost, futile=order.futile, ended=order.ended_at is not None)
+    return _CountedOrder(departures, lost, futile=order.futile, ended=order.ended_at is not None)
 
 
-def _left(order: Order, before: _Known, now: _Known) -> list[Left]:
+def _left(order: Order, before: _CountedOrder, now: _CountedOrder) -> list[Left]:
     return [
         Left(
             departure=victim.departure,

@@ -65,7 +65,7 @@ class WaitingTe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedJob:
     """A job that has ended and was seen from its submission on."""
 
     label: str
@@ -91,7 +91,7 @@ class Timeline:
     #: how many there are
     waiting_count: int
     #: oldest first
-    ended: tuple[Ended, ...]
+    ended: tuple[EndedJob, ...]
 
 
 def timeline(engine: Engine, since: UnixSeconds, *, ended_since: UnixSeconds) -> Timeline:
@@ -202,12 +202,12 @@ def _waiting(session: Session) -> tuple[tuple[WaitingTe, ...], int]:
     return waiting, count
 
 
-def _ended(session: Session, since: UnixSeconds) -> tuple[Ended, ...]:
+def _ended(session: Session, since: UnixSeconds) -> tuple[EndedJob, ...]:
     columns = (JobRow.label, JobRow.job_class, JobRow.end_time, JobRow.waited_s, JobRow.ran_s)
     query = select(*columns).where(JobRow.end_time >= since, JobRow.waited_s.is_not(None), JobRow.ran_s.is_not(None))
     newest = session.execute(query.order_by(JobRow.end_time.desc(), JobRow.key.desc()).limit(MOST_ENDED)).all()
     return tuple(
-        Ended(
+        EndedJob(
             label=row.label,
             job_class=JobClass(row.job_class),
             ended_at=row.end_time,

@@ -38,7 +38,7 @@ _COLUMNS: tuple[Any, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class HeldShare:
     """Resources that a training holds now."""
 
     cpus: int
@@ -58,7 +58,7 @@ class TrainingView:
     user: str
     #: of the array, tasks that have reported and are not over; 1 for a job
     tasks: int
-    share: Share
+    share: HeldShare
     #: when it reported its newest loss or speed, by its own clock
     at: UnixSeconds | None
     workload: str
@@ -91,13 +91,13 @@ def trainings(engine: Engine, *, limit: int) -> TrainingsView:
         )
 
 
-def shares(engine: Engine) -> dict[str, Share]:
+def shares(engine: Engine) -> dict[str, HeldShare]:
     """Return what each training that is not over holds, by its label. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
         return {_label(rows): share for rows, share in _groups(connection).values()}
 
 
-def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], Share]]:
+def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], HeldShare]]:
     """Return the jobs of each training that is not over, the largest share first; (is it an array, its id or key)."""
     query = select(*_COLUMNS).join(ReportRow, ReportRow.job_key == JobRow.key)
     groups: dict[tuple[bool, int], list[_Row]] = {}
@@ -108,7 +108,8 @@ def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], 
     total = sum(held.values())
     order = sorted(groups, key=lambda group: (-held[group], -max(row.at or 0.0 for row in groups[group]), group))
     return {
-        group: (groups[group], Share(cpus=held[group], part=held[group] / total if total else None)) for group in order
+        group: (groups[group], HeldShare(cpus=held[group], part=held[group] / total if total else None))
+        for group in order
     }
 
 
@@ -121,7 +122,7 @@ def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
         told = _of_array(connection, array_job_id)
         if not len(told.curve) and not told.refused:
             return None
-        rows, share = _groups(connection).get((True, array_job_id), ((), Share(cpus=0, part=None)))
+        rows, share = _groups(connection).get((True, array_job_id), ((), HeldShare(cpus=0, part=None)))
         tasks = len(rows)
         return replace(_view(rows or _tasks(connection, array_job_id), told, share), tasks=tasks)
 
@@ -138,7 +139,7 @@ def _label(rows: Sequence[_Row]) -> str:
     return str(rows[0].label) if array is None else f"{array}_*"
 
 
-def _view(rows: Sequence[_Row], told: Reported, share: Share) -> TrainingView:
+def _view(rows: Sequence[_Row], told: Reported, share: HeldShare) -> TrainingView:
     first = min(rows, key=lambda row: row.job_id)
     return TrainingView(
         label=_label(rows),

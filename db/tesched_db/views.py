@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
+from tesched_core.intake.job_times import Run, StateChange, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
@@ -256,7 +256,7 @@ class JobStory:
     """All that is remembered of one job."""
 
     job: JobView
-    changes: tuple[Change, ...]
+    changes: tuple[StateChange, ...]
     runs: tuple[Run, ...]
     times: Times
     #: oldest first
@@ -302,7 +302,7 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class OrderTally:
     """Orders that ended within the window, and what they cost."""
 
     #: those that were given; without the next ones
@@ -365,7 +365,7 @@ class StatusView:
     retries: tuple[Retry, ...]
     #: what admins did last, newest first
     deeds: tuple[Deed, ...]
-    tally: Tally
+    tally: OrderTally
     #: by TE jobs, of the jobs that were preempted within the window, came back in it or are away
     delays: Delays
     #: TE jobs that had to wait for guard.bound within the window

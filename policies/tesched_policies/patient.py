@@ -42,7 +42,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.policy import Policy, Proposal, View
 
 if TYPE_CHECKING:
-    from tesched_policies.victim_search import Found
+    from tesched_policies.victim_search import FoundVictims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,6 @@ class Patient(Policy[None]):
         scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size
         return scores
 
-    def _until(self, _view: View, preemptor: Job, _found: Found) -> UnixSeconds:
+    def _until(self, _view: View, preemptor: Job, _found: FoundVictims) -> UnixSeconds:
         since = preemptor.eligible_time if preemptor.eligible_time is not None else preemptor.submit_time
         return since + self.patience_s

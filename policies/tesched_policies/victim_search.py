@@ -36,7 +36,7 @@ from tesched_policies.among_equals import Prices, prices_for
 from tesched_policies.candidates import Candidates, candidates_of, first_free
 
 
-class Found(NamedTuple):
+class FoundVictims(NamedTuple):
     """Victims, and where they make room: rows of `Running` in the order in which they were asked; rows of the room."""
 
     victims: tuple[int, ...]
@@ -46,14 +46,14 @@ class Found(NamedTuple):
 #: Scores every running BE job for one preemptor, [running]; lower yields first.
 Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
 #: Says until when a job waits for resources that come free by themselves, instead of preempting the victims found.
-Patience: TypeAlias = Callable[[View, Job, Found], UnixSeconds]
+Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
 #: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
-Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], Found | None]
+Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], FoundVictims | None]
 
 
 def fewest_and_cheapest(
     demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
-) -> Found | None:
+) -> FoundVictims | None:
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
@@ -115,12 +115,12 @@ def fewest_and_cheapest(
             what_if.take(victim)
         else:
             rows = without
-    return Found(what_if.taken(), tuple(sorted(rows)))
+    return FoundVictims(what_if.taken(), tuple(sorted(rows)))
 
 
 def in_order(
     demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
-) -> Found | None:
+) -> FoundVictims | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, those not needed there."""
     what_if = WhatIf(demand, running, pool, score, room)
     fitting = set(np.flatnonzero(demand.fits(room)).tolist())
@@ -135,7 +135,7 @@ def in_order(
         return None
     chosen = sorted([*demand.required, *sorted(fitting - required)][: demand.nodes])
     what_if.minimise(chosen, what_if.taken())
-    return Found(what_if.taken(), tuple(chosen))
+    return FoundVictims(what_if.taken(), tuple(chosen))
 
 
 def plan_all(
@@ -167,13 +167,13 @@ def plan_all(
             continue
         at_once = first_free(candidates.any, room) or first_free(candidates.by_itself, room)
         if at_once is not None:
-            demand, found, prices = at_once[0], Found((), at_once[1]), _NO_PRICES
+            demand, found, prices = at_once[0], FoundVictims((), at_once[1]), _NO_PRICES
         else:
             prices = prices_for(job, view, rank(view, job), drawn=drawn)
             eligibility = view.eligibility.by(job)
             asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
-            answer: Found | None = None
+            answer: FoundVictims | None = None
             demand = candidates.any[0]
             if pool.any():
                 ground = _Ground(view=view, room=room, pool=pool, score=prices.price, search=search, hopeless=hopeless)
@@ -187,7 +187,7 @@ def plan_all(
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
                 continue
             refusals += _passed_over(view, eligibility, job, taken)
-            found = answer or Found((), ())
+            found = answer or FoundVictims((), ())
             others = partial(_would_do, demand, running, pool, found, room)
             first = prices.go_first(found.victims, running, others)
             if pool.any():
@@ -237,7 +237,7 @@ class _Ground:
     #: shapes, by asker, for which there are no victims
     hopeless: set[tuple[object, ...]]
 
-    def cheapest(self, candidates: Candidates, asker: str) -> tuple[tuple[Demand, Found] | None, bool]:
+    def cheapest(self, candidates: Candidates, asker: str) -> tuple[tuple[Demand, FoundVictims] | None, bool]:
         """Return the fewest and cheapest victims, and whether there are only such as may leave for nothing.
 
         With a fixed number of nodes the job is bound to, it starts there; its victims have to leave while it is bound.
@@ -252,9 +252,11 @@ class _Ground:
             return None, bool(found)
         return min(certain, key=lambda pair: _price(pair[1], self.score)), False
 
-    def _all(self, demands: Sequence[Demand], uneven: Sequence[Demand], asker: str) -> list[tuple[Demand, Found]]:
+    def _all(
+        self, demands: Sequence[Demand], uneven: Sequence[Demand], asker: str
+    ) -> list[tuple[Demand, FoundVictims]]:
         """Return victims for each of the demands, and unevenly spread where one victim is not enough."""
-        answers: list[tuple[Demand, Found]] = []
+        answers: list[tuple[Demand, FoundVictims]] = []
         for one in demands:  # each partition alone, as Slurm tries them
             if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
                 break  # no larger number of nodes costs less
@@ -272,10 +274,10 @@ class _Ground:
                         answers.append((one, victims))
         return answers
 
-    def _search(self, demand: Demand) -> Found | None:
+    def _search(self, demand: Demand) -> FoundVictims | None:
         return self.search(demand, self.view.running, self.pool, self.score, self.room)
 
-    def _leave_within(self, found: Found, limit_s: float) -> bool:
+    def _leave_within(self, found: FoundVictims, limit_s: float) -> bool:
         """Check whether victims that save their work have left by then; one that is ending is awaited in any case."""
         jobs = (JobId(int(self.view.running.job_id[row])) for row in found.victims)
         traits = (self.view.snapshot.traits[job_id] for job_id in jobs)
@@ -284,7 +286,7 @@ class _Ground:
 
 def _no_more_for_the_steps(
     ground: _Ground, candidates: Candidates, asker: str, prices: Prices
-) -> tuple[tuple[Demand, Found] | None, bool, Prices]:
+) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
     """Return what `_Ground.cheapest` does, and by which prices: the policy's own alone, where fewer victims leave so.
 
     In an order by steps many own jobs may come before the one of another's that is enough.
@@ -300,7 +302,7 @@ def _no_more_for_the_steps(
     return other, False, Prices(score=prices.score, price=prices.score)
 
 
-def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:
+def _may_shrink(pair: tuple[Demand, FoundVictims], room: Room, running: Running) -> bool:
     demand, found = pair
     return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
 
@@ -315,7 +317,7 @@ def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
 
 
-def _price(found: Found, score: NDArray[np.float64]) -> tuple[int, float]:
+def _price(found: FoundVictims, score: NDArray[np.float64]) -> tuple[int, float]:
     return len(found.victims), sum(float(score[row]) for row in found.victims)
 
 
@@ -348,7 +350,9 @@ def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Se
             )
 
 
-def _would_do(demand: Demand, running: Running, pool: NDArray[np.bool_], found: Found, room: Room) -> NDArray[np.intp]:
+def _would_do(
+    demand: Demand, running: Running, pool: NDArray[np.bool_], found: FoundVictims, room: Room
+) -> NDArray[np.intp]:
     """Return the candidates that were not taken and free resources where it may run; enough, where one does."""
     where = running.share_node
     shares = demand.allowed[where] & pool[running.share_job]
@@ -363,7 +367,7 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     running: Running,
     pool: NDArray[np.bool_],
     score: NDArray[np.float64],
-    found: Found,
+    found: FoundVictims,
     room: Room,
     *,
     equals: bool,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tesched_report.readers import Csv, Format, JsonLines, Reader, ReadError
+from tesched_report.readers import Csv, JsonLines, LossFormat, LossReader, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.tensorboard import TensorBoard
 
@@ -17,21 +17,21 @@ PAUSE_S = 1.0
 PIECE = 1 << 16
 
 
-def reader_of(form: Format, *, iteration_key: str = "", loss_key: str = "") -> Reader:
+def reader_of(form: LossFormat, *, iteration_key: str = "", loss_key: str = "") -> LossReader:
     """Return a reader of this format that looks for these names; empty: for the usual ones.
 
     TensorBoard's steps have no name.
     """
-    if form is Format.TENSORBOARD:
+    if form is LossFormat.TENSORBOARD:
         return TensorBoard(loss_key=loss_key)
-    kind = JsonLines if form is Format.JSONL else Csv
+    kind = JsonLines if form is LossFormat.JSONL else Csv
     return kind(iteration_key=iteration_key, loss_key=loss_key)
 
 
 class Follower:
     """One file, and how far it has been read."""
 
-    def __init__(self, path: Path, make_reader: Callable[[], Reader], reporter: Reporter) -> None:
+    def __init__(self, path: Path, make_reader: Callable[[], LossReader], reporter: Reporter) -> None:
         """Take the file, which need not be there yet; a folder stands for its newest event file."""
         self._path = path
         self._make_reader = make_reader

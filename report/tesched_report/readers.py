@@ -22,7 +22,7 @@ LOSS_KEYS = ("loss", "train_loss", "train/loss", "loss/train", "training_loss", 
 _LONGEST_NUMBER = 40
 
 
-class Format(StrEnum):
+class LossFormat(StrEnum):
     """Kind of a file of losses."""
 
     JSONL = "jsonl"
@@ -41,7 +41,7 @@ class ReadError(Exception):
     """The file is not of this format. The text says where."""
 
 
-class Reader(Protocol):
+class LossReader(Protocol):
     """Reads one file."""
 
     #: names that were found beside those that were looked for

@@ -195,14 +195,14 @@ class Reporter:
             if address:
                 self._report_for_ever(_Sent(address, name, self._environment), max(self._interval_s, SEND_INTERVAL_S))
             elif spool is not None:
-                self._report_for_ever(_Written(spool, name, _since(self._environment)), self._interval_s)
+                self._report_for_ever(_WrittenReport(spool, name, _since(self._environment)), self._interval_s)
             else:
                 known = f"{SPOOL_VARIABLE}, {SOCKET_VARIABLE}"
                 self._quiet(f"nothing is reported: no spool folder and no socket is known ({known})")
         except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten the user
             self._quiet(f"nothing more is reported: {type(error).__name__}: {error}")
 
-    def _report_for_ever(self, way: _Written | _Sent, interval_s: float) -> None:
+    def _report_for_ever(self, way: _WrittenReport | _Sent, interval_s: float) -> None:
         document: Document | None = None
         in_vain = 0
         while True:
@@ -253,7 +253,7 @@ class Reporter:
             sys.stderr.write(f"tesched_report: {text} (said once; the training goes on)\n")
 
 
-class _Written:
+class _WrittenReport:
     """The report as a file in the spool."""
 
     done = "written"

@@ -22,7 +22,7 @@ from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 
-from tesched_sim.slurm import Slurm, State
+from tesched_sim.slurm import JobPhase, Slurm
 
 
 class SimulatedActuator:
@@ -44,12 +44,12 @@ class SimulatedActuator:
             return FailureKind.REFUSED  # the simulated Slurm has no plugin
         slurm, row = self.slurm, action.job_id - 1
         state = slurm.state[row]
-        if state is State.FUTURE:
+        if state is JobPhase.FUTURE:
             return FailureKind.NOT_FOUND
         match action:
             case Notify() | Requeue():
                 other_run = slurm.restarts[row] != action.restarts
-                if state is not State.RUNNING or slurm.leaving[row] or other_run:
+                if state is not JobPhase.RUNNING or slurm.leaving[row] or other_run:
                     return FailureKind.ALREADY_DONE
                 preemptor = (action.reason.preemptor or JobId(0)) - 1
                 order_id = action.reason.order_id or 0
@@ -62,11 +62,11 @@ class SimulatedActuator:
             case SetField():
                 return self._set(action)
             case Suspend():
-                if state is not State.RUNNING:
+                if state is not JobPhase.RUNNING:
                     return FailureKind.ALREADY_DONE
                 slurm.suspend(row)
             case Resume():
-                if state is not State.SUSPENDED:
+                if state is not JobPhase.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
             case Rerun() | TellUser():
@@ -75,7 +75,7 @@ class SimulatedActuator:
 
     def _set(self, action: SetField) -> FailureKind | None:
         slurm, row = self.slurm, action.job_id - 1
-        pending = slurm.state[row] is State.PENDING
+        pending = slurm.state[row] is JobPhase.PENDING
         match action.field, action.value:
             case Field.NICE, int(nice):
                 slurm.set_nice(row, nice)

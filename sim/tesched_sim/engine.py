@@ -27,7 +27,7 @@ from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.bound_use import BoundWatch
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
-from tesched_sim.slurm import Event, Record, Slurm, State
+from tesched_sim.slurm import Event, JobPhase, PreemptionRecord, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
@@ -317,7 +317,7 @@ class Simulation:
         slurm.submit(row, held=hooked and self.daemon is not None and not self.daemon.admits(row))
 
     def _ended(self, row: int) -> None:
-        if self.slurm.state[row] is State.DONE:
+        if self.slurm.state[row] is JobPhase.DONE:
             self._outstanding -= self.workload.demand[row] * self.workload.nodes[row]
 
     @property
@@ -372,7 +372,7 @@ class Simulation:
         )
 
 
-def _columns(records: Sequence[Record], futile: set[int]) -> Preemptions:
+def _columns(records: Sequence[PreemptionRecord], futile: set[int]) -> Preemptions:
     return Preemptions(
         victim=np.array([one.victim for one in records], dtype=np.int64),
         preemptor=np.array([one.preemptor for one in records], dtype=np.int64),

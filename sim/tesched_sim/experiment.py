@@ -60,7 +60,7 @@ CONTENDERS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ExperimentSetting:
     """Everything that can be set, but for the workload: each part under its prefix, as in `policy.fitgpp.s=2`."""
 
     site: Behaviour = field(default_factory=Behaviour)
@@ -69,19 +69,19 @@ class Setting:
     guard: Limits = NO_LIMITS
 
     @staticmethod
-    def of(site: Site) -> Setting:
+    def of(site: Site) -> ExperimentSetting:
         """Return a site's own."""
         match site:
             case Site.PAPER:
-                return Setting(site=Behaviour.paper(te_first=True))
+                return ExperimentSetting(site=Behaviour.paper(te_first=True))
             case Site.BACKFILL:
-                return Setting(site=replace(Behaviour.paper(te_first=True), backfill=Backfill.EASY))
+                return ExperimentSetting(site=replace(Behaviour.paper(te_first=True), backfill=Backfill.EASY))
             case Site.SLURM:
                 # Its own place in the queue, as on 22.05; tesched puts TE jobs first by their nice value.
                 guard = Limits(wait_for_free_s=0)
-                return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
+                return ExperimentSetting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
 
-    def with_values(self, values: Mapping[str, str]) -> Setting:
+    def with_values(self, values: Mapping[str, str]) -> ExperimentSetting:
         """Return it with these keys set, as in `policy.fitgpp.s`: `2`. Raises WorkloadError for what cannot be set so.
 
         Those of one table are set together, as some need each other. `none` switches off what can be off: a table such
@@ -103,7 +103,7 @@ class Setting:
             found = found._with_table(table, some, can_be_off)
         return found.checked()
 
-    def _with_table(self, table: str, values: Mapping[str, str], can_be_off: Sequence[str]) -> Setting:
+    def _with_table(self, table: str, values: Mapping[str, str], can_be_off: Sequence[str]) -> ExperimentSetting:
         path = table.split(".")
         wholes: list[Any] = [self]
         for part in path:
@@ -119,9 +119,9 @@ class Setting:
                 raise WorkloadError(f"{wrong[0]}={OFF}: what takes {OFF} is {', '.join(can_be_off)}") from None
             said = ", ".join(f"{table}.{name}={value}" for name, value in values.items())
             raise WorkloadError(f"{said}: {str(error).partition(' - at ')[0]}") from None
-        return cast("Setting", changed)
+        return cast("ExperimentSetting", changed)
 
-    def checked(self) -> Setting:
+    def checked(self) -> ExperimentSetting:
         """Return it. Raises WorkloadError for what the simulated Slurm lacks."""
         if self.guard.lever is YieldBy.PLUGIN:
             raise WorkloadError(
@@ -210,7 +210,7 @@ def check(contender: str) -> None:
         )
 
 
-def simulation(contender: str, setting: Setting, workload: Workload) -> Simulation:
+def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -> Simulation:
     """Return a run of one contender that has not begun. Raises WorkloadError for an unknown one."""
     check(contender)
     site = setting.site
@@ -232,7 +232,7 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
     return run
 
 
-def run_one(contender: str, setting: Setting, workload: Workload) -> Result:
+def run_one(contender: str, setting: ExperimentSetting, workload: Workload) -> Result:
     """Run one contender on one workload. Raises WorkloadError for an unknown one."""
     result = simulation(contender, setting, workload).run()
     parts = {"site": asdict(setting.site), "policy": asdict(setting.policy), "guard": asdict(setting.guard)}

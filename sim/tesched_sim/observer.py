@@ -23,7 +23,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.policy import HELD_BY_US
 
-from tesched_sim.slurm import Slurm, State
+from tesched_sim.slurm import JobPhase, Slurm
 
 #: seconds for which a finished job is still known (MinJobAge)
 MIN_JOB_AGE_S = 300.0
@@ -172,14 +172,14 @@ class SimulatedObserver:
             partitions=self._partition_of[row],
             state=_STATES[state],
             flags=flags,
-            reason=self._reason(row) if state is State.PENDING else "",
+            reason=self._reason(row) if state is JobPhase.PENDING else "",
             priority=slurm.priority[row],
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
             submit_time=float(slurm.workload.submit_s[row]),
             eligible_time=self._eligible_s(row),
             start_time=None if started != started else started,  # noqa: PLR0124 - nan
-            end_time=float(slurm.end_s[row]) if state is State.DONE else None,
+            end_time=float(slurm.end_s[row]) if state is JobPhase.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
             admin_comment=HOOK_MARK if row in slurm.held_by_hook else "",
@@ -189,10 +189,10 @@ class SimulatedObserver:
 
 
 _STATES = {
-    State.PENDING: JobState.PENDING,
-    State.RUNNING: JobState.RUNNING,
-    State.SUSPENDED: JobState.SUSPENDED,
-    State.DONE: JobState.COMPLETED,
+    JobPhase.PENDING: JobState.PENDING,
+    JobPhase.RUNNING: JobState.RUNNING,
+    JobPhase.SUSPENDED: JobState.SUSPENDED,
+    JobPhase.DONE: JobState.COMPLETED,
 }
 
 
@@ -228,9 +228,9 @@ class _Jobs(Mapping[JobId, Job]):
         if not isinstance(job_id, int) or not 1 <= job_id <= len(slurm.state):
             return False
         state = slurm.state[job_id - 1]
-        if state is State.DONE:
+        if state is JobPhase.DONE:
             return bool(slurm.now - slurm.end_s[job_id - 1] <= MIN_JOB_AGE_S)
-        return state is not State.FUTURE
+        return state is not JobPhase.FUTURE
 
     def __iter__(self) -> Iterator[JobId]:
         return (JobId(job_id) for job_id in range(1, len(self._eyes.slurm.state) + 1) if job_id in self)
@@ -292,7 +292,7 @@ class _Columns:
         jobs = list(slurm.running_be)
         rows = np.array(jobs, dtype=np.int64)
         places = [slurm.where[row] for row in jobs]
-        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in jobs], dtype=np.bool_)
+        suspended = np.array([slurm.state[row] is JobPhase.SUSPENDED for row in jobs], dtype=np.bool_)
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
         job_id = rows + 1
@@ -366,7 +366,7 @@ class _Columns:
         places = [slurm.where[row] for row in rows.tolist()]
         share = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         frees = slurm.workload.demand[rows[share]]
-        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in rows.tolist()], dtype=np.bool_)
+        suspended = np.array([slurm.state[row] is JobPhase.SUSPENDED for row in rows.tolist()], dtype=np.bool_)
         frees[suspended[share], 0] = 0
         return Ends(
             node=np.array([node for nodes in places for node in nodes], dtype=np.intp),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 SLACK = 4096
 
 
-class Line:
+class PriorityQueue:
     """Jobs by priority, then by row; taking the first one is cheap, and so is adding behind the last."""
 
     def __init__(self) -> None:

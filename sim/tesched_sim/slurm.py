@@ -16,7 +16,7 @@ from math import floor, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_sim.priority_queue import Line
+from tesched_sim.priority_queue import PriorityQueue
 from tesched_sim.slurm_settings import Behaviour, RequeuedTo
 from tesched_sim.workload import Workload
 
@@ -25,7 +25,7 @@ TE_PRIORITY = 3_500_000_000
 PRIORITY = 2_000_000_000
 
 
-class State(IntEnum):
+class JobPhase(IntEnum):
     """Phase of a job."""
 
     FUTURE = 0
@@ -48,7 +48,7 @@ class Event(IntEnum):
 
 
 @dataclass(slots=True)
-class Record:
+class PreemptionRecord:
     """One victim's preemption, written while it happens."""
 
     victim: int
@@ -80,7 +80,7 @@ class Slurm:
         self.submitted = 0
         self.done = 0
         # What is read and written job by job is kept in lists: ten times as fast as arrays are.
-        self.state = [State.FUTURE] * count
+        self.state = [JobPhase.FUTURE] * count
         self.restarts = [0] * count
         self.priority = [0] * count
         self.nice = [0] * count
@@ -109,7 +109,7 @@ class Slurm:
         self.end_s = np.full(count, nan)
         self.lost_s = np.zeros(count)
         #: one line, or TE jobs' and the others'
-        self.lines = (Line(), Line()) if behaviour.te_first else (Line(),)
+        self.lines = (PriorityQueue(), PriorityQueue()) if behaviour.te_first else (PriorityQueue(),)
         #: best-effort jobs that hold nodes, in order of start, and all that do
         self.running_be: dict[int, None] = {}
         self.running: dict[int, None] = {}
@@ -124,8 +124,8 @@ class Slurm:
         self.stirred = True
         #: rows that were put into a line since then
         self.arrived: list[int] = []
-        self.records: list[Record] = []
-        self._record_of: dict[int, Record] = {}
+        self.records: list[PreemptionRecord] = []
+        self._record_of: dict[int, PreemptionRecord] = {}
         self._heads = 0
         #: waiting jobs that must start on these nodes, and those for which that has changed since the last pass
         self.bound: dict[int, tuple[int, ...]] = {}
@@ -135,13 +135,13 @@ class Slurm:
 
     # The queue.
 
-    def line_of(self, row: int) -> Line:
+    def line_of(self, row: int) -> PriorityQueue:
         """Return the line in which a job waits."""
         return self.lines[0 if self.te[row] else -1]
 
-    def waits_in(self, line: Line, row: int) -> bool:
+    def waits_in(self, line: PriorityQueue, row: int) -> bool:
         """Return whether the job waits in this line."""
-        waits = self.state[row] is State.PENDING and row not in self.ineligible and row not in self.held
+        waits = self.state[row] is JobPhase.PENDING and row not in self.ineligible and row not in self.held
         return waits and self.line_of(row) is line
 
     def submit(self, row: int, *, held: bool = False) -> None:
@@ -178,7 +178,7 @@ class Slurm:
             self.stirred = True
 
     def _enqueue(self, row: int) -> None:
-        self.state[row] = State.PENDING
+        self.state[row] = JobPhase.PENDING
         if self.te[row]:
             self.te_pending[row] = None
         else:
@@ -230,7 +230,7 @@ class Slurm:
         for node in nodes:
             self.free[node] -= demand
         self.where[row] = nodes
-        self.state[row] = State.RUNNING
+        self.state[row] = JobPhase.RUNNING
         self.started_s[row] = self.now
         again = self.restarts[row] > 0
         if again:
@@ -247,7 +247,9 @@ class Slurm:
     def notify(self, row: int, preemptor: int, order_id: int) -> None:
         """Give a running job its notice: one that will leave by itself saves its work and does nothing more."""
         self.noticed_s[row] = self.now
-        record = Record(victim=row, preemptor=preemptor, order_id=order_id, notice_s=self.now, nodes=self.where[row])
+        record = PreemptionRecord(
+            victim=row, preemptor=preemptor, order_id=order_id, notice_s=self.now, nodes=self.where[row]
+        )
         self.records.append(record)
         self._record_of[row] = record
         if self.yield_s[row] <= self.grace_s[row]:
@@ -257,7 +259,7 @@ class Slurm:
     def requeue(self, row: int, preemptor: int, order_id: int) -> None:
         """Put a running job back in the queue; its processes end now, or after KillWait if it has not saved."""
         if row not in self._record_of:
-            self._record_of[row] = record = Record(
+            self._record_of[row] = record = PreemptionRecord(
                 victim=row, preemptor=preemptor, order_id=order_id, notice_s=self.now, nodes=self.where[row]
             )
             self.records.append(record)
@@ -272,7 +274,7 @@ class Slurm:
     def evict(self, row: int, preemptor: int, grace_s: float, *, told: bool) -> None:
         """Let Slurm's own preemption take a running job: it goes on until its grace period, and KillWait, are over."""
         self.records.append(
-            Record(victim=row, preemptor=preemptor, order_id=0, notice_s=self.now, nodes=self.where[row])
+            PreemptionRecord(victim=row, preemptor=preemptor, order_id=0, notice_s=self.now, nodes=self.where[row])
         )
         self._record_of[row] = self.records[-1]
         self.leaving[row] = True
@@ -286,7 +288,7 @@ class Slurm:
 
     def suspend(self, row: int) -> None:
         """Stop a running job's processes: its CPUs are free, its memory and GRES are not."""
-        self.state[row] = State.SUSPENDED
+        self.state[row] = JobPhase.SUSPENDED
         self.suspended_s[row] = self.now
         self._epoch[row] += 1
         for node in self.where[row]:
@@ -295,7 +297,7 @@ class Slurm:
 
     def resume(self, row: int) -> None:
         """Let a suspended job go on; its CPUs must be free."""
-        self.state[row] = State.RUNNING
+        self.state[row] = JobPhase.RUNNING
         for node in self.where[row]:
             self.free[node, 0] -= self.workload.demand[row, 0]
         # As if it had started so much later.
@@ -328,7 +330,7 @@ class Slurm:
     def happen(self, event: int, row: int, epoch: int) -> None:
         """Let it happen."""
         if event == Event.END:
-            if self._epoch[row] == epoch and self.state[row] is State.RUNNING:
+            if self._epoch[row] == epoch and self.state[row] is JobPhase.RUNNING:
                 self._finish(row)
         elif event == Event.LEAVE:
             if self._epoch[row] == epoch:
@@ -343,7 +345,7 @@ class Slurm:
 
     def _finish(self, row: int) -> None:
         self.lost_s[row] += self.now - self.started_s[row] - (self.run_s[row] - self.saved_s[row])
-        self.state[row] = State.DONE
+        self.state[row] = JobPhase.DONE
         self.end_s[row] = self.now
         self.done += 1
         self._epoch[row] += 1
@@ -354,7 +356,7 @@ class Slurm:
 
     def _leave(self, row: int) -> None:
         """Let a run end in a requeue."""
-        if self.state[row] is State.SUSPENDED:
+        if self.state[row] is JobPhase.SUSPENDED:
             self.resume(row)
         held_s = self.now - float(self.started_s[row])
         kept_s = self._kept(row)
@@ -370,7 +372,7 @@ class Slurm:
         self.leaving[row] = False
         self.noticed_s[row] = nan
         self._give_back(row)
-        self.state[row] = State.PENDING
+        self.state[row] = JobPhase.PENDING
         self.queued_s[row] = self.now
         to = self.behaviour.requeued_to
         if to is RequeuedTo.HEAD:

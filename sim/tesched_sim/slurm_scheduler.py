@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tesched_core.model.columns import Ends
 from tesched_core.placement.shadow_time import Shadow, shadow_of
 
-from tesched_sim.priority_queue import Line
+from tesched_sim.priority_queue import PriorityQueue
 from tesched_sim.slurm import Event, Slurm
-from tesched_sim.slurm_settings import Backfill, NativePreemption, Placement
+from tesched_sim.slurm_settings import Backfill, NativePreemption, NodeChoice
 
 #: room [nodes, resources] that is free now and not promised
 FreeRoom = Callable[[], NDArray[np.int64]]
@@ -116,7 +116,7 @@ class Scheduler:
                 slurm.start(row, nodes)
         slurm.stirred = False
 
-    def _pass(self, line: Line, arrived: list[int]) -> None:
+    def _pass(self, line: PriorityQueue, arrived: list[int]) -> None:
         slurm = self.slurm
         while (row := self._first(line)) is not None:
             if row in self._blocked:
@@ -134,7 +134,7 @@ class Scheduler:
                 self._backfill(row, behind)
             return
 
-    def _first(self, line: Line) -> int | None:
+    def _first(self, line: PriorityQueue) -> int | None:
         """Return the first in line for which no room is kept."""
         if not self.reserved:
             return line.first() if len(line) else None
@@ -149,7 +149,7 @@ class Scheduler:
         if among is not None:
             mask &= among
         wanted = slurm.nodes_wanted[row]
-        if self.behaviour.placement is Placement.FIRST_FIT:
+        if self.behaviour.placement is NodeChoice.FIRST_FIT:
             if wanted == 1:
                 node = int(mask.argmax())
                 return (node,) if mask[node] else None
@@ -159,7 +159,7 @@ class Scheduler:
         if len(nodes) < wanted:
             return None
         left = (free[nodes] / np.maximum(slurm.total[nodes], 1)).sum(axis=1)
-        if self.behaviour.placement is Placement.LEAST_LOADED:
+        if self.behaviour.placement is NodeChoice.LEAST_LOADED:
             left = -left
         return tuple(nodes[np.argsort(left, kind="stable")[:wanted]].tolist())
 

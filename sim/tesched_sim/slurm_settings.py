@@ -14,7 +14,7 @@ class Backfill(StrEnum):
     EASY = "easy"
 
 
-class Placement(StrEnum):
+class NodeChoice(StrEnum):
     """Choice among the nodes on which a job fits."""
 
     #: the first in the list
@@ -55,7 +55,7 @@ class Behaviour:
     backfill: Backfill = Backfill.NONE
     #: how many of the waiting jobs are tried for it in one pass, from the head of the queue; 0: all of them
     backfill_depth: int = 0
-    placement: Placement = Placement.FIRST_FIT
+    placement: NodeChoice = NodeChoice.FIRST_FIT
     #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
     #: job that does not fit. Else there is one line
     te_first: bool = False

@@ -18,7 +18,7 @@ from pathlib import Path
 from tesched_core.model.extra import Extra
 from tesched_policies.baselines import AtRandom
 
-from tesched_sim.experiment import Setting, run_one
+from tesched_sim.experiment import ExperimentSetting, run_one
 from tesched_sim.reports.run_summary import Case
 from tesched_sim.workload import Workload, WorkloadError
 
@@ -38,12 +38,12 @@ class Variant:
 
     #: "policy.fitgpp.s=2, site.poll_s=5"; empty if nothing is swept
     name: str = ""
-    setting: Setting
+    setting: ExperimentSetting
     make_workload: MakeWorkload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SweepRun:
     """One run to be made."""
 
     contender: str
@@ -51,15 +51,15 @@ class Run:
     variant: Variant
 
 
-def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[Variant]) -> tuple[Run, ...]:
+def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[Variant]) -> tuple[SweepRun, ...]:
     """Return every run, those of one seed and variant together."""
     return tuple(
-        Run(contender=contender, seed=seed, variant=variant)
+        SweepRun(contender=contender, seed=seed, variant=variant)
         for variant, seed, contender in product(variants, seeds, contenders)
     )
 
 
-def perform(run: Run) -> Case:
+def perform(run: SweepRun) -> Case:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
     workload = made(run.variant.make_workload, run.seed)
     setting = run.variant.setting
@@ -74,7 +74,9 @@ def made(make_workload: MakeWorkload, seed: int) -> Workload:
     return make_workload(seed)
 
 
-def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, str], at_once: int) -> Iterator[Case]:
+def perform_on_slurm(
+    runs: Sequence[SweepRun], folder: Path, *, options: dict[str, str], at_once: int
+) -> Iterator[Case]:
     """Yield each run's case when its job on Slurm is done; the runs are one job array, at most `at_once` at a time.
 
     `folder` must be on a file system that the compute nodes share; submitit keeps its pickles and logs there.

@@ -19,7 +19,7 @@ class WorkloadError(ToldError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Machines:
+class SimulatedNodes:
     """The simulated cluster's nodes."""
 
     names: tuple[str, ...]
@@ -29,11 +29,11 @@ class Machines:
     total: NDArray[np.int64]
 
     @staticmethod
-    def alike(count: int, *, cpus: int, mem_mib: int, gpus: int = 0) -> Machines:
+    def alike(count: int, *, cpus: int, mem_mib: int, gpus: int = 0) -> SimulatedNodes:
         """Return `count` equal nodes, n1 and so on."""
         total = np.tile(np.array([[cpus, mem_mib, gpus]], dtype=np.int64), (count, 1))
         total.setflags(write=False)
-        return Machines(
+        return SimulatedNodes(
             names=tuple(f"n{number}" for number in range(1, count + 1)),
             resources=("cpu", "mem_mib", "gpu"),
             total=total,
@@ -45,7 +45,7 @@ class Workload:
     """Jobs in order of submission, one entry a job in each column."""
 
     name: str
-    machines: Machines
+    machines: SimulatedNodes
     #: when it is submitted, ascending
     submit_s: NDArray[np.float64]
     #: how long it would run undisturbed; above 0
@@ -89,7 +89,7 @@ class Workload:
     @staticmethod
     def of(
         name: str,
-        machines: Machines,
+        machines: SimulatedNodes,
         *,
         submit_s: ArrayLike,
         run_s: ArrayLike,

@@ -24,7 +24,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramResult:
     """What a program said, and how it ended."""
 
     #: its exit status; negative: a signal
@@ -52,7 +52,7 @@ def run_bounded(
     said: bytes = b"",
     folder: str | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
-) -> Ended:
+) -> ProgramResult:
     """Run it in a session of its own, with `said` as its standard input. Raises OSError where it can't be started.
 
     After `timeout_s`, or above `most_out` bytes of output or `MOST_COMPLAINTS` of complaints, its whole process group
@@ -70,7 +70,7 @@ def run_bounded(
         start_new_session=True,
         bufsize=0,
     )
-    kept = _Kept(most_out=most_out or 0, enough=enough)
+    kept = _Output(most_out=most_out or 0, enough=enough)
     stopped, had_enough = "", False
     try:
         _exchange(process, memoryview(said), kept, lambda: until - stopwatch())
@@ -89,7 +89,7 @@ def run_bounded(
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-    return Ended(
+    return ProgramResult(
         status=process.returncode,
         out=bytes(kept.out[:enough]),
         err=bytes(kept.err),
@@ -107,7 +107,7 @@ class _EnoughError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Kept:
+class _Output:
     """What a program has said so far."""
 
     most_out: int
@@ -124,7 +124,7 @@ class _Kept:
                 raise _FloodError(f"said more than {most >> 20} MiB of {what}")
 
 
-def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Kept, left_s: Callable[[], float]) -> None:
+def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Output, left_s: Callable[[], float]) -> None:
     """Write and read until it has ended. Raises TimeoutError, subprocess.TimeoutExpired, _FloodError, _EnoughError."""
     with selectors.DefaultSelector() as selector:
         pipe: Any

@@ -28,7 +28,7 @@ def drawn() -> str:
     return "|" + "".join(secrets.choice(_LETTERS) for _ in range(10))
 
 
-class Row(NamedTuple):
+class QueueRow(NamedTuple):
     """One record of the queue, each value in squeue's words; the field's name is the column's, as Python writes it."""
 
     job_id: str
@@ -177,7 +177,7 @@ class Query:
         # 22.05 heeds the second; later releases have no word for it (`hidden_tasks.py`).
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
-    def rows(self, answer: str) -> list[Row]:
+    def rows(self, answer: str) -> list[QueueRow]:
         """Return the records. Raises ValueError for an answer of another form."""
         *records, rest = answer.split(f"{self._end}\n")
         if rest.strip():
@@ -187,11 +187,11 @@ class Query:
             values = record.split(self._separator)
             if len(values) != len(COLUMNS):
                 raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
-            found.append(Row._make(values))
+            found.append(QueueRow._make(values))
         return found
 
 
-def read_rows(commands: Commands, *options: str) -> list[Row] | Failure:
+def read_rows(commands: Commands, *options: str) -> list[QueueRow] | Failure:
     """Return the records of the jobs that these options of squeue's choose."""
     query = Query(*options)
     answer = commands.run(query.argv, query.environment)
@@ -200,7 +200,7 @@ def read_rows(commands: Commands, *options: str) -> list[Row] | Failure:
     return rows_of(query, answer)
 
 
-def rows_of(query: Query, answer: str) -> list[Row] | Failure:
+def rows_of(query: Query, answer: str) -> list[QueueRow] | Failure:
     """Return the records of this answer, or that it has another form than known."""
     try:
         return query.rows(answer)

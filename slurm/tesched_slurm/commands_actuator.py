@@ -39,7 +39,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 
-from tesched_slurm.columns import Row, read_rows, strange
+from tesched_slurm.columns import QueueRow, read_rows, strange
 from tesched_slurm.details import Details
 from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import without_hook_mark, write_note
@@ -110,7 +110,7 @@ def is_running(word: str) -> bool:
     return state in {JobState.RUNNING, JobState.SUSPENDED} and "COMPLETING" not in flags
 
 
-def look_at(commands: Commands, job_id: JobId) -> Row | Failure:
+def look_at(commands: Commands, job_id: JobId) -> QueueRow | Failure:
     """Return what squeue says of this job."""
     rows = read_rows(commands, "-t", "all", "-j", str(job_id))
     if isinstance(rows, Failure):
@@ -267,7 +267,7 @@ def _is_taken_back(action: Action, seen: Job) -> bool:
     return isinstance(action, Cancel) and not ends_when_preempted(seen.comment)
 
 
-def _job_of(row: Row) -> Job | Failure:
+def _job_of(row: QueueRow) -> Job | Failure:
     try:
         return read_job(row, None)
     except ValueError as error:

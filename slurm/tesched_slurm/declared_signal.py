@@ -82,7 +82,7 @@ def _signal_arguments(script: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
+class _ReadSignal:
     """Knowledge of one job."""
 
     #: restarts and submission
@@ -110,7 +110,7 @@ class ScriptDeclarations:
     stopwatch: Callable[[], float] = time.monotonic
     _lines: SubmitLines = field(init=False)
     #: by job id, as the run was last
-    _known: dict[JobId, _Read] = field(default_factory=dict)
+    _known: dict[JobId, _ReadSignal] = field(default_factory=dict)
     #: what the scripts were searched for
     _patterns: tuple[str, ...] = ()
     #: the user who was served last
@@ -128,7 +128,7 @@ class ScriptDeclarations:
         if patterns != self._patterns:
             # Scripts are not kept, so they are read anew.
             self._known, self._patterns = {}, patterns
-        known: dict[JobId, _Read] = {}
+        known: dict[JobId, _ReadSignal] = {}
         unread: dict[str, list[Job]] = {}
         awaits: set[_Script] = set()
         for job_id, job in snapshot.jobs.items():
@@ -152,7 +152,9 @@ class ScriptDeclarations:
         self._known = known
         return {job_id: found.declared for job_id, found in known.items()}
 
-    def _read_some(self, unread: Mapping[str, Sequence[Job]], snapshot: Snapshot, known: dict[JobId, _Read]) -> None:
+    def _read_some(
+        self, unread: Mapping[str, Sequence[Job]], snapshot: Snapshot, known: dict[JobId, _ReadSignal]
+    ) -> None:
         """Add what is declared by as many of these jobs, by user, as there is time for."""
         until = self.stopwatch() + MOST_S
         left = MOST_SCRIPTS
@@ -180,9 +182,9 @@ class ScriptDeclarations:
                     by_script[name] = found
             known[job.job_id] = replace(found, run=(job.restarts, job.submit_time))
 
-    def _shared(self, snapshot: Snapshot, known: Mapping[JobId, _Read]) -> dict[_Script, _Read]:
+    def _shared(self, snapshot: Snapshot, known: Mapping[JobId, _ReadSignal]) -> dict[_Script, _ReadSignal]:
         """Return what is known of whole arrays by one of their tasks, but for lines that are asked for now."""
-        found: dict[_Script, _Read] = {}
+        found: dict[_Script, _ReadSignal] = {}
         for job_id, each in known.items():
             name = _script(snapshot.jobs[job_id])
             if each.is_whole or (each.without_line and name not in found and not self._lines.is_due(name)):
@@ -190,8 +192,8 @@ class ScriptDeclarations:
         return found
 
     def _declared(
-        self, job: Job, twin: Job, settings: SlurmSettings, before: _Read | None
-    ) -> _Read | Literal[NoLine.EXPECTED] | None:
+        self, job: Job, twin: Job, settings: SlurmSettings, before: _ReadSignal | None
+    ) -> _ReadSignal | Literal[NoLine.EXPECTED] | None:
         """Return what the job's options declare; None if slurmctld did not answer.
 
         `twin` was submitted by the same command line, and may be the job itself. `before` is what is known without it.
@@ -209,7 +211,7 @@ class ScriptDeclarations:
             if script.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
                 return None
             log.warning("the script of job %s could not be read, so it gets no signal: %s", job.job_id, script.message)
-            return _Read(run=run, declared=_UNREADABLE, without_line=False)
+            return _ReadSignal(run=run, declared=_UNREADABLE, without_line=False)
         found = declared_in(script)
         if isinstance(line, str):
             found = declared_on(line, known_texts(job, script)) or found
@@ -218,7 +220,7 @@ class ScriptDeclarations:
             found = Declared(source=_NOTHING.source + end)
         begin = script[:MOST_CHARACTERS]
         found = replace(found, script_has=frozenset(text for text in self._patterns if text in begin))
-        return _Read(run=run, declared=found, without_line=line is NoLine.LATE)
+        return _ReadSignal(run=run, declared=found, without_line=line is NoLine.LATE)
 
 
 def _script(job: Job) -> _Script:

@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tesched_slurm.columns import Row, drawn
+from tesched_slurm.columns import QueueRow, drawn
 from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
 
 _BEGIN = re.compile(
@@ -74,7 +74,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DetailsFound:
     """Content of an answer on the jobs that it was searched for."""
 
     by_id: Mapping[str, Details]
@@ -107,7 +107,7 @@ class DetailsQuery:
         """Return the number of Slurm's own records in the answer: each has one time of submission with the mark."""
         return len(re.findall(rf" SubmitTime=\d+{re.escape(self._mark)}", answer))
 
-    def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
+    def find(self, answer: str, rows: Mapping[str, QueueRow]) -> DetailsFound:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
         arrays = arrays_of(rows)
         by_id: dict[str, Details] = {}
@@ -135,13 +135,13 @@ class DetailsQuery:
             elif details is not None:
                 by_id[row.job_id] = details
             position = end
-        return Found(
+        return DetailsFound(
             by_id={job_id: each for job_id, each in by_id.items() if job_id not in doubtful},
             doubtful=frozenset(doubtful),
             hidden=hidden,
         )
 
-    def _hidden_task(self, answer: str, begin: re.Match[str], array: Row, hidden: dict[str, HiddenTask]) -> int:
+    def _hidden_task(self, answer: str, begin: re.Match[str], array: QueueRow, hidden: dict[str, HiddenTask]) -> int:
         """Add the task whose record this is, if it is one; return where to go on.
 
         Its name and its user are its array's: else squeue would have shown it.
@@ -163,7 +163,7 @@ class DetailsQuery:
         return marked.end()
 
 
-def _marked(answer: str, start: int, row: Row) -> re.Match[str] | None:
+def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:
     """Return what a record of this job has from its state to its first time; None if it is not this job's.
 
     `start` is where the name begins.

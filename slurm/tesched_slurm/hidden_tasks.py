@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.columns import Row, read_rows
+from tesched_slurm.columns import QueueRow, read_rows
 from tesched_slurm.run_command import Commands
 from tesched_slurm.user_turns import in_turn
 
@@ -43,9 +43,9 @@ class HiddenTask(NamedTuple):
     record: object
 
 
-class _Read(NamedTuple):
+class _ReadTask(NamedTuple):
     record: object
-    row: Row
+    row: QueueRow
     #: the poll in which it was read
     poll: int
 
@@ -54,9 +54,9 @@ class _Read(NamedTuple):
 class TaskRows:
     """Rows of hidden tasks, by job id. A task that is in neither is gone."""
 
-    rows: Mapping[str, Row]
+    rows: Mapping[str, QueueRow]
     #: tasks that were not read, and what is known of them: their row as it was, or their array's
-    late: Mapping[str, Row]
+    late: Mapping[str, QueueRow]
 
 
 @dataclass(kw_only=True)
@@ -64,12 +64,12 @@ class HiddenTasks:
     """Rows of hidden tasks, and the records that they belong to."""
 
     commands: Commands
-    _read: dict[str, _Read] = field(default_factory=dict)
+    _read: dict[str, _ReadTask] = field(default_factory=dict)
     _poll: int = 0
     #: the user who was served last
     _last_user: str = ""
 
-    def read(self, hidden: Mapping[str, HiddenTask], arrays: Mapping[str, Row]) -> TaskRows | Failure:
+    def read(self, hidden: Mapping[str, HiddenTask], arrays: Mapping[str, QueueRow]) -> TaskRows | Failure:
         """Return the rows of these tasks; `arrays` has the row of each of their arrays, by its id."""
         self._poll += 1
         known = {job_id: each for job_id, each in self._read.items() if job_id in hidden}
@@ -88,7 +88,7 @@ class HiddenTasks:
             for _, job_id in asked:
                 known.pop(job_id, None)
                 if job_id in found:
-                    known[job_id] = _Read(hidden[job_id].record, found[job_id], self._poll)
+                    known[job_id] = _ReadTask(hidden[job_id].record, found[job_id], self._poll)
         self._read = known
         late = {job_id for tasks in changed.values() for job_id in tasks}.difference(job_id for _, job_id in asked)
         return TaskRows(
@@ -96,19 +96,19 @@ class HiddenTasks:
             late={job_id: self._last_known(job_id, hidden[job_id], arrays) for job_id in sorted(late, key=int)},
         )
 
-    def _rows(self, job_ids: list[str]) -> dict[str, Row] | Failure:
+    def _rows(self, job_ids: list[str]) -> dict[str, QueueRow] | Failure:
         rows = read_rows(self.commands, "-t", "all", "-j", ",".join(job_ids))
         if isinstance(rows, Failure):
             return {} if rows.kind is FailureKind.NOT_FOUND else rows
         return {row.job_id: row for row in rows}
 
-    def _last_known(self, job_id: str, task: HiddenTask, arrays: Mapping[str, Row]) -> Row:
+    def _last_known(self, job_id: str, task: HiddenTask, arrays: Mapping[str, QueueRow]) -> QueueRow:
         if job_id in self._read:
             return self._read[job_id].row
         return arrays[task.array_id]._replace(job_id=job_id, array_task_id=task.task)
 
 
-def arrays_of(rows: Mapping[str, Row]) -> dict[str, Row]:
+def arrays_of(rows: Mapping[str, QueueRow]) -> dict[str, QueueRow]:
     """Return the row that stands for an array's waiting tasks, by the array's id: it alone may hide any."""
     return {
         job_id: row

@@ -8,7 +8,7 @@ from tesched_core.model.cluster import FINISHED, Job, JobState, NodeShare, Reque
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
-from tesched_slurm.columns import Row
+from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import Details
 from tesched_slurm.job_bounds import within_bounds
 
@@ -32,7 +32,7 @@ def states(value: str) -> tuple[JobState, frozenset[str]]:
     return (JobState(base) if base in JobState.__members__ else JobState.UNKNOWN), frozenset(flags)
 
 
-def read_job(row: Row, details: Details | None) -> Job:
+def read_job(row: QueueRow, details: Details | None) -> Job:
     """Return the job. Raises one of `UNREADABLE` for a value that can't be read, or is out of all bounds.
 
     Without details, or with those of another run, it is not known what the job holds on each of several nodes, nor
@@ -99,7 +99,7 @@ def read_job(row: Row, details: Details | None) -> Job:
     return within_bounds(job)
 
 
-def unread_job(row: Row, why: str) -> Job:
+def unread_job(row: QueueRow, why: str) -> Job:
     """Return what is certain of a job with an unreadable record: it is there, and nothing is asked of it."""
     return Job(
         job_id=JobId(int(row.job_id)),
@@ -117,7 +117,7 @@ def _typed(value: str) -> str:
     return "" if value == "(null)" else value
 
 
-def _same(row: Row, details: Details) -> bool:
+def _same(row: QueueRow, details: Details) -> bool:
     """Return whether scontrol saw the same run, with the same size, as squeue did a moment before or after."""
     return (
         details.restarts == row.restart_cnt
@@ -126,13 +126,13 @@ def _same(row: Row, details: Details) -> bool:
     )
 
 
-def asks_for_gres(row: Row) -> bool:
+def asks_for_gres(row: QueueRow) -> bool:
     """Return whether the job wants any device."""
     asked = row.tres_per_node, row.tres_per_job, row.tres_per_task, row.tres_per_socket
     return any(map(words.gres, asked))
 
 
-def _waiting_tasks(row: Row, details: Details | None, throttle: int) -> str:
+def _waiting_tasks(row: QueueRow, details: Details | None, throttle: int) -> str:
     """Return `0-9%2` of the tasks of an array that wait as one; empty for a task, and for what is no array."""
     if row.array_task_id == "N/A" or row.array_task_id.isdecimal():
         return ""
@@ -159,7 +159,7 @@ def _number(value: str) -> int:
     return int(value) if value.isdecimal() and value not in {_NO_VALUE, "65534", "65535", "4294967295"} else 0
 
 
-def read_request(row: Row, details: Details | None) -> Request:
+def read_request(row: QueueRow, details: Details | None) -> Request:
     """Return what the job asked for. Raises ValueError for a value that can't be read.
 
     Without details it is not known whether its memory is for a node or for a CPU: it is taken for a CPU's, which is
@@ -209,7 +209,7 @@ def read_request(row: Row, details: Details | None) -> Request:
     )
 
 
-def _node_count(row: Row, details: Details | None) -> tuple[int, int]:
+def _node_count(row: QueueRow, details: Details | None) -> tuple[int, int]:
     """Return fewest and most nodes. Of a waiting job NumNodes is a guess of squeue's; its TRES say what it asks for.
 
     Of a job that names no most, 22.05 has the same guess for MaxNodes, where Slurm gives it up to a node a task.
@@ -224,7 +224,7 @@ def _node_count(row: Row, details: Details | None) -> tuple[int, int]:
     return low, _number(row.max_nodes) or by_tasks
 
 
-def _counted_memory(row: Row) -> int | None:
+def _counted_memory(row: QueueRow) -> int | None:
     """Return the memory over all nodes that Slurm counts for a waiting job."""
     if row.state != JobState.PENDING:
         return None
@@ -242,20 +242,20 @@ def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
     return tuple(pair for pair in words.gres(value) if pair[1]) if value.startswith("gres") else ()
 
 
-def hides_memory(row: Row, details: Details | None) -> bool:
+def hides_memory(row: QueueRow, details: Details | None) -> bool:
     """Return whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
     default = not row.mem_per_tres.startswith("gres") and words.gres(row.mem_per_tres)
     return bool(default) and (details is None or details.memory_for not in {"CPU", "Node"})
 
 
-def _not_modelled(row: Row, details: Details) -> tuple[str, ...]:
+def _not_modelled(row: QueueRow, details: Details) -> tuple[str, ...]:
     found = ["--gres-flags=enforce-binding"] if details.enforces_binding and asks_for_gres(row) else []
     if details.tasks_per_gres:
         found.append(f"--ntasks-per-gpu={details.tasks_per_gres}")
     return tuple(found)
 
 
-def _sharing(row: Row) -> str:
+def _sharing(row: QueueRow) -> str:
     """Return how the job shares its nodes, in one form for all releases: NO, YES, OK, USER, MCS, TOPO, NODE."""
     if row.exclusive and row.exclusive != "NO":
         return row.exclusive
@@ -280,7 +280,7 @@ def _shares(details: Details, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
     return tuple(held[node] for node in nodes if node in held)
 
 
-def _spread(row: Row, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
+def _spread(row: QueueRow, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
     """Return what the job holds on each node if it is spread evenly."""
     if not nodes:
         return ()

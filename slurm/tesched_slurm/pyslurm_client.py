@@ -47,7 +47,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
-from tesched_slurm.columns import Query, Row, read_rows, rows_of, strange
+from tesched_slurm.columns import Query, QueueRow, read_rows, rows_of, strange
 from tesched_slurm.commands_actuator import (
     OF_A_RUN,
     CommandsActuator,
@@ -73,7 +73,7 @@ from tesched_slurm.pyslurm_jobs import (
     started_job,
 )
 from tesched_slurm.pyslurm_process import PyslurmProcess
-from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
+from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, LookAtJob, PollAll, PolledObjects, Question
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
@@ -87,11 +87,11 @@ MOST_ONE_BY_ONE = 20
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptJob:
     """A job of the last look, to be used again where nothing has changed."""
 
     record: JobRecord
-    row: Row | None
+    row: QueueRow | None
     job: Job
     #: what the commands said when this run was first seen
     known: Job | None
@@ -109,7 +109,7 @@ class PyslurmObserver:
     _hidden: HiddenTasks = field(init=False)
     #: with these settings no node has any of the GRES that pyslurm does not show
     _no_gres: SlurmSettings | None = None
-    _kept: dict[int, _Kept] = field(default_factory=dict)
+    _kept: dict[int, _KeptJob] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make ready to read the settings and what pyslurm does not say of a job."""
@@ -128,7 +128,7 @@ class PyslurmObserver:
         waiting = read_rows(self.commands, "-t", "PENDING")
         if isinstance(waiting, Failure):
             return waiting
-        seen = _seen(self.process, Look())
+        seen = _seen(self.process, PollAll())
         if isinstance(seen, Failure):
             return seen
         tasks = self._hidden_tasks(seen, {row.job_id: row for row in waiting})
@@ -157,7 +157,7 @@ class PyslurmObserver:
             limits=self._limits.now(settings, partitions, jobs),
         )
 
-    def _hidden_tasks(self, seen: Seen, rows: dict[str, Row]) -> TaskRows | Failure:
+    def _hidden_tasks(self, seen: PolledObjects, rows: dict[str, QueueRow]) -> TaskRows | Failure:
         """Return the rows of tasks that squeue shows as one with the rest of their array."""
         arrays = arrays_of(rows)
         hidden = {
@@ -169,9 +169,11 @@ class PyslurmObserver:
         }
         return self._hidden.read(hidden, arrays)
 
-    def _jobs(self, seen: Seen, rows: Mapping[int, Row], late: Mapping[int, Row]) -> list[Job] | Failure:
+    def _jobs(
+        self, seen: PolledObjects, rows: Mapping[int, QueueRow], late: Mapping[int, QueueRow]
+    ) -> list[Job] | Failure:
         """Return the jobs, those of the last look where nothing has changed."""
-        kept: dict[int, _Kept] = {}
+        kept: dict[int, _KeptJob] = {}
         unknown: set[int] = set(seen.unread)
         jobs: list[Job] = []
         for record in seen.jobs:
@@ -206,11 +208,11 @@ class PyslurmObserver:
                 # A completing job has given back part of what it had: that is no word on the whole run.
                 last = self._kept.get(job.job_id)
                 whole = job if shown.state != COMPLETING else last.known if last else None
-                kept[shown.id] = _Kept(shown, None, job, whole)
+                kept[shown.id] = _KeptJob(shown, None, job, whole)
         self._kept = kept
         return jobs
 
-    def _look_closely(self, wanted: set[int], ids: set[int], pending: Mapping[int, Row]) -> list[Job] | Failure:
+    def _look_closely(self, wanted: set[int], ids: set[int], pending: Mapping[int, QueueRow]) -> list[Job] | Failure:
         """Return these jobs as the commands show them; one that is gone meanwhile is left out.
 
         `pending` are the rows of this poll of those that wait.
@@ -228,7 +230,7 @@ class PyslurmObserver:
         read = self._queue.read(rows, details, answers[1], wanted=wanted)
         return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
 
-    def _nodes(self, seen: Seen, settings: SlurmSettings) -> tuple[Node, ...] | Failure:
+    def _nodes(self, seen: PolledObjects, settings: SlurmSettings) -> tuple[Node, ...] | Failure:
         lacks = lacking(seen.nodes or (), settings)
         complete = self._no_gres is settings or not lacks
         if seen.nodes is not None and complete and not any(map(may_be_wrong, seen.nodes)):
@@ -247,7 +249,7 @@ class PyslurmObserver:
         self._no_gres = settings if lacks.isdisjoint(on_nodes) else None
         return nodes
 
-    def _partitions(self, seen: Seen) -> tuple[Partition, ...] | Failure:
+    def _partitions(self, seen: PolledObjects) -> tuple[Partition, ...] | Failure:
         if seen.partitions is not None:
             try:
                 return partitions_of(seen.partitions)
@@ -271,7 +273,7 @@ class PyslurmObserver:
             return strange("scontrol -o show reservation", error)
 
 
-def _as_before(last: _Kept | None, record: JobRecord, row: Row | None) -> _Kept | None:
+def _as_before(last: _KeptJob | None, record: JobRecord, row: QueueRow | None) -> _KeptJob | None:
     """Return the job where pyslurm's record, squeue's row and what is known of its run say all; None where they do not.
 
     Raises one of `UNREADABLE` for a value that can't be read.
@@ -279,10 +281,10 @@ def _as_before(last: _Kept | None, record: JobRecord, row: Row | None) -> _Kept 
     if last is not None and last.record == record and last.row == row:
         return last
     if row is not None:
-        return _Kept(record, row, pending_job(record, row), None)
+        return _KeptJob(record, row, pending_job(record, row), None)
     if last is None or last.known is None or record.state == COMPLETING or not same_run(record, last.known):
         return None
-    return _Kept(record, None, started_job(record, last.known), last.known)
+    return _KeptJob(record, None, started_job(record, last.known), last.known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,9 +313,9 @@ class PyslurmWatcher:
         )
 
 
-def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
+def _seen(process: PyslurmProcess, question: Question) -> PolledObjects | Failure:
     answer = process.ask(question)
-    if isinstance(answer, Seen | Failure):
+    if isinstance(answer, PolledObjects | Failure):
         return answer
     return Failure(kind=FailureKind.UNKNOWN, message="pyslurm's process gave the answer to another question")
 

@@ -16,7 +16,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.cluster_bounds import each_once, node_within_bounds, partition_within_bounds
-from tesched_slurm.columns import Row
+from tesched_slurm.columns import QueueRow
 from tesched_slurm.job_bounds import within_bounds
 from tesched_slurm.job_records import asked_of_each, asks_for_gres, hides_memory, read_request, states
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
@@ -83,7 +83,7 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
     return record.array_task_id or 0, ""
 
 
-def pending_job(record: JobRecord, row: Row) -> Job:
+def pending_job(record: JobRecord, row: QueueRow) -> Job:
     """Return a pending job; `row` is what squeue says of it. Raises one of `UNREADABLE`."""
     by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
     if asked_of_each(row.mem_per_tres):

@@ -24,7 +24,18 @@ import msgspec
 from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
-from tesched_slurm.pyslurm_wire import LENGTH, Answer, Do, Hello, Look, LookAtJob, Question, Refused, frame, read_answer
+from tesched_slurm.pyslurm_wire import (
+    LENGTH,
+    Answer,
+    Do,
+    Hello,
+    LookAtJob,
+    PollAll,
+    Question,
+    Refused,
+    frame,
+    read_answer,
+)
 from tesched_slurm.run_command import ENVIRONMENT
 
 #: more than this of what libslurm complains about is thrown away
@@ -33,7 +44,7 @@ _CHUNK = 1 << 20
 #: what changes a field of a job's record
 _CHANGES = frozenset({"nice", "priority", "hold", "release"})
 #: how many RPCs a question comes to at most, where that is not one: as sdiag counts them, on 26.05
-_RPCS: Mapping[type, int] = {Hello: 0, Look: 6, LookAtJob: 4}
+_RPCS: Mapping[type, int] = {Hello: 0, PollAll: 6, LookAtJob: 4}
 
 
 class _GoneError(Exception):

@@ -129,7 +129,7 @@ class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     qos: str | None
 
 
-class Look(msgspec.Struct, frozen=True, tag="look"):
+class PollAll(msgspec.Struct, frozen=True, tag="look"):
     """Ask for everything. Answered by Seen."""
 
 
@@ -160,7 +160,7 @@ class Version(msgspec.Struct, frozen=True, tag="version"):
     version: str
 
 
-class Seen(msgspec.Struct, frozen=True, tag="seen"):
+class PolledObjects(msgspec.Struct, frozen=True, tag="seen"):
     """Objects that the poll saw."""
 
     jobs: tuple[JobRecord, ...] = ()
@@ -185,8 +185,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     message: str
 
 
-Question: TypeAlias = Hello | Look | LookAtJob | Do
-Answer: TypeAlias = Version | Seen | Done | Refused
+Question: TypeAlias = Hello | PollAll | LookAtJob | Do
+Answer: TypeAlias = Version | PolledObjects | Done | Refused
 
 questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)

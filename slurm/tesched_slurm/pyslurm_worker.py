@@ -24,13 +24,13 @@ from tesched_slurm.pyslurm_wire import (
     Done,
     Hello,
     JobRecord,
-    Look,
     LookAtJob,
     NodeRecord,
     PartitionRecord,
+    PollAll,
+    PolledObjects,
     Question,
     Refused,
-    Seen,
     Version,
     frame,
     questions,
@@ -116,7 +116,7 @@ class Worker:
             match question:
                 case Hello():
                     return Version(self._pyslurm.__version__)
-                case Look():
+                case PollAll():
                     return self._look()
                 case LookAtJob():
                     return self._read((self._pyslurm.Job.load(question.job_id),))
@@ -126,14 +126,14 @@ class Worker:
         except self._pyslurm.RPCError as error:
             return Refused(str(error))
 
-    def _look(self) -> Seen:
+    def _look(self) -> PolledObjects:
         seen = self._read(self._pyslurm.Jobs.load().values())
         nodes = _records(NodeRecord, _node_fields, self._pyslurm.Nodes.load())
         partitions = _records(PartitionRecord, _partition_fields, self._pyslurm.Partitions.load())
         reservations = sum(1 for _ in self._pyslurm.Reservations.load().values())
         return msgspec.structs.replace(seen, nodes=nodes, partitions=partitions, reservations=reservations)
 
-    def _read(self, jobs: Iterable[object]) -> Seen:
+    def _read(self, jobs: Iterable[object]) -> PolledObjects:
         records: list[JobRecord] = []
         unread: list[int] = []
         for job in jobs:
@@ -143,7 +143,7 @@ class Worker:
                 records.append(msgspec.convert(values, JobRecord))
             except _UNREADABLE:
                 unread.append(cast("int", attrgetter("id")(job)))
-        return Seen(jobs=tuple(records), unread=tuple(unread))
+        return PolledObjects(jobs=tuple(records), unread=tuple(unread))
 
     def _user(self, user_id: int) -> str:
         # pyslurm asks the name service anew for each job.

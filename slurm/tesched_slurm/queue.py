@@ -18,16 +18,16 @@ from typing import NamedTuple
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
-from tesched_slurm.columns import Row, read_rows
+from tesched_slurm.columns import QueueRow, read_rows
 from tesched_slurm.details import Details, DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.run_command import Commands
 
 
-class _Kept(NamedTuple):
+class _KeptRow(NamedTuple):
     #: None: it has changed since, and was not read
-    row: Row | None
+    row: QueueRow | None
     details: Details | None
     job: Job
 
@@ -37,7 +37,7 @@ class Queue:
     """Knowledge of each job from the polls before, and its updates."""
 
     commands: Commands
-    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _kept: dict[str, _KeptRow] = field(default_factory=dict)
     _hidden: HiddenTasks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Queue:
         self._hidden = HiddenTasks(commands=self.commands)
 
     def read(
-        self, rows: Iterable[Row], query: DetailsQuery, answer: str, *, wanted: Collection[int] | None = None
+        self, rows: Iterable[QueueRow], query: DetailsQuery, answer: str, *, wanted: Collection[int] | None = None
     ) -> tuple[Job, ...] | Failure:
         """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
 
@@ -78,7 +78,7 @@ class Queue:
         return before.details
 
     def read_few(
-        self, job_ids: Collection[int], known: Mapping[int, Row] = MappingProxyType({})
+        self, job_ids: Collection[int], known: Mapping[int, QueueRow] = MappingProxyType({})
     ) -> tuple[Job, ...] | Failure:
         """Return these few jobs, but for those that are gone: one call of squeue, and one of scontrol for each job.
 
@@ -109,7 +109,7 @@ class Queue:
                 details[row.job_id] = one
         return self.keep(asked, details, forget=False)
 
-    def _rows(self, job_ids: Collection[int]) -> dict[int, Row] | Failure:
+    def _rows(self, job_ids: Collection[int]) -> dict[int, QueueRow] | Failure:
         rows = read_rows(self.commands, "-t", "all", "-j", ",".join(map(str, job_ids)))
         if isinstance(rows, Failure):
             return {} if rows.kind is FailureKind.NOT_FOUND else rows
@@ -121,10 +121,10 @@ class Queue:
 
     def keep(
         self,
-        rows: Collection[Row],
+        rows: Collection[QueueRow],
         details: Mapping[str, Details],
         *,
-        late: Mapping[str, Row] = MappingProxyType({}),
+        late: Mapping[str, QueueRow] = MappingProxyType({}),
         forget: bool,
     ) -> tuple[Job, ...]:
         """Return the jobs of these rows, in their order, and remember them; with `forget`, no others.
@@ -132,26 +132,26 @@ class Queue:
         Those that are `late`, by job id, are in doubt.
         """
         kept = {row.job_id: self._job(row, details.get(row.job_id)) for row in rows}
-        kept |= {job_id: _Kept(None, None, self._doubted(row, LATE)) for job_id, row in late.items()}
+        kept |= {job_id: _KeptRow(None, None, self._doubted(row, LATE)) for job_id, row in late.items()}
         jobs = tuple(each.job for each in kept.values())
         self._kept = kept if forget else {**self._kept, **kept}
         return jobs
 
-    def _job(self, row: Row, details: Details | None) -> _Kept:
+    def _job(self, row: QueueRow, details: Details | None) -> _KeptRow:
         before = self._kept.get(row.job_id)
         if before is not None and before.row == row and before.details == details:
             return before
         try:
-            return _Kept(row, details, read_job(row, details))
+            return _KeptRow(row, details, read_job(row, details))
         except UNREADABLE as error:
-            return _Kept(row, details, self._doubted(row, f"its record could not be read ({error})"))
+            return _KeptRow(row, details, self._doubted(row, f"its record could not be read ({error})"))
 
-    def _doubted(self, row: Row, why: str) -> Job:
+    def _doubted(self, row: QueueRow, why: str) -> Job:
         before = self._kept.get(row.job_id)
         return unread_job(row, why) if before is None else replace(before.job, doubt=why)
 
 
-def is_readable(row: Row) -> bool:
+def is_readable(row: QueueRow) -> bool:
     """Return whether a job may be read from this row, with what scontrol has to add."""
     try:
         read_job(row, None)
@@ -160,7 +160,7 @@ def is_readable(row: Row) -> bool:
     return True
 
 
-def details_alone(commands: Commands, row: Row) -> Details | Failure | None:
+def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
     """Return what scontrol says of this job alone; None where it knows it no more."""
     query = DetailsQuery(row.job_id)
     answer = commands.run(query.argv, query.environment)

@@ -68,7 +68,7 @@ class JobsObserver(WholeObserver, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _KnownPoll:
     """A poll, and the records of jobs from right before it."""
 
     snapshot: Snapshot
@@ -91,7 +91,7 @@ class RestingObserver:
     observer: WholeObserver
     commands: Commands
     stopwatch: Callable[[], float] = time.monotonic
-    _known: _Known | None = None
+    _known: _KnownPoll | None = None
     #: by the stopwatch, when a change was last seen
     _changed_at: float = 0.0
     #: polls left for changes of jobs that do not wait, and when they were counted
@@ -129,13 +129,13 @@ class RestingObserver:
         else:
             seen = self.observer.observe()
         if isinstance(seen, Snapshot):
-            self._known = _Known(snapshot=seen, records=frozenset(lines), count=count, whole_at=whole_at)
+            self._known = _KnownPoll(snapshot=seen, records=frozenset(lines), count=count, whole_at=whole_at)
         return seen
 
-    def _is_young(self, known: _Known, now: float) -> bool:
+    def _is_young(self, known: _KnownPoll, now: float) -> bool:
         return now - known.whole_at < min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)
 
-    def _stands(self, known: _Known, lines: dict[int, bool], count: int, now: float, *, ends: bool) -> bool:
+    def _stands(self, known: _KnownPoll, lines: dict[int, bool], count: int, now: float, *, ends: bool) -> bool:
         """Return whether the last poll may stand for this one; `lines` says of each record whether it waits."""
         new = lines.keys() - known.records
         if new or count != known.count or len(lines) != len(known.records):
@@ -145,7 +145,7 @@ class RestingObserver:
             return not (waits or ends or self._may_read(known, now))
         return not (known.doubtful and self._may_read(known, now))
 
-    def _may_read(self, known: _Known, now: float) -> bool:
+    def _may_read(self, known: _KnownPoll, now: float) -> bool:
         """Take one of the polls for small changes; return whether there was one."""
         # A job that has ended is to be seen before Slurm forgets it.
         every_s = min(EVERY_S, (known.snapshot.settings.min_job_age_s or OLD_S) / 2)

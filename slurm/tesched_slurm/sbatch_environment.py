@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tesched_slurm.sbatch_options import STAND_ALONE, Option
+from tesched_slurm.sbatch_options import STAND_ALONE, SbatchOption
 
 #: by variable: the option that it says
 VARIABLES: Mapping[str, str] = MappingProxyType(
@@ -55,10 +55,10 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 )
 
 
-def options_of_environment(environment: Mapping[str, str]) -> tuple[Option, ...]:
+def options_of_environment(environment: Mapping[str, str]) -> tuple[SbatchOption, ...]:
     """Return the options that the environment says, without a value those that take none."""
     return tuple(
-        Option(name=name, value=(environment[variable] or None) if _takes(name) else None, variable=variable)
+        SbatchOption(name=name, value=(environment[variable] or None) if _takes(name) else None, variable=variable)
         for variable, name in VARIABLES.items()
         if variable in environment
     )

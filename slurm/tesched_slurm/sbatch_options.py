@@ -85,7 +85,7 @@ LETTER_NAMES: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class SbatchOption:
     """One option."""
 
     #: its long name, without dashes; of one that is not known, what stands there
@@ -114,9 +114,9 @@ class UnknownOptionError(ValueError):
     """An option of a plugin's, of which it is not known whether the next word is its value."""
 
 
-def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[Option, ...], tuple[str, ...]]:
+def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[SbatchOption, ...], tuple[str, ...]]:
     """Return the options, and the words from the first that is none. Raises UnknownOptionError."""
-    found: list[Option] = []
+    found: list[SbatchOption] = []
     place = 0
     while place < len(words):
         word = words[place]
@@ -126,14 +126,14 @@ def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[O
             break
         following = words[place + 1] if place + 1 < len(words) else None
         option, takes = _long(word, following) if word.startswith("--") else _short(word, following)
-        found += [Option(name=name, value=value, line=line) for name, value in option]
+        found += [SbatchOption(name=name, value=value, line=line) for name, value in option]
         place += 2 if takes else 1
     return tuple(found), tuple(words[place:])
 
 
-def options_in(script: str) -> tuple[Option, ...]:
+def options_in(script: str) -> tuple[SbatchOption, ...]:
     """Return the options on the `#SBATCH` lines of a script. Raises UnknownOptionError, which names the line."""
-    found: list[Option] = []
+    found: list[SbatchOption] = []
     for line, words in option_lines(script):
         try:
             options, _ = read_options(words, line)

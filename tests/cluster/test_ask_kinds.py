@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tesched_daemon.submission.survival import Verdict
+from tesched_daemon.submission.survival import Survival
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
@@ -57,7 +57,7 @@ def test_a_kind_of_script_starts_or_waits_as_foretold(
         cluster.run("scancel", str(holder))
         cluster.wait_for(lambda: any(one["JobState"] != "PENDING" for one in cluster.jobs(job)), "it to start")
         said = daemon.ask("check", "--json", *words)
-        verdict = Verdict(json.loads(said.stdout)["verdict"])
+        verdict = Survival(json.loads(said.stdout)["verdict"])
         assert any(verdict in AGREES[ending] for ending in kind.parts.values() if ending in AGREES)
 
 
@@ -77,5 +77,5 @@ def test_scripts_that_clients_write_are_read(
             foretold = json.loads(asked.stdout)["foretold"]
             assert (foretold["job_class"], foretold["notes"]) == ("be", [])
             checked = daemon.ask("check", "--json", str(script))
-            verdict = Verdict(json.loads(checked.stdout)["verdict"])
+            verdict = Survival(json.loads(checked.stdout)["verdict"])
             assert any(verdict in AGREES[ending] for ending in kind.parts.values() if ending in AGREES)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tesched_daemon.submission.survival import Verdict
+from tesched_daemon.submission.survival import Survival
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
@@ -44,7 +44,7 @@ def foretold(outcome: Outcome, cluster: LocalCluster, folder: Path) -> bool:
     script = folder / f"{kind.name}.sh"
     script.write_text(kind.script)
     said = run_tesched("check", "--json", *kind.options, str(script), SLURM_CONF=str(cluster.slurm_conf))
-    verdict = Verdict(json.loads(said.stdout)["verdict"])
+    verdict = Survival(json.loads(said.stdout)["verdict"])
     return all(verdict in AGREES[ending] for ending in outcome.happened.values())
 
 

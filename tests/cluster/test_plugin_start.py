@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_daemon.config import Config, SlurmConfig
-from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.doctor.plugin import examine
 from tesched_daemon.plugin_file import FILE
 from tesched_slurm.client_choice import ClientChoice
@@ -113,7 +113,7 @@ def running_release(cluster: LocalCluster) -> str:
     return str(re.findall(r"\d+\.\d+\.\d+", cluster.run("scontrol", "-V").stdout)[0])
 
 
-def doctor(cluster: LocalCluster) -> list[tuple[Level, str]]:
+def doctor(cluster: LocalCluster) -> list[tuple[Severity, str]]:
     """Return what `tesched doctor` finds of the plugin."""
     answer = cluster.run("scontrol", "show", "config").stdout
     values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in answer.splitlines())}
@@ -168,7 +168,7 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     assert cluster.put_back([victim]) == []
     reason = f"no job is preemptable: built for Slurm {wrong}, and this is {running}; build the plugin from its source"
     assert said(cluster, since) == [reason]
-    assert [text for level, text in doctor(cluster) if level is Level.FAIL] == [
+    assert [text for level, text in doctor(cluster) if level is Severity.FAIL] == [
         f"{FILE} was built for Slurm {wrong}, and slurmctld is {running}: no job is preempted"
     ]
     if built != "micro":
@@ -177,7 +177,7 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     restart_with(cluster, PLUGIN_FOLDER / FILE)
     cluster.wait_state(te, "RUNNING")
     assert cluster.put_back([victim]) == [victim]
-    assert (Level.OK, f"{installed(cluster)} is of Slurm {running}, as slurmctld is") in doctor(cluster)
+    assert (Severity.OK, f"{installed(cluster)} is of Slurm {running}, as slurmctld is") in doctor(cluster)
 
 
 def test_status_is_red_while_the_plugin_is_of_another_release(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_keeper_replaces_a_missing_or_damaged_file_before_slurmctld_starts(
         installed(cluster).unlink()
     else:
         put(cluster, content)
-    said_of_it = [text for level, text in doctor(cluster) if level is Level.FAIL]
+    said_of_it = [text for level, text in doctor(cluster) if level is Severity.FAIL]
     assert len(said_of_it) == 1
     assert "slurmctld will not start again" in said_of_it[0]
     cluster.stop_slurmctld()
@@ -226,7 +226,7 @@ def test_the_keeper_replaces_a_missing_or_damaged_file_before_slurmctld_starts(
     assert kept.returncode == 0
     cluster.start_slurmctld()
     assert installed(cluster).read_bytes() == (PLUGIN_FOLDER / FILE).read_bytes()
-    assert doctor(cluster)[0][0] is Level.OK
+    assert doctor(cluster)[0][0] is Severity.OK
     assert (run_keeper(unit).stderr, list(installed(cluster).parent.iterdir())) == (
         "",
         [installed(cluster)],

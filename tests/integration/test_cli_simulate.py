@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_cli.simulate import Source
+from tesched_cli.simulate import WorkloadSource
 from tesched_core.model.limits import Bound, Limits, TeLimits
-from tesched_sim.experiment import Setting, Site
+from tesched_sim.experiment import ExperimentSetting, Site
 from tesched_sim.slurm_settings import Backfill
 from tesched_sim.sweep import made
 
@@ -75,7 +75,7 @@ def test_a_page_that_cannot_be_written_loses_no_figures() -> None:
 
 def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
     # As it comes to another process: another object, which must be known again.
-    source = Source(name="fitgpp", trace=None, form=None, settings=(("jobs", "50"), ("nodes", "4")))
+    source = WorkloadSource(name="fitgpp", trace=None, form=None, settings=(("jobs", "50"), ("nodes", "4")))
     first, again = (made(pickle.loads(pickle.dumps(source)), 1) for _ in range(2))  # noqa: S301 - our own
     assert first is again
 
@@ -145,26 +145,26 @@ def test_a_bound_is_swept_on_and_off() -> None:
 
 @pytest.mark.parametrize(("value", "slowdown"), SWEPT)
 def test_a_bound_that_is_off_has_no_other_key(value: str, slowdown: float) -> None:
-    found = Setting().with_values({"guard.bound.slowdown": value, "guard.bound.te_time_limit_s": "60"})
+    found = ExperimentSetting().with_values({"guard.bound.slowdown": value, "guard.bound.te_time_limit_s": "60"})
     assert found.guard.bound == (Bound(slowdown=slowdown, te_time_limit_s=60) if slowdown else Bound())
 
 
 @pytest.mark.parametrize("key", ["guard.bound", "guard.bound.slowdown"])
 def test_none_switches_off_what_the_configuration_has(key: str) -> None:
     bounded = Limits(bound=Bound(slowdown=3, te_time_limit_s=60), te=TeLimits(max_running_per_user=2), cool_down_s=7)
-    found = Setting(guard=bounded).with_values({key: "none"})
+    found = ExperimentSetting(guard=bounded).with_values({key: "none"})
     assert found.guard == replace(bounded, bound=Bound())
 
 
 def test_none_switches_off_one_limit_or_the_table_of_limits_on_te_jobs() -> None:
-    limited = Setting(guard=Limits(te=TeLimits(max_running_per_user=2, max_cluster_share=0.5)))
+    limited = ExperimentSetting(guard=Limits(te=TeLimits(max_running_per_user=2, max_cluster_share=0.5)))
     assert limited.with_values({"guard.te": "none"}).guard == Limits()
     found = limited.with_values({"guard.te.max_running_per_user": "none"})
     assert found.guard.te == TeLimits(max_cluster_share=0.5)
 
 
 def test_a_key_with_a_value_of_that_name_has_it() -> None:
-    setting = Setting.of(Site.BACKFILL)
+    setting = ExperimentSetting.of(Site.BACKFILL)
     assert setting.site.backfill is Backfill.EASY
     assert setting.with_values({"site.backfill": "none"}).site.backfill is Backfill.NONE
 

@@ -28,7 +28,7 @@ from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_db.engine import open_store, writing
 from tesched_db.errors import StoreError
-from tesched_db.liveness import State
+from tesched_db.liveness import DaemonState
 from tesched_db.tables import DaemonRow
 from tesched_testcluster.harness.daemon_process import TESCHED
 from tesched_testcluster.harness.store_examples import (
@@ -51,7 +51,7 @@ from tests.terminal import on_terminal
 
 SCREENS = Path(__file__).with_name("screens")
 NOW = 1_000_000.0
-WELL = Health(state=State.WELL, line="well: pid 7 on login1, up 12:03, last poll 0.4 s ago", exit_status=0)
+WELL = Health(state=DaemonState.WELL, line="well: pid 7 on login1, up 12:03, last poll 0.4 s ago", exit_status=0)
 
 
 @pytest.fixture(autouse=True)

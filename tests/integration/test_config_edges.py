@@ -23,7 +23,7 @@ from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.wiring import opened_loop
-from tesched_policies.pdors.workload import Workload
+from tesched_policies.pdors.workload import TrainingKind
 from tesched_slurm import clients
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.run_command import Commands
@@ -48,7 +48,9 @@ EDGES = (
 #: those that a key may take as its greatest, the least first
 GREAT = (str(MOST), str(LONGEST_S), str(10**12), str(2**63), "1e200", "1e308")
 #: keys in lists of tables
-LISTED = tuple(keys_of(NoticeRule, "classes.notice_rules[0].")) + tuple(keys_of(Workload, "policy.pdors.workloads[0]."))
+LISTED = tuple(keys_of(NoticeRule, "classes.notice_rules[0].")) + tuple(
+    keys_of(TrainingKind, "policy.pdors.workloads[0].")
+)
 NUMBERS = tuple(key for key in (*KEYS, *LISTED) if key.kind in {int, float})
 #: what a test sets, by table and key
 Keys = Mapping[str, Mapping[str, str]]

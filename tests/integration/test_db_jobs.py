@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
-from tesched_core.intake.job_times import Change
+from tesched_core.intake.job_times import StateChange
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -28,7 +28,7 @@ def story(store: Engine, name: str) -> JobStory:
     return found
 
 
-def states(changes: tuple[Change, ...]) -> list[tuple[float, JobState, int]]:
+def states(changes: tuple[StateChange, ...]) -> list[tuple[float, JobState, int]]:
     return [(change.at, change.state, change.restarts) for change in changes]
 
 

@@ -13,7 +13,7 @@ from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.resources import JobId, Tres
 from tesched_db import trainings
-from tesched_db.trainings import Share, TrainingView
+from tesched_db.trainings import HeldShare, TrainingView
 from tesched_testcluster.harness.store_examples import Writer, job, snapshot
 
 ARRAY = JobId(20)
@@ -61,8 +61,8 @@ def test_jobs_and_arrays_with_their_parts_of_the_cores_that_trainings_hold(store
     assert list(found) == ["20_*", "7"], "who holds most comes first; who tells nothing is no training"
     array, alone = found["20_*"], found["7"]
     assert losses(array.curve) == [(0, 8.0), (1, 6.0)]
-    assert (array.array_job_id, array.tasks, array.share, array.at) == (20, 2, Share(cpus=6, part=0.75), 101.0)
-    assert (alone.array_job_id, alone.tasks, alone.share) == (None, 1, Share(cpus=2, part=0.25))
+    assert (array.array_job_id, array.tasks, array.share, array.at) == (20, 2, HeldShare(cpus=6, part=0.75), 101.0)
+    assert (alone.array_job_id, alone.tasks, alone.share) == (None, 1, HeldShare(cpus=2, part=0.25))
     assert (alone.workload, alone.target_loss, alone.user, alone.name) == ("lstm", 0.1, "ada", "run")
     assert trainings.shares(store) == {"20_*": array.share, "7": alone.share}
     first = trainings.trainings(store, limit=1)
@@ -83,7 +83,7 @@ def test_tasks_that_slurm_has_forgotten_count_and_the_ones_that_are_over_are_no_
     whole = trainings.array(store, ARRAY)
     assert whole is not None
     assert losses(whole.curve) == [(0, 7.0)]
-    assert (whole.label, whole.tasks, whole.share) == ("20_*", 0, Share(cpus=0, part=None))
+    assert (whole.label, whole.tasks, whole.share) == ("20_*", 0, HeldShare(cpus=0, part=None))
 
 
 def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_daemon.config import ReportsConfig
 from tesched_daemon.doctor import reports as doctor_reports
-from tesched_daemon.doctor.finding import Finding, Level
+from tesched_daemon.doctor.finding import Finding, Severity
 from tesched_daemon.doctor.reports import examine
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.socket import listening
@@ -27,14 +27,14 @@ def test_nothing_is_said_of_what_is_not_configured() -> None:
 @pytest.mark.parametrize(
     ("mode", "level", "said"),
     [
-        (0o1777, Level.OK, "mode 1777"),
-        (0o3773, Level.OK, "mode 3773"),
-        (0o755, Level.WARN, "other users cannot make their folders in it"),
-        (0o777, Level.WARN, "anybody may take away other users' folders"),
+        (0o1777, Severity.OK, "mode 1777"),
+        (0o3773, Severity.OK, "mode 3773"),
+        (0o755, Severity.WARN, "other users cannot make their folders in it"),
+        (0o777, Severity.WARN, "anybody may take away other users' folders"),
     ],
 )
 def test_a_spool_is_a_folder_in_which_each_user_may_make_an_own_folder(
-    tmp_path: Path, mode: int, level: Level, said: str
+    tmp_path: Path, mode: int, level: Severity, said: str
 ) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
@@ -67,7 +67,7 @@ def test_a_socket_that_answers_and_takes_nothing(munged: str, tmp_path: Path) ->
     path = str(tmp_path / "s")
     with listening(path, munged, inbox):
         assert answer(path, munged) == Finding(
-            level=Level.OK, check="report socket", text=f"{path} answers, and munge says who sends"
+            level=Severity.OK, check="report socket", text=f"{path} answers, and munge says who sends"
         )
     assert not inbox.waiting()
 
@@ -80,4 +80,4 @@ def test_a_fault_of_a_socket_is_reported(munged: str, tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     assert "does not answer: Connection refused" in answer(f"127.0.0.1:{port}", munged).text
-    assert answer(f"127.0.0.1:{port}", munged).level is Level.WARN
+    assert answer(f"127.0.0.1:{port}", munged).level is Severity.WARN

@@ -21,7 +21,7 @@ from tesched_cli.common import configuration
 from tesched_cli.web import serving as web_serving
 from tesched_cli.web.app import HEADERS
 from tesched_cli.web.command import LOOPBACK
-from tesched_cli.web.content import Source
+from tesched_cli.web.content import StoreSource
 from tesched_cli.web.serving import MOST_CLIENTS, server_of
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, LeftOfBound
@@ -72,7 +72,7 @@ def serving(folder: Path, *, token: str | None = None, hosts: tuple[str, ...] = 
     path = folder / "tesched.toml"
     engine = open_store(f"sqlite:///{folder}/store.sqlite", read_only=True)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = server_of(Source(engine, configuration(path)), hosts, token)
+    server = server_of(StoreSource(engine, configuration(path)), hosts, token)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     client = Client(listener.getsockname()[1], server)

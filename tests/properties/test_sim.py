@@ -17,9 +17,9 @@ from tesched_policies.fitgpp import FitGpp
 from tesched_policies.patient import Patient
 from tesched_sim.engine import NO_LIMITS, Outage, Simulation
 from tesched_sim.result import Result
-from tesched_sim.slurm import State
-from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.slurm import JobPhase
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, NodeChoice, RequeuedTo
+from tesched_sim.workload import SimulatedNodes, Workload
 
 from tests.examples import examples
 
@@ -68,7 +68,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     run_s = column(st.integers(1, 60))
     te = column(st.booleans())
-    machines = Machines.alike(nodes, cpus=8, mem_mib=80, gpus=8)
+    machines = SimulatedNodes.alike(nodes, cpus=8, mem_mib=80, gpus=8)
     workload = Workload.of(
         "drawn",
         machines,
@@ -86,7 +86,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
     behaviour = Behaviour(
         backfill=draw(st.sampled_from(Backfill)),
-        placement=draw(st.sampled_from(Placement)),
+        placement=draw(st.sampled_from(NodeChoice)),
         te_first=draw(st.booleans()),
         keeps_room=draw(st.booleans()),
         requeued_to=draw(st.sampled_from(RequeuedTo)),
@@ -120,7 +120,7 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
 
     def saw(row: int) -> None:
         demand = case.workload.demand[row].tolist()
-        if slurm.state[row] is State.RUNNING:
+        if slurm.state[row] is JobPhase.RUNNING:
             assert row not in held
             assert slurm.now >= case.workload.submit_s[row]
             held[row] = (slurm.now, slurm.where[row])
@@ -178,7 +178,7 @@ def test_kept_resources_never_go_to_a_best_effort_job(case: Case) -> None:
     slurm, scheduler = simulation.slurm, simulation.scheduler
 
     def saw(row: int) -> None:
-        if slurm.state[row] is State.RUNNING and not slurm.te[row]:
+        if slurm.state[row] is JobPhase.RUNNING and not slurm.te[row]:
             for node in slurm.where[row]:
                 leaving = sum(
                     (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_policies.slaq.allocate import Objective, Shares, _worths, allocate, fair
+from tesched_policies.slaq.allocate import AllocationSettings, Objective, _worths, allocate, fair
 from tesched_policies.slaq.curves import Family
 from tesched_policies.slaq.forecast import Forecasts
 
@@ -39,7 +39,9 @@ def forecasts(draw: st.DrawFn, *, most_jobs: int = 12, known: bool | None = None
     )
 
 
-def gains(found: Forecasts, shares: Shares, cores: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def gains(
+    found: Forecasts, shares: AllocationSettings, cores: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return the gain of each job on 0, 1, ... cores [jobs, cores + 1], by its definition."""
     reach = np.arange(cores + 1) * shares.epoch_s / found.cost_core_s[:, None]
     now = found.iteration[:, None]
@@ -54,7 +56,7 @@ def test_all_cores_are_given_and_no_job_is_under_the_least(
     found: Forecasts, cores: int, least: int, objective: Objective
 ) -> None:
     count = len(found.curves)
-    held = allocate(found, cores, Shares(least=least, objective=objective))
+    held = allocate(found, cores, AllocationSettings(least=least, objective=objective))
     assert held.sum() == cores
     assert held.min() >= (least if least * count <= cores else 0)
     # A job of which too little is known has at least its fair share.
@@ -65,7 +67,7 @@ def test_all_cores_are_given_and_no_job_is_under_the_least(
 @given(forecasts(most_jobs=3, known=True, concave=True), st.integers(0, 8), st.integers(0, 1))
 def test_the_greedy_choice_is_the_best_of_all(found: Forecasts, cores: int, least: int) -> None:
     count = len(found.curves)
-    shares = Shares(least=least)
+    shares = AllocationSettings(least=least)
     if count * least > cores:
         return
     table = gains(found, shares, cores)
@@ -78,8 +80,8 @@ def test_the_greedy_choice_is_the_best_of_all(found: Forecasts, cores: int, leas
 @given(forecasts(known=True))
 def test_what_cores_add_never_grows_and_adds_up_to_the_gain_beyond_any_bend(found: Forecasts) -> None:
     cores = 40
-    table = gains(found, Shares(), cores)
-    for row, worth in enumerate(_worths(found, Shares())):
+    table = gains(found, AllocationSettings(), cores)
+    for row, worth in enumerate(_worths(found, AllocationSettings())):
         added = [worth(held) for held in range(cores)]
         largest = max(added)
         assert all(later <= earlier + 1e-9 * largest for earlier, later in pairwise(added))
@@ -94,7 +96,7 @@ def test_what_cores_add_never_grows_and_adds_up_to_the_gain_beyond_any_bend(foun
 @given(forecasts(most_jobs=3, known=True), st.integers(3, 8))
 def test_max_min_leaves_the_worst_as_good_as_it_can_be(found: Forecasts, cores: int) -> None:
     count = len(found.curves)
-    shares = Shares(objective=Objective.MAX_MIN)
+    shares = AllocationSettings(objective=Objective.MAX_MIN)
     reach = np.arange(cores + 1) * shares.epoch_s / found.cost_core_s[:, None]
     now = found.curves.above(found.iteration)
     part = np.where(now > 0, found.remaining / np.where(now > 0, now, 1), 0)
@@ -116,7 +118,7 @@ def test_jobs_that_are_alike_share_equally(found: Forecasts, count: int, cores: 
             for name in ("iteration", "largest_drop", "remaining", "cost_core_s", "known", "fresh")
         },
     )
-    held = allocate(alike, cores, Shares(objective=objective))
+    held = allocate(alike, cores, AllocationSettings(objective=objective))
     assert held.max() - held.min() <= 1
 
 
@@ -132,7 +134,7 @@ def test_the_order_of_the_jobs_matters_only_in_a_tie(found: Forecasts, cores: in
             for name in ("iteration", "largest_drop", "remaining", "cost_core_s", "known", "fresh")
         },
     )
-    table = gains(found, Shares(), cores)
+    table = gains(found, AllocationSettings(), cores)
     mine, theirs = allocate(found, cores), allocate(other, cores)[turned]
     assert table[np.arange(count), mine].sum() == pytest.approx(
         table[np.arange(count), theirs].sum(), rel=1e-9, abs=1e-12

@@ -15,12 +15,14 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_policies.pdors.policy import PdOrs
 from tesched_policies.pdors.state import JobPlan
-from tesched_policies.pdors.workload import Workload
+from tesched_policies.pdors.workload import TrainingKind
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import Driver
 
-NET = Workload(name="net", samples=1000, sample_s=0.1, batch=10, gradient_mb=100, rack_mb_per_s=1000, far_mb_per_s=100)
+NET = TrainingKind(
+    name="net", samples=1000, sample_s=0.1, batch=10, gradient_mb=100, rack_mb_per_s=1000, far_mb_per_s=100
+)
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1000)
 A, B, C, TRIAL = 1, 2, 3, 9
 SETTINGS = SlurmSettings(
@@ -33,7 +35,7 @@ SETTINGS = SlurmSettings(
 class Site(Driver):
     """The two racks; of jobs without an expected run time, the workload is known."""
 
-    def __init__(self, *jobs: Job, run_times: Mapping[int, float] | None = None, workload: Workload = NET) -> None:
+    def __init__(self, *jobs: Job, run_times: Mapping[int, float] | None = None, workload: TrainingKind = NET) -> None:
         policy = PdOrs(slot_s=10, slots=60, workloads=(workload,))
         known = run_times or {}
         super().__init__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.guard.budget import Scope, Tally
+from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.model.actions import (
     Action,
     Cancel,
@@ -73,7 +73,7 @@ def test_it_has_its_notice_and_its_grace_period_and_is_cancelled_then() -> None:
     drive.cycle(34)
     assert drive.order().state is OrderState.ENDED, "nothing is awaited of it"
     tally = Tally.of(drive.memory.paid, (), drive.snapshot(34).taken_at)
-    assert (tally.counts[Scope.ALL, ""], tally.counts[Scope.USER, "ada"]) == (1, 1)
+    assert (tally.counts[CountedBy.ALL, ""], tally.counts[CountedBy.USER, "ada"]) == (1, 1)
     assert tally.node_s > 0, "it counts in the hour and in the day's budget as any other victim"
 
 

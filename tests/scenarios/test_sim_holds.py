@@ -15,7 +15,7 @@ from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.engine import NO_LIMITS, Simulation
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Result
-from tesched_sim.slurm import Slurm, State
+from tesched_sim.slurm import JobPhase, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
 
@@ -46,7 +46,7 @@ class Site:
 
     def running(self) -> list[int]:
         """Return the jobs that run."""
-        return [row + 1 for row, state in enumerate(self.slurm.state) if state is State.RUNNING]
+        return [row + 1 for row, state in enumerate(self.slurm.state) if state is JobPhase.RUNNING]
 
 
 def test_job_that_is_held_lets_the_next_one_start() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tesched_sim.engine import Outage, Simulation, holding_load
-from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, NodeChoice, RequeuedTo
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
 from tests.unit.sim.examples import Sketch, ends, preemptions, simulate, starts, te, workload
 
@@ -114,7 +114,7 @@ class TestBackfill:
             Sketch(at=1, run=10, limit=10),
             Sketch(at=2, run=500, gpus=2, limit=500),
         )
-        placed = replace(EASY, placement=Placement.LEAST_LOADED)  # one on each node
+        placed = replace(EASY, placement=NodeChoice.LEAST_LOADED)  # one on each node
         assert starts(simulate(*jobs, nodes=2, behaviour=placed)) == [0, 0, 10, 2]
 
     def test_two_that_fit_each_alone_into_what_is_spare_do_not_both_start(self) -> None:
@@ -141,9 +141,9 @@ class TestPlacement:
     """Which node a job gets: n1 has 4 of 8 GPUs free, n2 all."""
 
     @pytest.mark.parametrize(
-        ("placement", "third"), [(Placement.FIRST_FIT, 1), (Placement.BEST_FIT, 1), (Placement.LEAST_LOADED, 100)]
+        ("placement", "third"), [(NodeChoice.FIRST_FIT, 1), (NodeChoice.BEST_FIT, 1), (NodeChoice.LEAST_LOADED, 100)]
     )
-    def test_a_whole_node_is_left_or_not(self, placement: Placement, third: float) -> None:
+    def test_a_whole_node_is_left_or_not(self, placement: NodeChoice, third: float) -> None:
         # The second one, of 2 GPUs, takes n1 or n2; the third wants a whole node.
         jobs = (Sketch(run=100, gpus=4), Sketch(at=0.5, run=100, gpus=2), Sketch(at=1, run=10))
         assert starts(simulate(*jobs, nodes=2, behaviour=replace(FIFO, placement=placement)))[2] == third
@@ -242,7 +242,7 @@ class TestHoldingLoad:
         assert holding_load(jobs, 1.5).submit_s.tolist() == [0, 0, 0, 10, 20]
 
     def test_the_tightest_resource_counts(self) -> None:
-        machines = Machines.alike(1, cpus=8, mem_mib=80, gpus=8)
+        machines = SimulatedNodes.alike(1, cpus=8, mem_mib=80, gpus=8)
         wants = [[1, 80, 1], [1, 1, 1]]
         jobs = Workload.of("two", machines, submit_s=[0, 0], run_s=[10, 10], demand=wants, te=False)
         assert holding_load(jobs, 1.0).submit_s.tolist() == [0, 10]

@@ -14,7 +14,7 @@ from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import NO_LIMITS, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.workload import SimulatedNodes, Workload
 
 from tests.unit.sim.examples import ends, preemptions, starts
 
@@ -30,7 +30,7 @@ def simulated(
     count = len(jobs)
     workload = Workload.of(
         "suspended",
-        Machines.alike(1, cpus=8, mem_mib=80, gpus=8),
+        SimulatedNodes.alike(1, cpus=8, mem_mib=80, gpus=8),
         submit_s=[at for at, _, _ in jobs],
         run_s=[run for _, run, _ in jobs],
         limit_s=[float("inf")] * count,

@@ -42,7 +42,7 @@ class PageError(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Sentence:
     """One sentence; a warning if `warn`."""
 
     text: str
@@ -55,14 +55,14 @@ class Content:
 
     #: how the daemon is, in a sentence
     health: str
-    daemon: tuple[Line, ...]
+    daemon: tuple[Sentence, ...]
     #: of the slowdowns
     hours: float
     #: a row for each class: name, running, pending, longest wait, median and 95th percentile of the slowdown
     queues: tuple[tuple[str, ...], ...]
     futile: int
     #: the bound, and limits on TE jobs
-    limits: tuple[Line, ...]
+    limits: tuple[Sentence, ...]
 
 
 def write(path: Path, health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook]) -> None:
@@ -101,24 +101,24 @@ def content_of(health: str, view: StatusView, at: float) -> Content:
     )
 
 
-def _daemon(view: StatusView, at: float) -> Iterator[Line]:
+def _daemon(view: StatusView, at: float) -> Iterator[Sentence]:
     daemon = view.daemon
     if daemon is not None:
-        yield Line(f"mode {daemon.mode}, cycle {daemon.cycle}, {daemon.client}; last: {daemon.summary}")
+        yield Sentence(f"mode {daemon.mode}, cycle {daemon.cycle}, {daemon.client}; last: {daemon.summary}")
         if daemon.doubtful:
             jobs = "; ".join(f"{unread(label, user)}: {why}" for label, user, why in daemon.doubts)
-            yield Line(f"{daemon.doubtful} record(s) could not be read whole; left alone: {jobs}", warn=True)
+            yield Sentence(f"{daemon.doubtful} record(s) could not be read whole; left alone: {jobs}", warn=True)
         troubles = {
             "marks": daemon.marks_trouble,
             "hook": daemon.admission_trouble,
             "metrics": daemon.metrics_trouble,
             "idle": daemon.idle_trouble,
         }
-        yield from (Line(f"{what}: {trouble}", warn=True) for what, trouble in troubles.items() if trouble)
-        yield from (Line(said, warn=True) for said in unread_limits(daemon.limits_unread))
-        yield from (Line(said, warn=True) for said in refusals(daemon.refused, at))
+        yield from (Sentence(f"{what}: {trouble}", warn=True) for what, trouble in troubles.items() if trouble)
+        yield from (Sentence(said, warn=True) for said in unread_limits(daemon.limits_unread))
+        yield from (Sentence(said, warn=True) for said in refusals(daemon.refused, at))
     if view.paused:
-        yield Line(f"paused: {view.paused}", warn=True)
+        yield Sentence(f"paused: {view.paused}", warn=True)
 
 
 def _queues(view: StatusView) -> Iterator[tuple[str, ...]]:
@@ -133,12 +133,12 @@ def _queues(view: StatusView) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _limits(view: StatusView, at: float) -> Iterator[Line]:
+def _limits(view: StatusView, at: float) -> Iterator[Sentence]:
     if view.daemon is None:
         return
-    yield from map(Line, bound_lines(view.daemon.bound, view.te_refused, view.window_s / 3600))
+    yield from map(Sentence, bound_lines(view.daemon.bound, view.te_refused, view.window_s / 3600))
     for line in enforced_lines(view.daemon, at):
-        yield Line(line.plain, warn=line.style == "yellow")
+        yield Sentence(line.plain, warn=line.style == "yellow")
 
 
 def _orders(view: StatusView) -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from tesched_core.model.job_report import Curve
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.visible import shortened
 from tesched_db.reports import ReportView
-from tesched_db.trainings import Share, TrainingsView, TrainingView
+from tesched_db.trainings import HeldShare, TrainingsView, TrainingView
 
 from tesched_cli.common import duration, table
 from tesched_cli.render.ascii_curve import WIDTH, chart, sparkline
@@ -90,7 +90,7 @@ def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> I
         yield share_line(view.share)
 
 
-def share_line(share: Share) -> str:
+def share_line(share: HeldShare) -> str:
     """Return what a training holds, for `tesched explain`."""
     part = "" if share.part is None else f", {100 * share.part:.0f} % of what all trainings hold"
     return f"  holds   {share.cpus} CPU{'s' * (share.cpus != 1)}{part}"
@@ -154,7 +154,7 @@ class ReportJson:
     refused: str
     #: null: no loss was reported
     outlook: OutlookJson | None
-    share: Share | None
+    share: HeldShare | None
     points: tuple[PointJson, ...]
 
 
@@ -169,7 +169,7 @@ class TrainingJson:
     user: str
     #: tasks of an array that report
     tasks: int
-    share: Share
+    share: HeldShare
     at: UnixSeconds | None
     workload: str
     target_loss: float | None
@@ -186,7 +186,7 @@ class TrainingCurveJson(TrainingJson):
     points: tuple[PointJson, ...]
 
 
-def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> ReportJson:
+def report_json(view: ReportView, ahead: Outlook | None, share: HeldShare | None) -> ReportJson:
     """Return what a job reported, for `tesched explain --json`. Work that was not reported is null."""
     return ReportJson(
         at=view.at,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Engine
-from tesched_core.guard.until import Kept, ends_at
+from tesched_core.guard.until import RefusedJob, ends_at
 from tesched_core.model.change import BEGIN_TIME, HELD, HOLD, MARK, STANDS, Change, Mark
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import LeftOfBound, RefusalCode
@@ -40,7 +40,7 @@ class Until:
 
     memory: Memory
     limits: Limits
-    jobs: Mapping[JobId, Kept]
+    jobs: Mapping[JobId, RefusedJob]
     now: UnixSeconds
     #: the last good poll
     seen_at: UnixSeconds
@@ -88,9 +88,9 @@ def until_of(engine: Engine, story: JobStory, limits: Limits, now: UnixSeconds) 
     return Until(memory=read.memory(engine), limits=limits, jobs=jobs, now=now, seen_at=seen_at)
 
 
-def _kept(job: JobView) -> Kept:
+def _kept(job: JobView) -> RefusedJob:
     array = job.label.partition("_")[0]
-    return Kept(
+    return RefusedJob(
         job_id=job.job_id,
         array_job_id=JobId(int(array)) if "_" in job.label and array.isdecimal() else None,
         user=job.user,

@@ -23,14 +23,14 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, DataTable, Footer, Input, Static
 
 from tesched_cli.top import poll as rows_of
-from tesched_cli.top.poll import Poll, Row
+from tesched_cli.top.poll import Poll, TableRow
 
 DARK, LIGHT = "textual-dark", "textual-light"
 #: lines of the orders' table at most, its heading among them: the queue below has the rest
 _MOST_ORDER_LINES = 7
 
 
-class Reader(Protocol):
+class StoreReader(Protocol):
     """What the state store is read by. Both raise ToldError."""
 
     def poll(self) -> Poll:
@@ -49,14 +49,14 @@ class Listing(DataTable[Text]):
         """Take the columns' headings; the last one takes what is left of the line."""
         super().__init__(id=id, cursor_type="row", zebra_stripes=False)
         self._headings = columns
-        self._shown: list[Row] = []
+        self._shown: list[TableRow] = []
 
     def on_mount(self) -> None:
         """Make the columns."""
         for heading in self._headings:
             self.add_column(heading, key=heading)
 
-    def show(self, rows: list[Row]) -> None:
+    def show(self, rows: list[TableRow]) -> None:
         """Show these rows; of those that are there already only what has changed."""
         if rows == self._shown:
             return
@@ -77,7 +77,7 @@ class Listing(DataTable[Text]):
         self._shown = rows
 
     @property
-    def under_cursor(self) -> Row | None:
+    def under_cursor(self) -> TableRow | None:
         """Return the row under the cursor; None where there are no rows."""
         return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
 
@@ -86,7 +86,7 @@ def _plain(text: str) -> Text:
     return Text(visible(text), no_wrap=True)
 
 
-class Story(ModalScreen[None]):
+class StoryScreen(ModalScreen[None]):
     """One job's story, over the tables."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -150,7 +150,7 @@ class Top(App[None]):
         Binding("escape", "all", "All", show=False),
     ]
 
-    def __init__(self, store: Reader, *, every_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: StoreReader, *, every_s: float, clock: Callable[[], float] = time.time) -> None:
         """Show what the store has, read every so many seconds; `clock` is the time of ages and countdowns."""
         super().__init__()
         self._store = store
@@ -239,7 +239,7 @@ class Top(App[None]):
     def _story_of(self, event: DataTable.RowSelected) -> None:
         """Open the story of the row's job: Enter, or a click."""
         if isinstance(event.data_table, Listing) and (row := event.data_table.under_cursor) and row.job:
-            self.push_screen(Story(row.job, self._store.story))
+            self.push_screen(StoryScreen(row.job, self._store.story))
 
     def action_filter(self) -> None:
         """Take words to filter by."""

@@ -37,7 +37,7 @@ class Poll:
     jobs: tuple[JobView, ...]
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One line of a table: its cells, and the job whose story it opens."""
 
     #: names the line from one poll to the next
@@ -74,7 +74,7 @@ def time_of_day(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def job_rows(poll: Poll, now: float, words: str = "") -> list[Row]:
+def job_rows(poll: Poll, now: float, words: str = "") -> list[TableRow]:
     """Return the jobs with each of the words: TE jobs first; of a class those that wait, then those that run.
 
     Those that have waited longest, and those that started last, stand first.
@@ -82,7 +82,7 @@ def job_rows(poll: Poll, now: float, words: str = "") -> list[Row]:
     found = [job for job in poll.jobs if _matches(_texts(job), words)]
     found.sort(key=_place)
     return [
-        Row(
+        TableRow(
             str(job.key),
             job.label,
             (
@@ -125,7 +125,7 @@ def _matches(texts: Sequence[str], words: str) -> bool:
     return all(any(word in text.lower() for text in texts) for word in words.lower().split())
 
 
-def order_rows(poll: Poll, now: float) -> list[Row]:
+def order_rows(poll: Poll, now: float) -> list[TableRow]:
     """Return the open orders, a line for each victim, with what is left of its grace period."""
     rows = []
     for each in poll.status.open_orders:
@@ -134,16 +134,18 @@ def order_rows(poll: Poll, now: float) -> list[Row]:
         shown = (str(order.order_id), each.preemptor_label, order.state.value, hostlist(order.nodes) or "anywhere")
         if not victims:
             said = "waits for resources to be released" if order.waits else "the resources are free"
-            rows.append(Row(f"{order.order_id}", each.preemptor_label, (*shown, "no victim", said)))
+            rows.append(TableRow(f"{order.order_id}", each.preemptor_label, (*shown, "no victim", said)))
         for place, (victim, label) in enumerate(victims):
             # The order's own cells stand once.
             cells = shown if not place else ("", "", "", "")
             key = f"{order.order_id}/{victim.job_id}"
-            rows.append(Row(key, label if place else each.preemptor_label, (*cells, label, grace_left(victim, now))))
+            rows.append(
+                TableRow(key, label if place else each.preemptor_label, (*cells, label, grace_left(victim, now)))
+            )
     return rows
 
 
-def node_rows(poll: Poll, words: str = "") -> list[Row]:
+def node_rows(poll: Poll, words: str = "") -> list[TableRow]:
     """Return the nodes that jobs are on, by name. A job of several nodes counts for an equal part on each."""
     held: dict[str, list[JobView]] = defaultdict(list)
     for job in poll.jobs:
@@ -167,13 +169,15 @@ def node_rows(poll: Poll, words: str = "") -> list[Row]:
         )
         first = next((label for kind in (JobClass.TE, JobClass.BE) for label in of[kind]), "")
         if _matches((*cells, *(text for job in here for text in _texts(job))), words):
-            rows.append(Row(node, first, cells))
+            rows.append(TableRow(node, first, cells))
     return rows[:MOST_ROWS]
 
 
-def decision_rows(poll: Poll) -> list[Row]:
+def decision_rows(poll: Poll) -> list[TableRow]:
     """Return the last cycles with an action, the newest first."""
     return [
-        Row(f"{cycle.last_at}/{cycle.last_cycle}", "", (clock(cycle.last_at), would_have(cycle.mode, cycle.summary)))
+        TableRow(
+            f"{cycle.last_at}/{cycle.last_cycle}", "", (clock(cycle.last_at), would_have(cycle.mode, cycle.summary))
+        )
         for cycle in poll.status.decisions
     ]

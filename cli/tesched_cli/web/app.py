@@ -37,7 +37,7 @@ from tesched_db.errors import StoreError
 from tesched_sim.reports.style import style_sheet
 from tesched_sim.reports.templating import rendered
 
-from tesched_cli.web.content import SPANS, USUAL_SPAN, Source
+from tesched_cli.web.content import SPANS, USUAL_SPAN, StoreSource
 from tesched_cli.web.story import Story, story_of
 
 HEADERS = {
@@ -59,7 +59,7 @@ _LONGEST_JOB = 64
 
 
 def application(
-    source: Source, hosts: Sequence[str], *, token: str | None = None, ending: Callable[[], bool] = lambda: False
+    source: StoreSource, hosts: Sequence[str], *, token: str | None = None, ending: Callable[[], bool] = lambda: False
 ) -> Starlette:
     """Return the application for these Host headers (names without ports), with a token for all; None: without.
 
@@ -96,7 +96,7 @@ def _file(text: str, kind: str) -> Callable[[Request], Response]:
 
 
 class _Pages:
-    def __init__(self, source: Source, ending: Callable[[], bool]) -> None:
+    def __init__(self, source: StoreSource, ending: Callable[[], bool]) -> None:
         self._source, self._ending = source, ending
 
     # Starlette runs what is no coroutine in a thread of its pool: a slow store holds up no other request.

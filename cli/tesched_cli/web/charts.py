@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tesched_core.model.snapshot import JobClass
-from tesched_db.timeline import Ended
+from tesched_db.timeline import EndedJob
 
 from tesched_cli.common import duration
 
@@ -45,7 +45,7 @@ class Chart:
     ticks: tuple[tuple[str, str], ...]
 
 
-def charts(ended: Sequence[Ended], since: float, now: float) -> Iterator[Chart]:
+def charts(ended: Sequence[EndedJob], since: float, now: float) -> Iterator[Chart]:
     """Yield the wait of TE jobs, and the slowdown of BE jobs, where jobs have ended since then."""
     te = [(one.ended_at, one.waited_s) for one in ended if one.job_class is JobClass.TE]
     be = [(one.ended_at, one.slowdown) for one in ended if one.job_class is JobClass.BE and one.slowdown is not None]

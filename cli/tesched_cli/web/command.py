@@ -61,7 +61,7 @@ def web(*, config_path: Path, listen: str, token_file: Path | None, more_hosts: 
     hosts = hosts_of(listen, more_hosts, has_token=token is not None)
     config = configuration(config_path)
     with store(config_path) as engine:
-        from tesched_cli.web.content import Source  # noqa: PLC0415 - NumPy
+        from tesched_cli.web.content import StoreSource  # noqa: PLC0415 - NumPy
         from tesched_cli.web.serving import serve  # noqa: PLC0415 - of the extra
 
         try:
@@ -70,7 +70,7 @@ def web(*, config_path: Path, listen: str, token_file: Path | None, more_hosts: 
             raise ListenError(f"--listen {listen}: cannot be listened on: {error.strerror}") from error
         try:
             say(f"the page is at {_where(listen, listener)}", err=True)
-            serve(Source(engine, config), listener, hosts, token)
+            serve(StoreSource(engine, config), listener, hosts, token)
         finally:
             listener.close()
             if listen.startswith("/"):

@@ -65,7 +65,7 @@ class WaitingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRow:
+class OrderLine:
     """An order under way."""
 
     order_id: int
@@ -105,7 +105,7 @@ class Page:
     waiting: tuple[WaitingRow, ...]
     #: waiting TE jobs that have no row
     more_waiting: int
-    orders: tuple[OrderRow, ...]
+    orders: tuple[OrderLine, ...]
     bound: tuple[BoundRow, ...]
     #: when, what
     decisions: tuple[tuple[str, str], ...]
@@ -122,7 +122,7 @@ class Pulse:
     state: str
 
 
-class Source:
+class StoreSource:
     """Reads the store for all requests."""
 
     def __init__(self, engine: Engine, config: Config) -> None:
@@ -229,11 +229,11 @@ def _waiting(job: WaitingTe, order: Order | None, now: float) -> WaitingRow:
     )
 
 
-def _order(each: OrderView, now: float) -> OrderRow:
+def _order(each: OrderView, now: float) -> OrderLine:
     order = each.order
     victims = zip(order.victims, each.victim_labels, strict=True)
     phase = "waits for resources to be released" if order.waits else _PHASES[order.state]
-    return OrderRow(
+    return OrderLine(
         order_id=order.order_id,
         job=each.preemptor_label,
         user=each.preemptor_user,

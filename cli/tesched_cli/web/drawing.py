@@ -61,7 +61,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class VictimMark:
     """One moment, or stretch, of a victim on one node: "grace" (hatched), "notice" or "left"."""
 
     kind: str
@@ -73,7 +73,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class TeWait:
     """One TE job that waits, or waited."""
 
     job: str
@@ -104,8 +104,8 @@ class Drawing:
     #: name, y, height
     rows: tuple[tuple[str, float, float], ...]
     bars: tuple[Bar, ...]
-    marks: tuple[Mark, ...]
-    waits: tuple[Wait, ...]
+    marks: tuple[VictimMark, ...]
+    waits: tuple[TeWait, ...]
     #: each preemption, in words, the newest first
     words: tuple[str, ...]
     #: what is not drawn; empty: all is
@@ -277,7 +277,7 @@ class _Drawn:
                     is_written=height >= _WRITTEN,
                 )
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[VictimMark]:
         by_run: dict[tuple[int, int], tuple[int, float]] = {}
         for job, number, _, end, _ in self._runs():
             by_run[job.job_id, job.runs[number].restarts] = number, end
@@ -291,7 +291,7 @@ class _Drawn:
 
     def _of_victim(
         self, victim: Victim, label: str, preemptor: str, end: float, lane: tuple[float, float]
-    ) -> Iterator[Mark]:
+    ) -> Iterator[VictimMark]:
         """Yield the marks of a victim with a run that ended then, by Slurm's word; a poll sees it leave later."""
         y, height = lane
         noticed, left = victim.noticed_at, None if victim.left_at is None else min(victim.left_at, end)
@@ -302,16 +302,16 @@ class _Drawn:
         if noticed is not None and ends >= self.begin:
             x, width = self._stretch(noticed, ends)
             said = f"grace period of job {label}, for job {preemptor}"
-            yield Mark(kind="grace", x=x, width=width, y=y, height=height, words=said)
+            yield VictimMark(kind="grace", x=x, width=width, y=y, height=height, words=said)
         if noticed is not None and noticed >= self.begin and victim.notice_signal:
             said = f"job {label} is notified at {clock(noticed)}, for job {preemptor}"
-            yield Mark(kind="notice", x=f"{self._x(noticed):.3f}%", width="0", y=y, height=height, words=said)
+            yield VictimMark(kind="notice", x=f"{self._x(noticed):.3f}%", width="0", y=y, height=height, words=said)
         # One that ended its work in its grace period was not preempted.
         if left is not None and left >= self.begin and victim.departure is not Departure.FINISHED:
             said = f"job {label} leaves at {clock(left)} for job {preemptor}"
-            yield Mark(kind="left", x=f"{self._x(left):.3f}%", width="0", y=y, height=height, words=said)
+            yield VictimMark(kind="left", x=f"{self._x(left):.3f}%", width="0", y=y, height=height, words=said)
 
-    def _waits(self, top: float) -> Iterator[Wait]:
+    def _waits(self, top: float) -> Iterator[TeWait]:
         """Yield the TE jobs that waited: those that wait now first, then the longest waits."""
         found: list[tuple[bool, float, float, JobRuns]] = []
         for job in self.found.jobs:
@@ -324,7 +324,7 @@ class _Drawn:
             how = "waits" if waits else "waited"
             # Beside its line, where nearly half of the width, enough on a phone, is left for its text; else on it.
             place, dx, anchor = (to, 8, "start") if to <= 55 else (x, -8, "end") if x >= 45 else (to, -8, "end")
-            yield Wait(
+            yield TeWait(
                 job=job.label,
                 text=f"{job.name or job.label} {how} {duration(start - submitted)}",
                 words=f"TE job {job.label} {job.name} of {job.user} {how} {duration(start - submitted)}",

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from tesched_cli.web.app import application
-from tesched_cli.web.content import Source
+from tesched_cli.web.content import StoreSource
 
 #: Connections at a time; more are answered with 503. A page that is open holds one.
 MOST_CLIENTS = 64
@@ -47,7 +47,7 @@ class _Connection(H11Protocol):
             self._check_later()
 
 
-def server_of(source: Source, hosts: Sequence[str], token: str | None) -> uvicorn.Server:
+def server_of(source: StoreSource, hosts: Sequence[str], token: str | None) -> uvicorn.Server:
     """Return a server of the page, for `run`; without `token` it asks for none."""
     app = application(source, hosts, token=token, ending=lambda: server.should_exit)
     server = uvicorn.Server(
@@ -70,7 +70,7 @@ def server_of(source: Source, hosts: Sequence[str], token: str | None) -> uvicor
     return server
 
 
-def serve(source: Source, listener: socket.socket, hosts: Sequence[str], token: str | None) -> None:
+def serve(source: StoreSource, listener: socket.socket, hosts: Sequence[str], token: str | None) -> None:
     """Serve the page until SIGTERM or SIGINT."""
     # It ends by them, and raises them again for its caller: for this process they have done their work.
     signal.signal(signal.SIGTERM, _ignore)

@@ -12,7 +12,7 @@ from tesched_db.timeline import JobRuns, Timeline
 
 from tesched_cli.common import Terminal
 from tesched_cli.explain import Explained, explained, story_lines
-from tesched_cli.web.content import Source
+from tesched_cli.web.content import StoreSource
 from tesched_cli.web.drawing import Drawing, draw
 
 #: as wide as curves are drawn, letters
@@ -34,7 +34,7 @@ class Story:
     drawing: Drawing
 
 
-def story_of(source: Source, job: str) -> Story | None:
+def story_of(source: StoreSource, job: str) -> Story | None:
     """Return what is said of the job, named as squeue writes it; None if it was never seen. Raises StoreError."""
     with source.lock:
         found = explained(source.engine, source.config, job)

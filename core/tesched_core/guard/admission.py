@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tesched_core.guard.budget import Scope, Tally
+from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.guard.count_limits import Over, passed
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -153,9 +153,9 @@ def _text(over: Over, one: Paid) -> str:
     if over.of_budget:
         return f"its victims would make it {over.count:.1f} node-hours in 24 h; {over.key} is {over.most:g}"
     cause = {
-        Scope.TE_JOB: "it",
-        Scope.TE_USER: f"jobs of its user {one.for_user}",
-        Scope.TE_ACCOUNT: f"jobs of its account {one.for_account}",
+        CountedBy.TE_JOB: "it",
+        CountedBy.TE_USER: f"jobs of its user {one.for_user}",
+        CountedBy.TE_ACCOUNT: f"jobs of its account {one.for_account}",
     }.get(over.scope)
     if cause is not None:
         return f"{cause} would have caused {over.count:g} jobs to leave in an hour; {over.key} is {over.most:g}"

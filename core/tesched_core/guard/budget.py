@@ -49,7 +49,7 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, 
     )
 
 
-class Scope(StrEnum):
+class CountedBy(StrEnum):
     """What a limit counts by."""
 
     ALL = auto()
@@ -64,7 +64,7 @@ class Scope(StrEnum):
 
 
 #: One count: of all (with ""), of a user, an account, a node by its name, of a job by its id.
-Counted = tuple[Scope, str | JobId]
+Counted = tuple[CountedBy, str | JobId]
 
 
 def counted(one: Paid) -> Iterator[Counted]:
@@ -72,17 +72,17 @@ def counted(one: Paid) -> Iterator[Counted]:
     if one.withdrawn:
         return
     if not one.of_own_user:
-        yield Scope.ALL, ""
-        yield Scope.USER, one.user
-        yield Scope.ACCOUNT, one.account
-        yield Scope.VICTIM, one.job_id
+        yield CountedBy.ALL, ""
+        yield CountedBy.USER, one.user
+        yield CountedBy.ACCOUNT, one.account
+        yield CountedBy.VICTIM, one.job_id
         for node in one.nodes:
-            yield Scope.NODE, node
+            yield CountedBy.NODE, node
     if one.preemptor is not None and one.for_user:
-        yield Scope.TE_JOB, one.preemptor
-        yield Scope.TE_USER, one.for_user
+        yield CountedBy.TE_JOB, one.preemptor
+        yield CountedBy.TE_USER, one.for_user
         if not one.of_own_user:
-            yield Scope.TE_ACCOUNT, one.for_account
+            yield CountedBy.TE_ACCOUNT, one.for_account
 
 
 def cost(one: Paid) -> float:

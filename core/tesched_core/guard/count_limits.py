@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tesched_core.guard.budget import Counted, Scope, Tally, cost, counted
+from tesched_core.guard.budget import Counted, CountedBy, Tally, cost, counted
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.payment import HOUR_S, Paid
@@ -23,7 +23,7 @@ _BUDGET = "max_lost_node_hours_per_day"
 class CountLimit:
     """One limit of an hour: what it counts by, its key of the configuration, and the code of a refusal by it."""
 
-    scope: Scope
+    scope: CountedBy
     setting: str
     code: RefusalCode
 
@@ -33,24 +33,24 @@ class CountLimit:
         return most
 
 
-def _by_scope(*limits: CountLimit) -> dict[Scope, CountLimit]:
+def _by_scope(*limits: CountLimit) -> dict[CountedBy, CountLimit]:
     return {limit.scope: limit for limit in limits}
 
 
 #: Limits of what TE jobs cause, in the order in which a refusal names them.
 _OF_TE = _by_scope(
-    CountLimit(Scope.ALL, "max_preemptions_per_hour", RefusalCode.HOUR_LIMIT),
-    CountLimit(Scope.USER, "max_preemptions_per_user_hour", RefusalCode.USER_LIMIT),
-    CountLimit(Scope.ACCOUNT, "max_preemptions_per_account_hour", RefusalCode.ACCOUNT_LIMIT),
-    CountLimit(Scope.NODE, "max_preemptions_per_node_hour", RefusalCode.NODE_LIMIT),
-    CountLimit(Scope.TE_JOB, "max_victims_for_te_job_hour", RefusalCode.CAUSED_LIMIT),
-    CountLimit(Scope.TE_USER, "max_victims_for_te_user_hour", RefusalCode.CAUSED_LIMIT),
-    CountLimit(Scope.TE_ACCOUNT, "max_victims_for_te_account_hour", RefusalCode.CAUSED_LIMIT),
+    CountLimit(CountedBy.ALL, "max_preemptions_per_hour", RefusalCode.HOUR_LIMIT),
+    CountLimit(CountedBy.USER, "max_preemptions_per_user_hour", RefusalCode.USER_LIMIT),
+    CountLimit(CountedBy.ACCOUNT, "max_preemptions_per_account_hour", RefusalCode.ACCOUNT_LIMIT),
+    CountLimit(CountedBy.NODE, "max_preemptions_per_node_hour", RefusalCode.NODE_LIMIT),
+    CountLimit(CountedBy.TE_JOB, "max_victims_for_te_job_hour", RefusalCode.CAUSED_LIMIT),
+    CountLimit(CountedBy.TE_USER, "max_victims_for_te_user_hour", RefusalCode.CAUSED_LIMIT),
+    CountLimit(CountedBy.TE_ACCOUNT, "max_victims_for_te_account_hour", RefusalCode.CAUSED_LIMIT),
 )
 #: Limits of what the turns of a policy that goes in rounds cause.
 _OF_ROUNDS = _by_scope(
-    CountLimit(Scope.ALL, "max_preemptions_per_hour", RefusalCode.ROUND_LIMIT),
-    CountLimit(Scope.VICTIM, "max_preemptions_per_job_hour", RefusalCode.ROUND_LIMIT),
+    CountLimit(CountedBy.ALL, "max_preemptions_per_hour", RefusalCode.ROUND_LIMIT),
+    CountLimit(CountedBy.VICTIM, "max_preemptions_per_job_hour", RefusalCode.ROUND_LIMIT),
 )
 
 
@@ -59,7 +59,7 @@ class Over:
     """One limit that is reached, or that payments would pass."""
 
     code: RefusalCode
-    scope: Scope
+    scope: CountedBy
     #: the key of the configuration, with its table
     key: str
     #: preemptions in an hour or, of the budget, node-hours in a day
@@ -83,7 +83,7 @@ def passed(tally: Tally, payments: Sequence[Paid], limits: Limits | TurnLimits) 
     more = Counter(by for one in payments for by in counted(one))
     if (over := _over(tally, more, limits)) is not None:
         return over
-    if (Scope.ALL, "") not in more:
+    if (CountedBy.ALL, "") not in more:
         # All are of the TE job's own user, and take nothing of the budget.
         return None
     node_s, most = tally.node_s + sum(map(cost, payments)), limits.max_lost_node_hours_per_day
@@ -98,7 +98,7 @@ def budget_spent(tally: Tally, limits: Limits | TurnLimits) -> Over | None:
 
 def _over(tally: Tally, more: Mapping[Counted, int], limits: Limits | TurnLimits) -> Over | None:
     rules = _OF_ROUNDS if isinstance(limits, TurnLimits) else _OF_TE
-    found: dict[Scope, tuple[int, int]] = {}
+    found: dict[CountedBy, tuple[int, int]] = {}
     for by, number in more.items():
         limit = rules.get(by[0])
         most = None if limit is None else limit.most(limits)
@@ -115,7 +115,7 @@ def _over(tally: Tally, more: Mapping[Counted, int], limits: Limits | TurnLimits
 def _of_budget(node_s: float, limits: Limits | TurnLimits) -> Over:
     return Over(
         code=RefusalCode.ROUND_LIMIT if isinstance(limits, TurnLimits) else RefusalCode.BUDGET,
-        scope=Scope.ALL,
+        scope=CountedBy.ALL,
         key=_key(_BUDGET, limits),
         count=node_s / HOUR_S,
         most=getattr(limits, _BUDGET),

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import Scope, Tally
+from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.guard.count_limits import Over, budget_spent, reached
 from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
@@ -156,16 +156,16 @@ def _spent(
 ) -> Iterator[tuple[NDArray[np.bool_], Why]]:
     """Yield the jobs that may not be victims because the limits over all victims are reached."""
     for row, owner in enumerate(running.owners):
-        for scope, name, word in ((Scope.ACCOUNT, owner.account, "account"), (Scope.USER, owner.user, "user")):
+        for scope, name, word in ((CountedBy.ACCOUNT, owner.account, "account"), (CountedBy.USER, owner.user, "user")):
             if over := reached(tally, (scope, name), limits):
                 yield running.owner == row, _this_hour(over, f"its {word} {name}")
-    for by in [by for by in tally.counts if by[0] is Scope.NODE and by[1] in nodes]:
+    for by in [by for by in tally.counts if by[0] is CountedBy.NODE and by[1] in nodes]:
         if over := reached(tally, by, limits):
             there = np.zeros(len(running), dtype=np.bool_)
             there[running.share_job[running.share_node == nodes[str(by[1])]]] = True
             yield there, _this_hour(over, f"jobs on its node {by[1]}")
     everybody = np.ones(len(running), dtype=np.bool_)
-    if over := reached(tally, (Scope.ALL, ""), limits):
+    if over := reached(tally, (CountedBy.ALL, ""), limits):
         yield everybody, _this_hour(over, "all users together")
     if over := budget_spent(tally, limits):
         text = f"{over.count:.1f} node-hours of runs were ended in 24 h; {over.key} is {over.most:g}"
@@ -174,12 +174,12 @@ def _spent(
 
 def _spent_by_turns(running: Running, tally: Tally, limits: TurnLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
     """Yield the jobs that may not be victims because the limits over all rounds are reached."""
-    for by in [by for by in tally.counts if by[0] is Scope.VICTIM]:
+    for by in [by for by in tally.counts if by[0] is CountedBy.VICTIM]:
         row = running.row_of.get(JobId(int(by[1])))
         if row is not None and (over := reached(tally, by, limits)):
             text = f"it gave way to a turn {over.count:g} time(s) in the last hour; {over.key} is {over.most:g}"
             yield np.arange(len(running)) == row, (over.code, text)
-    if over := reached(tally, (Scope.ALL, ""), limits) or budget_spent(tally, limits):
+    if over := reached(tally, (CountedBy.ALL, ""), limits) or budget_spent(tally, limits):
         cost = f"{over.count:.1f} node-hours in 24 h" if over.of_budget else f"{over.count:g} preemption(s) in an hour"
         text = f"rounds have cost {cost}; {over.key} is {over.most:g}"
         yield np.ones(len(running), dtype=np.bool_), (over.code, text)

@@ -24,7 +24,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RefusedJob:
     """A job that was refused."""
 
     job_id: JobId
@@ -39,7 +39,7 @@ class Kept:
     patience_until: UnixSeconds | None = None
 
 
-def ends_at(code: RefusalCode, job: Kept, memory: Memory, limits: Limits, now: UnixSeconds) -> UnixSeconds | None:
+def ends_at(code: RefusalCode, job: RefusedJob, memory: Memory, limits: Limits, now: UnixSeconds) -> UnixSeconds | None:
     """Return until when this refusal of a job stands, for a TE job; None: no time is known."""
     if code is RefusalCode.RETRY_LATER:
         ids = (job.array_job_id, job.job_id)

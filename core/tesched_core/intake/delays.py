@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tesched_core.intake.job_times import Change
+from tesched_core.intake.job_times import StateChange
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import Reported
 from tesched_core.model.order import PREEMPTED, Departure, Purpose, Victim, VictimState
@@ -92,7 +92,7 @@ def delay_by(victim: Victim, now: UnixSeconds) -> Delay:
     return Delay(lost_s=lost_s, away_s=max(until - away_from, 0.0), suspended_s=suspended_s)
 
 
-def ran_again(victim: Victim, changes: Iterable[Change]) -> Victim:
+def ran_again(victim: Victim, changes: Iterable[StateChange]) -> Victim:
     """Return a victim that was awaited when its order was withdrawn, back if its job's changes show a later run.
 
     After `tesched undo` no cycle follows it any more.

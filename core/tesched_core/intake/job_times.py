@@ -28,7 +28,7 @@ def most_run_s(job: Job) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """One poll at which a job's state, run or nodes were other than at the poll before."""
 
     at: UnixSeconds
@@ -105,7 +105,7 @@ def lost_node_s(victim: Victim) -> float:
     return len(victim.nodes) * max(victim.left_at - victim.started_at, 0.0)
 
 
-def runs(changes: Iterable[Change]) -> tuple[Run, ...]:
+def runs(changes: Iterable[StateChange]) -> tuple[Run, ...]:
     """Return the job's runs, oldest first, given its changes in their order.
 
     Slurm's own times are taken where it gives them; else the time of the look. A run that began and ended between two
@@ -132,13 +132,13 @@ def runs(changes: Iterable[Change]) -> tuple[Run, ...]:
     return tuple(found)
 
 
-def last_run_s(changes: Sequence[Change]) -> float:
+def last_run_s(changes: Sequence[StateChange]) -> float:
     """Seconds that a finished job ran since it last started; while it was suspended it did not run."""
     last = changes[-1].restarts
     return sum(run.end - run.start for run in runs(changes) if run.restarts == last and run.end is not None)
 
 
-def times(changes: Iterable[Change], *, now: UnixSeconds) -> Times:
+def times(changes: Iterable[StateChange], *, now: UnixSeconds) -> Times:
     """Return what became of the job's time, given its changes in their order (at least one)."""
     changes = tuple(changes)
     first, last = changes[0], changes[-1]
@@ -157,7 +157,7 @@ def times(changes: Iterable[Change], *, now: UnixSeconds) -> Times:
     )
 
 
-def _end(run: Run, change: Change, queued_at: UnixSeconds) -> UnixSeconds:
+def _end(run: Run, change: StateChange, queued_at: UnixSeconds) -> UnixSeconds:
     """Return when the run ended that `change` shows to be over; it was put in the queue at `queued_at`."""
     said = None
     if change.restarts > run.restarts and change.submit_time > queued_at:
@@ -174,7 +174,7 @@ def _after_last(found: list[Run], start: UnixSeconds) -> UnixSeconds:
     return max(start, found[-1].end) if found and found[-1].end is not None else start
 
 
-def _unseen_run(change: Change, found: list[Run]) -> bool:
+def _unseen_run(change: StateChange, found: list[Run]) -> bool:
     """Return whether the job has ended with a run that no look fell into."""
     known = found[-1].restarts if found else -1
     return (

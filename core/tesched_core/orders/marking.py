@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import Counted, Scope, Tally
+from tesched_core.guard.budget import Counted, CountedBy, Tally
 from tesched_core.guard.count_limits import passed, reached
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users
@@ -195,9 +195,9 @@ def _barred(tally: Tally, limits: Limits, waiting: Sequence[Job]) -> dict[str, W
     A limit of an account, or of one TE job, bars the users that have such a job waiting: the plugin knows users.
     """
     causes: list[tuple[str, Counted, str]] = [
-        *((str(by[1]), by, "its user") for by in tally.counts if by[0] is Scope.TE_USER),
-        *((job.user, (Scope.TE_ACCOUNT, job.account), "its account") for job in waiting),
-        *((job.user, (Scope.TE_JOB, job.job_id), "one TE job of its user") for job in waiting),
+        *((str(by[1]), by, "its user") for by in tally.counts if by[0] is CountedBy.TE_USER),
+        *((job.user, (CountedBy.TE_ACCOUNT, job.account), "its account") for job in waiting),
+        *((job.user, (CountedBy.TE_JOB, job.job_id), "one TE job of its user") for job in waiting),
     ]
     found: dict[str, Why] = {}
     for user, by, cause in causes:

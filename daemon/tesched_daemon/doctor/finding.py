@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 class Finding:
     """One line of the report."""
 
-    level: Level
+    level: Severity
     #: what was checked, in a word or two
     check: str
     #: how it is
@@ -31,14 +31,14 @@ class Finding:
 
 def ok(check: str, text: str) -> Finding:
     """Return that all is well."""
-    return Finding(level=Level.OK, check=check, text=text)
+    return Finding(level=Severity.OK, check=check, text=text)
 
 
 def warn(check: str, text: str, advice: str) -> Finding:
     """Return that something is lost or will be."""
-    return Finding(level=Level.WARN, check=check, text=text, advice=advice)
+    return Finding(level=Severity.WARN, check=check, text=text, advice=advice)
 
 
 def fail(check: str, text: str, advice: str) -> Finding:
     """Return that tesched cannot do its work."""
-    return Finding(level=Level.FAIL, check=check, text=text, advice=advice)
+    return Finding(level=Severity.FAIL, check=check, text=text, advice=advice)

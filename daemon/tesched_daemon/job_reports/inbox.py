@@ -23,7 +23,7 @@ KEPT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldReport:
     report: bytes
     #: by the stopwatch
     since: float
@@ -35,7 +35,7 @@ class Inbox:
 
     stopwatch: Callable[[], float] = time.monotonic
     #: by user and job, the one that came first at the front
-    _held: dict[tuple[int, str], _Held] = field(default_factory=dict, init=False)
+    _held: dict[tuple[int, str], _HeldReport] = field(default_factory=dict, init=False)
     #: of each user
     _reports: Counter[int] = field(default_factory=Counter, init=False)
     _bytes: Counter[int] = field(default_factory=Counter, init=False)
@@ -56,7 +56,7 @@ class Inbox:
             mine = self._bytes[user] + len(report)
             fits = mine <= MOST_OF_ONE and self._reports[user] < MOST_REPORTS and self._make_room(mine, len(report))
             if fits:
-                self._hold((user, job), _Held(report, self.stopwatch()))
+                self._hold((user, job), _HeldReport(report, self.stopwatch()))
             elif before is not None:
                 self._hold((user, job), before)
             return fits
@@ -74,12 +74,12 @@ class Inbox:
             held = self._drop((user, job))
         return held.report if held else None
 
-    def _hold(self, key: tuple[int, str], held: _Held) -> None:
+    def _hold(self, key: tuple[int, str], held: _HeldReport) -> None:
         self._held[key] = held
         self._reports[key[0]] += 1
         self._bytes[key[0]] += len(held.report)
 
-    def _drop(self, key: tuple[int, str]) -> _Held | None:
+    def _drop(self, key: tuple[int, str]) -> _HeldReport | None:
         held = self._held.pop(key, None)
         if held is not None:
             user = key[0]

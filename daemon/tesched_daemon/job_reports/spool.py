@@ -78,7 +78,7 @@ class RefusedError(Exception):
 
 
 @dataclass(slots=True)
-class _Known:
+class _SpooledJob:
     """State of one job's reports."""
 
     submit_time: float
@@ -110,7 +110,7 @@ class Spool:
         self._number_of = number_of
         self._clock, self._stopwatch = clock, stopwatch
         self._numbers: dict[str, int] = {}
-        self._known: dict[JobId, _Known] = {}
+        self._known: dict[JobId, _SpooledJob] = {}
         #: the job that was looked at last
         self._last = JobId(0)
         self._said = ""
@@ -152,7 +152,7 @@ class Spool:
         return (due[first:] + due[:first])[:LOOKS]
 
     @staticmethod
-    def _is_another(job: Job | None, known: _Known) -> bool:
+    def _is_another(job: Job | None, known: _SpooledJob) -> bool:
         """Return whether the job is gone, or this one merely has its id. A requeue gives a new submit time, too."""
         return job is None or (job.restarts == 0 and job.submit_time != known.submit_time)
 
@@ -190,7 +190,7 @@ class Spool:
         data = self._inbox.take(number, _name_of(job)) if self._inbox else None
         if data is None:
             return
-        known = self._known.setdefault(job.job_id, _Known(submit_time=job.submit_time))
+        known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
         known.accelerator = accelerator_of(job) or known.accelerator
         before = known.reported.curve if known.reported else no_curve()
 
@@ -226,7 +226,7 @@ class Spool:
 
     def _look_at(self, job: Job, spool: int) -> Iterator[str]:
         """Read a job's report if it is new; yield what is wrong with it, once."""
-        known = self._known.setdefault(job.job_id, _Known(submit_time=job.submit_time))
+        known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
         known.accelerator = accelerator_of(job) or known.accelerator
         # Its last words may have been written between the look before and its end.
         known.closed = job.finished and not job.completing
@@ -241,7 +241,7 @@ class Spool:
         yield from self._taken(job, known, heard)
 
     @staticmethod
-    def _taken(job: Job, known: _Known, heard: Callable[[], Reported | None]) -> Iterator[str]:
+    def _taken(job: Job, known: _SpooledJob, heard: Callable[[], Reported | None]) -> Iterator[str]:
         """Take what was heard; if that cannot be used, what was known before stays, and why is yielded once."""
         before = known.reported
         try:
@@ -252,7 +252,7 @@ class Spool:
             known.reported = replace(before or Reported(), refused=str(error))
             yield f"the report of job {job.label} is not used: {error}"
 
-    def _news(self, job: Job, known: _Known, spool: int) -> bytes | None:
+    def _news(self, job: Job, known: _SpooledJob, spool: int) -> bytes | None:
         """Return what is in a job's file; None if it is not there, or has been read. Raises RefusedError."""
         user = self._number(job.user)
         if user is None:
@@ -274,7 +274,7 @@ class Spool:
                 raise RefusedError(f"{path} is a link, or is below a path that is no folder") from None
             raise RefusedError(f"{path} cannot be read: {error.strerror}") from None
 
-    def _checked(self, file: int, job: Job, known: _Known, user: int) -> bytes | None:
+    def _checked(self, file: int, job: Job, known: _SpooledJob, user: int) -> bytes | None:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             raise RefusedError("it is no plain file")

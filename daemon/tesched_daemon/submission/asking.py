@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Engine
-from tesched_core.guard.until import Kept, ends_at
+from tesched_core.guard.until import RefusedJob, ends_at
 from tesched_core.intake.classify import classify
 from tesched_core.intake.patience import patience_ends
 from tesched_core.intake.pending_reason import room_would_not_help
@@ -36,7 +36,7 @@ from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.step import step
 from tesched_db import queries as read
-from tesched_db.liveness import State, state_of
+from tesched_db.liveness import DaemonState, state_of
 from tesched_db.views import DaemonView
 from tesched_policies.registry import STATES
 from tesched_slurm.run_command import Commands
@@ -46,7 +46,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.rate_limited import longest_wait_s
 from tesched_daemon.settings import Mode
 from tesched_daemon.submission.as_recorded import as_recorded
-from tesched_daemon.submission.foretold import Cost, Foretold, Reason, Verdict
+from tesched_daemon.submission.foretold import Foretold, Obstacle, Verdict, VictimCost
 from tesched_daemon.submission.pretended import pretended_job
 from tesched_daemon.submission.read import declared_by
 from tesched_daemon.submission.reason_word import RESOURCES
@@ -153,9 +153,9 @@ def _enforced(daemon: DaemonView | None, config: Config, paused: str) -> tuple[s
     state = state_of(daemon, time.time())
     if mode != Mode.ENFORCE:
         return mode, f"the daemon is in mode {mode}"
-    if state is State.NEVER:
+    if state is DaemonState.NEVER:
         return mode, "no daemon has run yet"
-    if state is not State.WELL:
+    if state is not DaemonState.WELL:
         last = "" if daemon is None or daemon.seen_at is None else f" (the last poll was {_ago(daemon.seen_at)} ago)"
         return mode, f"the daemon does not act: {state.value}{last}"
     return mode, paused
@@ -194,7 +194,7 @@ def _as_other(found: Foretold, asked: _Asked) -> None:
     if why is None:
         _by_slurm_alone(found, asked)
         return
-    found.reasons.append(Reason(code=why[0], text=why[1]))
+    found.reasons.append(Obstacle(code=why[0], text=why[1]))
     found.not_before = job.eligible_time if why[0] is RefusalCode.BEGIN_TIME else None
 
 
@@ -244,7 +244,7 @@ def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -
     _take_refusals(found, asked, decision)
     held = any(one.code in _HELD_FOR for one in found.reasons)
     if paused:
-        found.reasons.insert(0, Reason(code=RefusalCode.PAUSED, text=paused))
+        found.reasons.insert(0, Obstacle(code=RefusalCode.PAUSED, text=paused))
     if job.reason != RESOURCES or (held and not found.not_enforced):
         found.candidates = []
         found.not_before = job.eligible_time if job.reason == "BeginTime" else _first_end(found.reasons)
@@ -282,7 +282,7 @@ def _without_victims(found: Foretold, asked: _Asked, order: Order | None) -> Non
     found.not_before = min((at for at in ends if at is not None and at > found.at), default=None)
 
 
-def _first_end(reasons: Iterable[Reason]) -> UnixSeconds | None:
+def _first_end(reasons: Iterable[Obstacle]) -> UnixSeconds | None:
     return min((one.until for one in reasons if one.until is not None), default=None)
 
 
@@ -295,7 +295,7 @@ def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
         job = snapshot.jobs[victim.job_id]
         left = deadlines.deadline(job) if deadlines is not None else None
         found.victims.append(
-            Cost(
+            VictimCost(
                 job=job.label,
                 name=job.name,
                 user=job.user,
@@ -325,7 +325,7 @@ def _take_refusals(found: Foretold, asked: _Asked, decision: Decision) -> None:
         if one.preemptor != job.job_id or one.code is RefusalCode.NOTE:
             continue
         if one.job_id == job.job_id:
-            found.reasons.append(Reason(code=one.code, text=one.text, until=_ends(one.code, job, found, asked)))
+            found.reasons.append(Obstacle(code=one.code, text=one.text, until=_ends(one.code, job, found, asked)))
         else:
             groups[one.code].append(one)
     for code, members in groups.items():
@@ -333,12 +333,12 @@ def _take_refusals(found: Foretold, asked: _Asked, decision: Decision) -> None:
         times = [at for one in known if (at := _ends(code, one, found, asked)) is not None]
         labels = tuple(one.label for one in known[:_NAMED])
         found.candidates.append(
-            Reason(code=code, text=members[0].text, jobs=labels, count=len(members), until=min(times, default=None))
+            Obstacle(code=code, text=members[0].text, jobs=labels, count=len(members), until=min(times, default=None))
         )
 
 
 def _ends(code: RefusalCode, job: Job, found: Foretold, asked: _Asked) -> UnixSeconds | None:
-    kept = Kept(
+    kept = RefusedJob(
         job_id=job.job_id,
         array_job_id=job.array_job_id,
         user=job.user,

@@ -34,7 +34,7 @@ STARTS = frozenset({Verdict.FREE, Verdict.PREEMPTS, Verdict.BY_SLURM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class VictimCost:
     """A victim, and what the preemption costs it."""
 
     job: str
@@ -60,7 +60,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Obstacle:
     """What stands in the way, in the words of `tesched explain`."""
 
     code: RefusalCode
@@ -91,10 +91,10 @@ class Foretold:
     poll_s: float = 0.0
     #: not before this time, where one is known
     not_before: UnixSeconds | None = None
-    victims: list[Cost] = field(default_factory=list)
+    victims: list[VictimCost] = field(default_factory=list)
     #: what stands in its own way, and why running jobs are no victims
-    reasons: list[Reason] = field(default_factory=list)
-    candidates: list[Reason] = field(default_factory=list)
+    reasons: list[Obstacle] = field(default_factory=list)
+    candidates: list[Obstacle] = field(default_factory=list)
     #: what is said besides, in sentences: how it starts or why it waits
     because: list[str] = field(default_factory=list)
     #: limits on TE jobs of this user, in sentences

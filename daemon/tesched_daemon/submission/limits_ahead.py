@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InTheWay:
+class LimitInTheWay:
     """A limit that keeps the job."""
 
     #: Slurm's word
@@ -80,7 +80,7 @@ class InTheWay:
 class Ahead:
     """What is found."""
 
-    in_the_way: list[InTheWay] = field(default_factory=list)
+    in_the_way: list[LimitInTheWay] = field(default_factory=list)
     #: limits that are not compared, in words
     uncompared: list[str] = field(default_factory=list)
 
@@ -224,11 +224,11 @@ def _time_of_limits(
     return min(found, default=None)
 
 
-def _above_max_time(given: _TimeOfLimit, partition: Partition) -> Iterator[InTheWay]:
+def _above_max_time(given: _TimeOfLimit, partition: Partition) -> Iterator[LimitInTheWay]:
     if partition.max_time_s is not None and given.minutes * _MINUTE_S > partition.max_time_s:
         name = f"MaxTime={partition.max_time_s // _MINUTE_S} min of partition {partition.name}"
         text = f"{name}: its time limit is {given.minutes} min by {given.limit}  [{PARTITION_TIME}]"
-        yield InTheWay(reason=PARTITION_TIME, text=text)
+        yield LimitInTheWay(reason=PARTITION_TIME, text=text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -257,7 +257,7 @@ class _Walk:
             elif said := self._over(one, amount):
                 reason = reason_of(one, is_qos=holder.is_qos)
                 text = f"{limit_name(one)} of {holder.label}: {said}  [{reason}]"
-                self.ahead.in_the_way.append(InTheWay(reason=reason, text=text))
+                self.ahead.in_the_way.append(LimitInTheWay(reason=reason, text=text))
 
     def _amount(self, holder: _Holder, one: LimitInUse) -> int | None:
         """Return what of the limit's TRES counts of the job; None: not known."""

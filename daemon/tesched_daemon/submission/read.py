@@ -17,7 +17,7 @@ from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, Target, read_signal
 from tesched_core.model.resources import JobId
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_options import Option, option_lines
+from tesched_slurm.sbatch_options import SbatchOption, option_lines
 from tesched_slurm.scontrol_cluster import read_settings
 from tesched_slurm.shell_script import ScriptError, read_script
 from tesched_slurm.slurm_formats import seconds
@@ -94,13 +94,13 @@ def _asked(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
     return SlurmSettings(), False, [f"Slurm does not say what it is set to ({why}): {assumed}"]
 
 
-def may_requeue(options: Iterable[Option], settings: SlurmSettings) -> bool:
+def may_requeue(options: Iterable[SbatchOption], settings: SlurmSettings) -> bool:
     """Return whether the job may be put back in the queue: by its last word on that, else as the site has it."""
     said = [option.name == "requeue" for option in options if option.name in {"requeue", "no-requeue"}]
     return said[-1] if said else settings.job_requeue
 
 
-def _value(options: Mapping[str, Option], name: str) -> str | None:
+def _value(options: Mapping[str, SbatchOption], name: str) -> str | None:
     option = options.get(name)
     return option.value if option is not None else None
 
@@ -149,7 +149,7 @@ def _first_number(text: str | None, default: int) -> int:
     return max(int(found[0]), 1) if found else default
 
 
-def _gpus(options: Mapping[str, Option]) -> int:
+def _gpus(options: Mapping[str, SbatchOption]) -> int:
     """Return how many GPUs the options name; by node, task or socket, for each node as if there were one of these."""
     nodes = _first_number(_value(options, "nodes"), 1)
     most = 0
@@ -173,7 +173,7 @@ def time_limit_s(text: str | None) -> int | None:
     return int(text) * 60 or None if text.isdecimal() else seconds(text)
 
 
-def declared_by(options: Mapping[str, Option], text: str, classes: Classification) -> Declared:
+def declared_by(options: Mapping[str, SbatchOption], text: str, classes: Classification) -> Declared:
     """Return what the job declares itself, and which texts of the site's its script has."""
     patterns = frozenset(one for one in classes.script_patterns if one in text[:_SEARCHED])
     option = options.get("signal")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tesched_core.model.cluster import Job, JobState, Partition
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.sbatch_options import Option
+from tesched_slurm.sbatch_options import SbatchOption
 
 from tesched_daemon.submission.begin_time import begin_time
 from tesched_daemon.submission.read import time_limit_s
@@ -42,7 +42,7 @@ class ReasonWord:
 
 
 def reason_word(
-    options: Mapping[str, Option], job: Job, seen: Snapshot, notes: list[str], *, request_known: bool = True
+    options: Mapping[str, SbatchOption], job: Job, seen: Snapshot, notes: list[str], *, request_known: bool = True
 ) -> ReasonWord:
     """Return the reason word of a job that has its partitions, QOS, request and time limit; `notes` gets assumptions.
 
@@ -70,7 +70,7 @@ def reason_word(
     return ReasonWord(word=word or RESOURCES, eligible_time=now, unread=tuple(unread))
 
 
-def _of_partitions(options: Mapping[str, Option], job: Job, seen: Snapshot, *, request_known: bool) -> str:
+def _of_partitions(options: Mapping[str, SbatchOption], job: Job, seen: Snapshot, *, request_known: bool) -> str:
     """Return the word where none of its partitions would start the job, that of the first one; empty: one would."""
     words = [
         _of_partition(seen.partitions[name], options, job, seen, request_known=request_known) for name in job.partitions
@@ -79,7 +79,7 @@ def _of_partitions(options: Mapping[str, Option], job: Job, seen: Snapshot, *, r
 
 
 def _of_partition(
-    partition: Partition, options: Mapping[str, Option], job: Job, seen: Snapshot, *, request_known: bool
+    partition: Partition, options: Mapping[str, SbatchOption], job: Job, seen: Snapshot, *, request_known: bool
 ) -> str:
     if partition.doubt:
         return ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_slurm import slurm_formats as formats
-from tesched_slurm.sbatch_options import STAND_ALONE, TAKE_A_WORD, Option
+from tesched_slurm.sbatch_options import STAND_ALONE, TAKE_A_WORD, SbatchOption
 
 
 def _names(text: str) -> frozenset[str]:
@@ -46,7 +46,7 @@ class _Unread(Exception):  # noqa: N818 - it ends the reading of one option
 
 
 def request_of(
-    options: Mapping[str, Option], partition: Partition | None, settings: SlurmSettings
+    options: Mapping[str, SbatchOption], partition: Partition | None, settings: SlurmSettings
 ) -> tuple[Request, tuple[str, ...]]:
     """Return the request of a job in this partition, and the options that were not understood, each as it was said."""
     unread = [_said(one) for name, one in options.items() if name not in _READ | _NO_REQUEST and _is_sbatchs(name)]
@@ -61,11 +61,11 @@ def _is_sbatchs(name: str) -> bool:
     return name in TAKE_A_WORD | STAND_ALONE
 
 
-def _said(option: Option) -> str:
+def _said(option: SbatchOption) -> str:
     return f"--{option.name}" if option.value is None else f"--{option.name}={option.value}"
 
 
-def _request(options: Mapping[str, Option], partition: Partition | None, settings: SlurmSettings) -> Request:
+def _request(options: Mapping[str, SbatchOption], partition: Partition | None, settings: SlurmSettings) -> Request:
     low, high = _nodes(options)
     per_node = _number(options, "ntasks-per-node") or _number(options, "tasks-per-node")
     tasks = _number(options, "ntasks") or (low or 1) * (per_node or 1)
@@ -107,7 +107,7 @@ def _request(options: Mapping[str, Option], partition: Partition | None, setting
 
 
 def _memory(
-    options: Mapping[str, Option],
+    options: Mapping[str, SbatchOption],
     partition: Partition | None,
     settings: SlurmSettings,
     mem_per_gpu: int | None,
@@ -135,12 +135,12 @@ def _memory(
     return {"mem_per_node_mib": 0}
 
 
-def _text(options: Mapping[str, Option], name: str) -> str:
+def _text(options: Mapping[str, SbatchOption], name: str) -> str:
     option = options.get(name)
     return (option.value or "") if option is not None else ""
 
 
-def _nodes(options: Mapping[str, Option]) -> tuple[int | None, int | None]:
+def _nodes(options: Mapping[str, SbatchOption]) -> tuple[int | None, int | None]:
     """Return fewest and most nodes; None where nothing was said."""
     option = options.get("nodes")
     if option is None:
@@ -154,7 +154,7 @@ def _nodes(options: Mapping[str, Option]) -> tuple[int | None, int | None]:
     return counts[0], counts[-1]
 
 
-def _number(options: Mapping[str, Option], name: str) -> int | None:
+def _number(options: Mapping[str, SbatchOption], name: str) -> int | None:
     option = options.get(name)
     if option is None:
         return None
@@ -163,7 +163,7 @@ def _number(options: Mapping[str, Option], name: str) -> int | None:
     return int(option.value)
 
 
-def _size(options: Mapping[str, Option], name: str) -> int | None:
+def _size(options: Mapping[str, SbatchOption], name: str) -> int | None:
     """Return MiB of `2G`, `500` (MiB), `1T`."""
     option = options.get(name)
     if option is None:
@@ -175,7 +175,7 @@ def _size(options: Mapping[str, Option], name: str) -> int | None:
     return max(mib or 0, 1) if int(found[1]) else 0
 
 
-def _gres(options: Mapping[str, Option], name: str) -> tuple[tuple[str, int], ...]:
+def _gres(options: Mapping[str, SbatchOption], name: str) -> tuple[tuple[str, int], ...]:
     """Return the devices of --gres, or of --gpus and its like, in which the name gpu is left out."""
     option = options.get(name)
     if option is None or (option.value or "").lower() == "none":
@@ -192,7 +192,7 @@ def _gres(options: Mapping[str, Option], name: str) -> tuple[tuple[str, int], ..
     return found
 
 
-def _hosts(options: Mapping[str, Option], name: str) -> tuple[str, ...]:
+def _hosts(options: Mapping[str, SbatchOption], name: str) -> tuple[str, ...]:
     option = options.get(name)
     if option is None:
         return ()

@@ -16,7 +16,7 @@ from tesched_slurm import slurm_formats as formats
 from tesched_slurm.limits_in_use import LimitsInUse, read_limits_in_use, with_limits_of_database
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_asked import NotTaken, SlurmsWord
-from tesched_slurm.sbatch_options import Option
+from tesched_slurm.sbatch_options import SbatchOption
 
 from tesched_daemon.submission.limits_ahead import Ahead, Wanted, limits_ahead
 from tesched_daemon.submission.pretended import Pretended
@@ -27,7 +27,7 @@ _MINUTE_S = 60
 
 
 @dataclass(slots=True, kw_only=True)
-class SlurmLimits:
+class ForetoldLimits:
     """What is said of them."""
 
     #: the reason that Slurm would give; empty: no limit keeps the job
@@ -40,18 +40,18 @@ class SlurmLimits:
 
 def slurm_limits(
     pretended: Pretended,
-    options: Mapping[str, Option],
+    options: Mapping[str, SbatchOption],
     answer: SlurmsWord | NotTaken | None,
     seen: Snapshot,
     commands: Commands,
-) -> SlurmLimits:
+) -> ForetoldLimits:
     """Compare the limits in force with what the job would hold; of one that Slurm refuses, those of its submission."""
     job, known = pretended.job, pretended.request_known
     if not _ENFORCED & seen.settings.enforced:
-        return SlurmLimits(unread="Slurm enforces none here (AccountingStorageEnforce)")
+        return ForetoldLimits(unread="Slurm enforces none here (AccountingStorageEnforce)")
     found = _read(job, seen, commands)
     if isinstance(found, Failure):
-        return SlurmLimits(unread=f"they can't be read: {found.message}")
+        return ForetoldLimits(unread=f"they can't be read: {found.message}")
     word = answer if isinstance(answer, SlurmsWord) else None
     at_submission = isinstance(answer, NotTaken) and answer.by_limits
     default_s = seen.partitions[job.partitions[0]].default_time_s
@@ -67,10 +67,10 @@ def slurm_limits(
             at_submission=at_submission,
         )
         if isinstance(ahead, str):
-            return SlurmLimits(unread=ahead)
+            return ForetoldLimits(unread=ahead)
         every[name] = ahead
     first = every[job.partitions[0]]
-    said = SlurmLimits()
+    said = ForetoldLimits()
     if all(one.in_the_way for one in every.values()) or at_submission:
         # Slurm gives the reason of the partition that it tries last; the limits of all are named.
         said.reason = first.in_the_way[0].reason if first.in_the_way else ""

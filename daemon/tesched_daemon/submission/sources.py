@@ -12,7 +12,14 @@ from pathlib import Path
 
 from tesched_core.model.told_error import ToldError
 from tesched_slurm.sbatch_environment import options_of_environment
-from tesched_slurm.sbatch_options import Option, UnknownOptionError, option_lines, options_in, pbs_lines, read_options
+from tesched_slurm.sbatch_options import (
+    SbatchOption,
+    UnknownOptionError,
+    option_lines,
+    options_in,
+    pbs_lines,
+    read_options,
+)
 from tesched_slurm.shell_script import MOST_BYTES
 
 from tesched_daemon.own_file import kind_of
@@ -40,14 +47,14 @@ class Words:
     #: its name as it was given, `WRAP` or `STDIN`
     where: str
     #: in the order in which they count: of one name the last one does. Of a heterogeneous job its first component's
-    options: tuple[Option, ...]
+    options: tuple[SbatchOption, ...]
     #: those of sbatch's own command line, all components', without the script's name and arguments
     given: tuple[str, ...]
     #: it has several components
     is_heterogeneous: bool = False
 
     @property
-    def by_name(self) -> Mapping[str, Option]:
+    def by_name(self) -> Mapping[str, SbatchOption]:
         """Return the option that counts of each name."""
         return {option.name: option for option in self.options}
 

@@ -16,7 +16,7 @@ from tesched_core.model.snapshot import JobClass, Traits
 from tesched_slurm.shell_script import Handler, How, Program, ShellScript, Trap, Wait
 
 
-class Verdict(StrEnum):
+class Survival(StrEnum):
     """What becomes of a job that is a victim."""
 
     #: it is a trial-and-error job, may not be requeued, or is protected
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
 
 
 #: the verdicts of a job that loses nothing by its script's fault
-GOOD = frozenset({Verdict.KEPT, Verdict.ENDS, Verdict.SAVES, Verdict.PROGRAM, Verdict.BY_TIME})
+GOOD = frozenset({Survival.KEPT, Survival.ENDS, Survival.SAVES, Survival.PROGRAM, Survival.BY_TIME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Submission:
 class Judgement:
     """Verdict and what led to it."""
 
-    verdict: Verdict
+    verdict: Survival
     #: what happens, step by step, in sentences
     because: list[str] = field(default_factory=list)
     #: what to change, in sentences
@@ -88,14 +88,14 @@ def judge(job: Submission) -> Judgement:
     if not job.requeues:
         because = ["it may not be requeued: tesched never preempts it"]
         because += ["Slurm does not run it again after a failed node either"]
-        return Judgement(verdict=Verdict.KEPT, because=because)
+        return Judgement(verdict=Survival.KEPT, because=because)
     if job.traits.job_class is JobClass.EXEMPT or job.protected:
-        return Judgement(verdict=Verdict.KEPT, because=[job.protected or f"rule {job.traits.rule} exempts it"])
+        return Judgement(verdict=Survival.KEPT, because=[job.protected or f"rule {job.traits.rule} exempts it"])
     if job.traits.job_class is JobClass.TE:
         because = [f"it is trial and error (rule {job.traits.rule}): best-effort jobs alone are preempted"]
-        return Judgement(verdict=Verdict.KEPT, because=because)
+        return Judgement(verdict=Survival.KEPT, because=because)
     if job.traits.most_preemptions == 0:
-        return Judgement(verdict=Verdict.KEPT, because=["its owner says so (preemptions=0)"])
+        return Judgement(verdict=Survival.KEPT, because=["its owner says so (preemptions=0)"])
     if job.ends:
         return _for_good(job)
     found = _by_requeue(job) if not job.traits.notice_signal else _by_signal(job)
@@ -120,7 +120,7 @@ def _for_good(job: Submission) -> Judgement:
         *notice,
         f"preempted=end: it is cancelled (SIGTERM, and SIGKILL after {wait_s:g} s), and does not run again",
     ]
-    return Judgement(verdict=Verdict.ENDS, because=because)
+    return Judgement(verdict=Survival.ENDS, because=because)
 
 
 def _by_requeue(job: Submission) -> Judgement:
@@ -135,10 +135,10 @@ def _by_requeue(job: Submission) -> Judgement:
         because.append(
             f"the trap of TERM (line {handler.line if handler else 0}) runs, and has {wait_s:g} s (KillWait)"
         )
-        return Judgement(verdict=Verdict.SAVES, because=because)
+        return Judgement(verdict=Survival.SAVES, because=because)
     because.append(f"{_main(job.script)} has to save on SIGTERM within {wait_s:g} s; else it loses its run")
     advice = [f"declare a signal, and save when it comes (docs/howto/preempted.md): {_pattern(job.script)}"]
-    return Judgement(verdict=Verdict.UNDECLARED, because=because, advice=advice)
+    return Judgement(verdict=Survival.UNDECLARED, because=because, advice=advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,16 +186,16 @@ def _by_signal(job: Submission) -> Judgement:
     if not phases:
         because.append("nothing in the script takes long, or it does not wait for what runs in the background")
         return Judgement(
-            verdict=Verdict.UNCLEAR, because=because, advice=[f"run it so: {_pattern(job.script, signal)}"]
+            verdict=Survival.UNCLEAR, because=because, advice=[f"run it so: {_pattern(job.script, signal)}"]
         )
     judged = [_in_phase(one, job) for one in phases]
     if len({one.verdict for one in judged}) == 1:
         return _joined(judged[-1:], because)
     found = _joined(judged, because)
     if any(one.verdict in GOOD for one in judged):
-        found.verdict = Verdict.BY_TIME
-    elif found.verdict is not Verdict.AGAIN:
-        found.verdict = Verdict.UNCLEAR
+        found.verdict = Survival.BY_TIME
+    elif found.verdict is not Survival.AGAIN:
+        found.verdict = Survival.UNCLEAR
     return found
 
 
@@ -217,19 +217,19 @@ def _in_phase(phase: _Phase, job: Submission) -> Judgement:
             because = [
                 f"{while_}: a trap names its signal by a variable, or as not every sh knows it (SIGUSR1 for USR1)"
             ]
-            return Judgement(verdict=Verdict.UNCLEAR, because=because)
+            return Judgement(verdict=Survival.UNCLEAR, because=because)
         because = [f"{while_}: no trap is set for it, its shell dies of it, and the job is put back in the queue"]
-        return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
+        return Judgement(verdict=Survival.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
     if handler.ignores:
         because = [f"the script ignores it (line {handler.line}): it stays until it is requeued"]
-        return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
+        return Judgement(verdict=Survival.AGAIN, because=because, advice=[f"trap it: {_pattern(script, signal)}"])
     if phase.is_free:
         return _by_trap(handler, job, while_)
     if job.traits.notice_target is Target.FULL:
         because = [f"{while_}: it gets the signal, too, and has to save and end; then the trap runs"]
-        return Judgement(verdict=Verdict.PROGRAM, because=because)
+        return Judgement(verdict=Survival.PROGRAM, because=because)
     because = [f"{while_}: bash runs the trap (line {handler.line}) only when that has ended, which is too late"]
-    return Judgement(verdict=Verdict.AGAIN, because=because, advice=[f"run it so: {_pattern(script, signal)}"])
+    return Judgement(verdict=Survival.AGAIN, because=because, advice=[f"run it so: {_pattern(script, signal)}"])
 
 
 def _to_steps(job: Submission, because: list[str]) -> Judgement:
@@ -241,21 +241,21 @@ def _to_steps(job: Submission, because: list[str]) -> Judgement:
         return _ended_by_program(job, because)
     if job.script.is_other or any(one.is_unclear for one in job.script.programs):
         because.append("no srun is seen here; whether another command starts a step is not known")
-        return Judgement(verdict=Verdict.UNCLEAR, because=because)
+        return Judgement(verdict=Survival.UNCLEAR, because=because)
     because.append("no srun is seen: unless a program starts a step, nothing gets the signal, and it stays until then")
     advice = ["let the signal go to the shell (--signal=B:...), and trap it there; or start the program by srun"]
-    return Judgement(verdict=Verdict.AGAIN, because=because, advice=advice)
+    return Judgement(verdict=Survival.AGAIN, because=because, advice=advice)
 
 
 def _ended_by_program(job: Submission, because: list[str]) -> Judgement:
     """Return the verdict on a job that ends as its program does, or as what its script does after that."""
     if job.traits.exit0.runs_again(job.settings.release):
-        return Judgement(verdict=Verdict.PROGRAM, because=because)
+        return Judgement(verdict=Survival.PROGRAM, because=because)
     because.append(
         f"if the job then ends with exit status 0, it has finished ({_why_finished(job)}); else it runs again"
     )
     advice = ["if it ends with 0 once it has saved, say --comment=exit0=again"]
-    return Judgement(verdict=Verdict.PROGRAM, because=because, advice=advice)
+    return Judgement(verdict=Survival.PROGRAM, because=because, advice=advice)
 
 
 def _by_trap(handler: Handler, job: Submission, while_: str) -> Judgement:
@@ -264,36 +264,36 @@ def _by_trap(handler: Handler, job: Submission, while_: str) -> Judgement:
     runs = f"{while_}: the trap (line {handler.line}) runs at once"
     back = "let the trap end by scontrol requeue $SLURM_JOB_ID"
     if handler.cancels:
-        return Judgement(verdict=Verdict.UNFINISHED, because=[f"{runs}, and cancels its own job"], advice=[back])
+        return Judgement(verdict=Survival.UNFINISHED, because=[f"{runs}, and cancels its own job"], advice=[back])
     if handler.requeues:
         if handler.submits:
             because = [f"{runs}, submits another job, and puts its own back in the queue"]
-            return Judgement(verdict=Verdict.TWICE, because=because, advice=["do one of both"])
-        return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: it puts the job back in the queue"])
+            return Judgement(verdict=Survival.TWICE, because=because, advice=["do one of both"])
+        return Judgement(verdict=Survival.SAVES, because=[f"{runs}: it puts the job back in the queue"])
     if not handler.exits:
         said = f"{runs}, and does not end the script: what comes after that says how the job ends"
         if again:
-            return Judgement(verdict=Verdict.SAVES, because=[said])
+            return Judgement(verdict=Survival.SAVES, because=[said])
         because = [f"{said}; with exit status 0 it has finished ({_why_finished(job)})"]
-        return Judgement(verdict=Verdict.UNCLEAR, because=because, advice=[back])
+        return Judgement(verdict=Survival.UNCLEAR, because=because, advice=[back])
     if handler.submits:
         finished = handler.exits == {0} and not again
-        verdict = Verdict.SAVES if finished else Verdict.TWICE
+        verdict = Survival.SAVES if finished else Survival.TWICE
         because = [
             f"{runs}, and submits another job; {'its own has finished' if finished else 'its own runs again, too'}"
         ]
         return Judgement(verdict=verdict, because=because, advice=[] if finished else [f"{back}, and submit none"])
     if handler.exits == {0}:
         if again:
-            return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: exit 0 means that it runs again"])
+            return Judgement(verdict=Survival.SAVES, because=[f"{runs}: exit 0 means that it runs again"])
         because = [f"{runs}: exit 0 means that it has finished ({_why_finished(job)})"]
         advice = [f"{back}, or say --comment=exit0=again: exit 0 means saved, run me again"]
-        return Judgement(verdict=Verdict.UNFINISHED, because=because, advice=advice)
+        return Judgement(verdict=Survival.UNFINISHED, because=because, advice=advice)
     if not again and handler.exits & {0, None}:
         because = [f"{runs}: with exit status 0 it has finished ({_why_finished(job)}), with another it runs again"]
-        return Judgement(verdict=Verdict.UNCLEAR, because=because, advice=[back])
+        return Judgement(verdict=Survival.UNCLEAR, because=because, advice=[back])
     means = [_meaning(code, settings) for code in sorted(code for code in handler.exits if code)]
-    return Judgement(verdict=Verdict.SAVES, because=[f"{runs}: {'; '.join(means) or 'it ends the script'}"])
+    return Judgement(verdict=Survival.SAVES, because=[f"{runs}: {'; '.join(means) or 'it ends the script'}"])
 
 
 def _meaning(code: int, settings: SlurmSettings) -> str:

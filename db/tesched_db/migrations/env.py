@@ -7,12 +7,12 @@ from typing import Any, Literal
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 
-from tesched_db.tables import Base, Words
+from tesched_db.tables import Base, UserText
 
 
 def render(kind: str, item: Any, _context: AutogenContext) -> str | Literal[False]:
     """Return how a new migration writes our own type: as what it is in the database, for it must not change later."""
-    return "sa.Text()" if kind == "type" and isinstance(item, Words) else False
+    return "sa.Text()" if kind == "type" and isinstance(item, UserText) else False
 
 
 context.configure(

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from tesched_policies.slaq.allocate import Objective, Shares, allocate, fair
+from tesched_policies.slaq.allocate import AllocationSettings, Objective, allocate, fair
 from tesched_policies.slaq.curves import Floats, Ints
-from tesched_policies.slaq.forecast import Fits, Memory, Training, forecast
+from tesched_policies.slaq.forecast import Fits, ForecastJob, KeptCurves, forecast
 from tesched_policies.slaq.progress import Progress
 from tesched_sim.workload import WorkloadError
 
@@ -84,12 +84,12 @@ def _sharer(jobs: Jobs, sharing: Sharing, cores: int, epoch_s: float) -> _Share:
     if fits is None:
         return lambda running, _: fair(len(running), cores)
     progress = [Progress() for _ in range(len(jobs))]
-    shares = Shares(epoch_s=epoch_s, objective=sharing.objective)
-    memory: Memory[int] = Memory()
+    shares = AllocationSettings(epoch_s=epoch_s, objective=sharing.objective)
+    memory: KeptCurves[int] = KeptCurves()
 
     def share(running: Ints, behind: Floats) -> Ints:
         nonlocal memory
-        trainings: dict[int, Training] = {}
+        trainings: dict[int, ForecastJob] = {}
         for job, done in zip(running.tolist(), np.floor(behind + WHOLE).astype(np.int64).tolist(), strict=True):
             seen = int(progress[job].iteration)
             if done > seen:
@@ -97,7 +97,7 @@ def _sharer(jobs: Jobs, sharing: Sharing, cores: int, epoch_s: float) -> _Share:
                 reported = jobs.losses[job][seen:done]
                 progress[job] = progress[job].with_reports(at, reported, at * jobs.cost_core_s[job])
             family = jobs.kinds[job].family if sharing.families else None
-            trainings[job] = Training(progress=progress[job], family=family)
+            trainings[job] = ForecastJob(progress=progress[job], family=family)
         forecasts, memory = forecast(trainings, memory, fits)
         return allocate(forecasts, cores, shares)
 

@@ -13,7 +13,7 @@ from tesched_policies.gavel.weights import Entity, JobWeights, weights
 from tesched_policies.turns import Turns
 
 if TYPE_CHECKING:
-    from tesched_policies.gavel.allocators.problem import Policy as Allocator  # NumPy, which a configuration needs not
+    from tesched_policies.gavel.allocators.problem import Allocator  # NumPy, which a configuration needs not
 
 
 @dataclass(frozen=True, kw_only=True)

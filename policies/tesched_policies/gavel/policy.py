@@ -77,12 +77,12 @@ class Gavel(GavelParameters, Policy[GavelState]):
         # Here: a configuration needs neither NumPy nor what divides time by it.
         from tesched_policies.gavel.jobs import Kinds, managed_jobs  # noqa: PLC0415
         from tesched_policies.gavel.pairs import unshared  # noqa: PLC0415
-        from tesched_policies.gavel.turn import Turn, counted  # noqa: PLC0415
+        from tesched_policies.gavel.turn import GavelTurn, counted  # noqa: PLC0415
 
         kinds = Kinds.of(view.snapshot, view.columns.room, self.types)
         managed = managed_jobs(view, kinds, sharing=self.shares)
         state = counted(view, kinds, managed, state)
-        turn = Turn(parameters=self, view=view, kinds=kinds, managed=managed, state=state)
+        turn = GavelTurn(parameters=self, view=view, kinds=kinds, managed=managed, state=state)
         if not kinds.gpus.any():
             # No GPU has a type, or none is up.
             return Proposal(state=state, notes=dict(unshared(view, kinds, self.allocator, sharing=self.shares)))

@@ -72,7 +72,7 @@ def counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | No
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
+class GavelTurn:
     """One poll's proposal, while it is worked on."""
 
     parameters: GavelParameters

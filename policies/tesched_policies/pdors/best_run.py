@@ -60,7 +60,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class RunPlan:
     """One way to run it."""
 
     option: Option
@@ -92,14 +92,14 @@ def best_runs(
     only_now: bool = False,
     counts: Iterable[int] | None = None,
     one_rack: bool | None = None,
-) -> list[Run]:
+) -> list[RunPlan]:
     """Return the best run of each number of nodes and rack (or of several racks) there is, the largest payoff first.
 
     `waited` is how many slots ago the job was submitted. Only runs that start at once, or with these numbers of nodes,
     or in one rack (True), or in several (False), if that is asked for.
     """
     wanted = _counts(training) if counts is None else counts
-    found: list[Run] = []
+    found: list[RunPlan] = []
     sums = _Sums(slots)
     for count in wanted:
         for racks in _racks(slots, count, one_rack):
@@ -151,7 +151,7 @@ class _Sums:
 
     def best(
         self, training: Training, count: int, racks: tuple[int, ...], *, length: float, waited: float, only_now: bool
-    ) -> Run | None:
+    ) -> RunPlan | None:
         """Return the best run on so many nodes of these racks."""
         several = len(racks) > 1
         nodes = np.arange(self.slots.price.shape[1]) if several else self.columns[racks[0]]
@@ -168,7 +168,7 @@ class _Sums:
         if not np.isfinite(total[at]):
             return None
         chosen = nodes[np.argsort(cost[at], kind="stable")[:count]]
-        return Run(
+        return RunPlan(
             option=Option(
                 nodes=count,
                 rack="" if several else self.slots.names[racks[0]],

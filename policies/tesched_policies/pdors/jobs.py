@@ -21,11 +21,11 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.policy import View
 
-from tesched_policies.pdors.workload import Training, Workload, training_of
+from tesched_policies.pdors.workload import Training, TrainingKind, training_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Member:
+class PdOrsJob:
     """One job."""
 
     #: as its user submitted it: what tesched has changed of its nodes is taken back here
@@ -46,13 +46,13 @@ class Member:
     order: Order | None
 
 
-def managed_jobs(view: View, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
+def managed_jobs(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -> dict[JobId, PdOrsJob]:
     """Return the jobs that PD-ORS manages now, in order of arrival."""
     found = sorted(_members(view, workloads, slot_s), key=lambda member: (member.since, member.job.job_id))
     return {member.job.job_id: member for member in found}
 
 
-def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> Iterator[Member]:
+def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -> Iterator[PdOrsJob]:
     snapshot, memory = view.snapshot, view.memory
     orders: dict[JobId, Order] = {order.preemptor: order for _, order in sorted(memory.orders.items())}
     for job_id, seen in snapshot.jobs.items():
@@ -75,7 +75,7 @@ def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> It
             traits = replace(traits, run_time_s=expected.median_s)
         share = view.room.total.max(axis=0) if job.request.exclusive else demand.per_node
         past, order = memory.past.get(job_id), orders.get(job_id)
-        yield Member(
+        yield PdOrsJob(
             job=job,
             demand=demand,
             training=training_of(job, traits, workloads.get(traits.workload), share.astype(np.float64), slot_s),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tesched_core.model.ranges import Period, between
 
-from tesched_policies.pdors.workload import Workload
+from tesched_policies.pdors.workload import TrainingKind
 from tesched_policies.turns import Turns
 
 
@@ -23,7 +23,7 @@ class PdOrsParameters(Turns):
     #: what features of nodes that name their rack begin with; empty: Slurm's topology
     rack_feature: str = ""
     #: what is known of the trainings
-    workloads: tuple[Workload, ...] = ()
+    workloads: tuple[TrainingKind, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for what makes no slot, no price or no table of workloads."""

@@ -70,9 +70,9 @@ class PdOrs(PdOrsParameters, Policy[PdorsState]):
         """Return which jobs start where, and which are held."""
         if not view.room.names:
             return Proposal(state=state)  # no node is there to be planned
-        from tesched_policies.pdors.turn import Turn  # noqa: PLC0415 - a configuration needs no NumPy
+        from tesched_policies.pdors.turn import PdOrsTurn  # noqa: PLC0415 - a configuration needs no NumPy
 
-        turn = Turn(parameters=self, view=view, before=state)
+        turn = PdOrsTurn(parameters=self, view=view, before=state)
         turn.follow()
         turn.enter()
         turn.plan_arrivals()

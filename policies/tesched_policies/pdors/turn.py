@@ -18,11 +18,11 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of, share_of
 from tesched_core.policy import HoldJob, Intent, MakeRoom, Proposal, ReleaseJob, View
 
-from tesched_policies.pdors.best_run import Run, best_runs
+from tesched_policies.pdors.best_run import RunPlan, best_runs
 from tesched_policies.pdors.calendar import Calendar
 from tesched_policies.pdors.describe import told
 from tesched_policies.pdors.give_up import after_order
-from tesched_policies.pdors.jobs import Member, managed_jobs
+from tesched_policies.pdors.jobs import PdOrsJob, managed_jobs
 from tesched_policies.pdors.model import Machines
 from tesched_policies.pdors.parameters import PdOrsParameters
 from tesched_policies.pdors.prices import PriceBounds
@@ -43,13 +43,13 @@ _LET_GO = "Slurm did not start it as planned; it waits like any other"
 
 
 @dataclass(kw_only=True)
-class Turn:
+class PdOrsTurn:
     """One poll's proposal, while it is worked on."""
 
     parameters: PdOrsParameters
     view: View
     before: PdorsState | None
-    members: dict[JobId, Member] = field(init=False)
+    members: dict[JobId, PdOrsJob] = field(init=False)
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
@@ -85,7 +85,7 @@ class Turn:
             elif plan is not None and not plan.dropped:
                 self.plans[job_id] = after_order(plan, member.order)
 
-    def _begun(self, member: Member, plan: JobPlan | None) -> JobPlan:
+    def _begun(self, member: PdOrsJob, plan: JobPlan | None) -> JobPlan:
         """Return the plan of a job that runs now, where it does."""
         job, rest = member.job, plan.rest if plan else 1.0
         nodes = job.nodes
@@ -116,7 +116,7 @@ class Turn:
         index = self.view.room.index
         return len({int(self.calendar.rack[index[name]]) for name in nodes if name in index}) <= 1
 
-    def _left(self, member: Member, plan: JobPlan) -> float:
+    def _left(self, member: PdOrsJob, plan: JobPlan) -> float:
         """Return which part of its work is left, if it goes on from where it was when it was told to go."""
         past = self.view.memory.past.get(member.job.job_id)
         ran_s = (past.ran_s if past else 0.0) - plan.ran_before_s
@@ -165,7 +165,7 @@ class Turn:
         share = share_of(demand, [room.index[name] for name in there]).astype(np.float64)
         self.calendar.take(there, share, now, now + run_s)
 
-    def _keep(self, member: Member, plan: JobPlan, sign: int = 1) -> None:
+    def _keep(self, member: PdOrsJob, plan: JobPlan, sign: int = 1) -> None:
         """Enter what a plan promises, or strike it out."""
         room = self.view.room
         there = [name for name in plan.nodes if name in room.index]
@@ -222,7 +222,7 @@ class Turn:
             self._keep(member, plan)
         self.plans[job_id] = plan
 
-    def _placed(self, plan: JobPlan, run: Run, start_at: UnixSeconds) -> JobPlan:
+    def _placed(self, plan: JobPlan, run: RunPlan, start_at: UnixSeconds) -> JobPlan:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.parameters.slot_s)
 
@@ -274,7 +274,7 @@ class Turn:
         elif plan.promised:
             self._keep(member, plan)
 
-    def _run_now(self, member: Member, plan: JobPlan) -> Run | None:
+    def _run_now(self, member: PdOrsJob, plan: JobPlan) -> RunPlan | None:
         if self.bounds is None:
             return None
         self.weighed += 1
@@ -295,7 +295,7 @@ class Turn:
         runs = best_runs(member.training, slots, waited=waited, rest=plan.rest, only_now=True)
         return min(runs, key=lambda run: (run.length, run.option.nodes), default=None)
 
-    def _goes(self, member: Member, run: Run) -> None:
+    def _goes(self, member: PdOrsJob, run: RunPlan) -> None:
         rows = run.nodes.tolist()
         names = tuple(sorted(self.view.room.names[row] for row in rows))
         self.starting.append(MakeRoom(preemptor=member.job.job_id, nodes=names))

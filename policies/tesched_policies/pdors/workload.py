@@ -77,7 +77,7 @@ class Servers(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class TrainingKind:
     """One kind of training."""
 
     #: what a job's comment says: workload=NAME
@@ -136,7 +136,7 @@ class Training:
 
 
 def training_of(
-    job: Job, traits: Traits, workload: Workload | None, share: NDArray[np.float64], slot_s: float
+    job: Job, traits: Traits, workload: TrainingKind | None, share: NDArray[np.float64], slot_s: float
 ) -> Training:
     """Return what is known of the job; its `share` of a node is (R,), `slot_s` is the length of a slot."""
     request = job.request
@@ -145,7 +145,7 @@ def training_of(
     if workload is None:
         run_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
         # A sample is what one node does in a second.
-        workload = Workload(name="unknown", samples=run_s * fewest, sample_s=1.0, batch=most)
+        workload = TrainingKind(name="unknown", samples=run_s * fewest, sample_s=1.0, batch=most)
     # A worker and a server take what their node gives: one node each, or half of one.
     each = share if workload.servers is Servers.APART else share / 2
     model = TrainingJob(

@@ -63,7 +63,7 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class AllocationSettings:
     """Settings of the allocation."""
 
     epoch_s: float = 3.0
@@ -79,7 +79,9 @@ class Shares:
             raise ValueError(f"least cores of a job: 0 or more, not {self.least}")
 
 
-def allocate(forecasts: Forecasts, cores: int, shares: Shares = Shares(), most: Ints | None = None) -> Ints:
+def allocate(
+    forecasts: Forecasts, cores: int, shares: AllocationSettings = AllocationSettings(), most: Ints | None = None
+) -> Ints:
     """Return the cores [jobs] that each job gets in the next epoch.
 
     `most` [jobs], if given, is what each can use. They sum to `cores`, unless no job can use more.
@@ -128,7 +130,7 @@ def _spread(given: Ints, limit: Ints, left: int) -> None:
     given[:] = counts
 
 
-def _greedy(forecasts: Forecasts, shares: Shares, given: Ints, limit: Ints, left: int) -> int:
+def _greedy(forecasts: Forecasts, shares: AllocationSettings, given: Ints, limit: Ints, left: int) -> int:
     """Give what is left to the jobs that gain by it; return what no job can use or gains by."""
     worth = _worths(forecasts, shares)
     counts, most = given.tolist(), limit.tolist()
@@ -147,7 +149,7 @@ def _greedy(forecasts: Forecasts, shares: Shares, given: Ints, limit: Ints, left
     return left
 
 
-def _worths(forecasts: Forecasts, shares: Shares) -> list[Worth]:
+def _worths(forecasts: Forecasts, shares: AllocationSettings) -> list[Worth]:
     """Return for each job what one more core is worth, given how many it has; 0 or less: nothing."""
     curves = forecasts.curves
     now = curves.above(forecasts.iteration)

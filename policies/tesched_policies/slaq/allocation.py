@@ -15,21 +15,21 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 from tesched_core.policy import View
 
-from tesched_policies.slaq.allocate import LEAST_DROP, Shares, allocate
+from tesched_policies.slaq.allocate import LEAST_DROP, AllocationSettings, allocate
 from tesched_policies.slaq.curves import Floats, Ints
-from tesched_policies.slaq.forecast import Forecasts, Memory, forecast
-from tesched_policies.slaq.forecast import Training as Learner
-from tesched_policies.slaq.jobs import Member
+from tesched_policies.slaq.forecast import ForecastJob as Learner
+from tesched_policies.slaq.forecast import Forecasts, KeptCurves, forecast
+from tesched_policies.slaq.jobs import SlaqJob
 from tesched_policies.slaq.parameters import SlaqParameters
 from tesched_policies.slaq.progress import Progress
-from tesched_policies.slaq.state import SlaqState, Training
+from tesched_policies.slaq.state import SlaqState, TrainingState
 
 
-def counted(state: SlaqState | None, managed: Sequence[Member], now: float) -> SlaqState:
+def counted(state: SlaqState | None, managed: Sequence[SlaqJob], now: float) -> SlaqState:
     """Return the state after the units that each held since the last poll were counted; a new one to begin with."""
     state = state or SlaqState(counted_at=now)
     passed_s = max(now - state.counted_at, 0.0)
-    trainings: dict[JobId, Training] = {}
+    trainings: dict[JobId, TrainingState] = {}
     for member in managed:
         known = state.trainings.get(member.job_id)
         if len(member.curve):
@@ -40,12 +40,12 @@ def counted(state: SlaqState | None, managed: Sequence[Member], now: float) -> S
     return replace(state, counted_at=now, trainings=trainings)
 
 
-def _went_on(known: Training | None, member: Member, passed_s: float, now: float) -> Training:
+def _went_on(known: TrainingState | None, member: SlaqJob, passed_s: float, now: float) -> TrainingState:
     curve = member.curve
     newest = int(curve.iteration[-1])
     if known is None or newest < known.iteration:
         # What it used before is not known.
-        known = Training(first_iteration=newest, first_loss=float(curve.loss[0]), iteration=newest)
+        known = TrainingState(first_iteration=newest, first_loss=float(curve.loss[0]), iteration=newest)
         passed_s = min(passed_s, max(now - float(curve.at[-1]), 0.0))
     since_s = known.since_s + member.held * passed_s
     used_s = known.used_s
@@ -56,13 +56,13 @@ def _went_on(known: Training | None, member: Member, passed_s: float, now: float
     return replace(known, iteration=newest, used_s=used_s, since_s=since_s, largest_drop=drop)
 
 
-def _largest_drop(member: Member) -> float:
+def _largest_drop(member: SlaqJob) -> float:
     curve = member.curve
     drops = -np.diff(curve.loss) / np.maximum(np.diff(curve.iteration), 1)
     return float(drops.max(initial=0.0))
 
 
-def _learner(member: Member, known: Training) -> Learner:
+def _learner(member: SlaqJob, known: TrainingState) -> Learner:
     """Return what is to be forecast, with the cost of an iteration as it was measured."""
     curve = member.curve
     done = known.iteration - known.first_iteration
@@ -77,20 +77,20 @@ def _learner(member: Member, known: Training) -> Learner:
 
 
 @dataclass(slots=True, kw_only=True)
-class Allocation:
+class CoreAllocation:
     """One allocation, while it is worked on."""
 
     parameters: SlaqParameters
     view: View
-    managed: tuple[Member, ...]
+    managed: tuple[SlaqJob, ...]
     state: SlaqState
 
     def made(self) -> SlaqState:
         """Return the state after it."""
         view, state, managed = self.view, self.state, self.managed
-        blank = Training(first_iteration=0, first_loss=0.0)
+        blank = TrainingState(first_iteration=0, first_loss=0.0)
         learners = {one.job_id: _learner(one, state.trainings.get(one.job_id, blank)) for one in managed}
-        memory: Memory[JobId] = Memory()
+        memory: KeptCurves[JobId] = KeptCurves()
         expected, _ = forecast(learners, memory)
         shares: dict[JobId, int] = {}
         said: dict[JobId, str] = {}
@@ -135,7 +135,7 @@ class Allocation:
         each = [one.each // step for one in members]
         limits = [self._most(one) for one in members]
         mine = _taken(expected, rows, step)
-        shares = Shares(epoch_s=self.parameters.epoch_s, least=self.parameters.least * max(each))
+        shares = AllocationSettings(epoch_s=self.parameters.epoch_s, least=self.parameters.least * max(each))
         most: Ints = np.array([limit * size for limit, size in zip(limits, each, strict=True)], dtype=np.int64)
         given = allocate(mine, total // step, shares, most)
         workers = [int(units) // size for units, size in zip(given, each, strict=True)]
@@ -148,7 +148,7 @@ class Allocation:
         # To Slurm, 0 is "no limit"; and no training may starve.
         return total, [max(count, 1) for count in workers]
 
-    def _most(self, member: Member) -> int:
+    def _most(self, member: SlaqJob) -> int:
         if not member.starts:
             return member.running
         own = self.view.own_throttle(member.job_id, member.job)
@@ -158,7 +158,7 @@ class Allocation:
         return next(one.unit.upper() for one in self.managed if one.job_id == job_id)
 
     def _text(  # noqa: PLR0917 - what is told of one row
-        self, member: Member, known: Training | None, share: str, drop: float, expected: Forecasts, row: int
+        self, member: SlaqJob, known: TrainingState | None, share: str, drop: float, expected: Forecasts, row: int
     ) -> str:
         parts = [share] if share else []
         if member.elastic:
@@ -183,7 +183,7 @@ class Allocation:
 
     # Waiting jobs that are no arrays.
 
-    def _first(self, trainings: dict[JobId, Training]) -> JobId | None:
+    def _first(self, trainings: dict[JobId, TrainingState]) -> JobId | None:
         """Return the job to be first of those that wait and are no arrays."""
         gains = {
             one.job_id: gain
@@ -207,7 +207,7 @@ class Allocation:
         return best if gains[best] > factor * max(mean, rival) else None
 
 
-def free_units(members: Sequence[Member], view: View, unit: str) -> int:
+def free_units(members: Sequence[SlaqJob], view: View, unit: str) -> int:
     """Return the units that are free for workers of any of these arrays."""
     room = view.room
     most = np.zeros(len(room.names), dtype=np.int64)
@@ -218,7 +218,7 @@ def free_units(members: Sequence[Member], view: View, unit: str) -> int:
     return int(np.minimum(most, np.maximum(room.free[:, column], 0)).sum())
 
 
-def _workers_that_fit(member: Member, view: View, room: Room) -> Ints:
+def _workers_that_fit(member: SlaqJob, view: View, room: Room) -> Ints:
     demand = demand_of(member.job, view.snapshot, room)
     fits = demand.fits(room)
     if demand.all_memory or member.job.request.exclusive:

@@ -70,7 +70,7 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Training:
+class ForecastJob:
     """A job that trains."""
 
     progress: Progress
@@ -81,7 +81,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptCurve:
     """A job's newest curve, and the sum of all that it had."""
 
     #: as in Curves
@@ -116,13 +116,15 @@ class Forecasts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory(Generic[Job]):
+class KeptCurves(Generic[Job]):
     """Curves that are kept from one forecast to the next, by job."""
 
-    kept: Mapping[Job, Kept] = field(default_factory=dict)
+    kept: Mapping[Job, KeptCurve] = field(default_factory=dict)
 
 
-def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fits()) -> tuple[Forecasts, Memory[Job]]:
+def forecast(
+    jobs: Mapping[Job, ForecastJob], memory: KeptCurves[Job], fits: Fits = Fits()
+) -> tuple[Forecasts, KeptCurves[Job]]:
     """Return what is expected of each job, and what to remember; a job that is not among `jobs` is forgotten."""
     rows = list(jobs.values())
     names = list(jobs)
@@ -132,7 +134,7 @@ def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fit
     newest = np.array([job.progress.losses[-1] if job.progress.taken else 0.0 for job in rows], dtype=np.float64)
     curves = _by_ratio(rows, iteration, newest, floor, last=not fits.curves)
     fresh = np.zeros(len(rows), dtype=np.bool_)
-    kept: dict[Job, Kept] = {}
+    kept: dict[Job, KeptCurve] = {}
     if fits.curves:
         old = [memory.kept.get(name) for name in names]
         wants = np.array([_wants(job, was) for job, was in zip(rows, old, strict=True)], dtype=np.bool_)
@@ -163,7 +165,7 @@ def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fit
         known=(taken >= 2) & ~np.isnan(cost_core_s),
         fresh=fresh,
     )
-    return forecasts, Memory(kept=kept)
+    return forecasts, KeptCurves(kept=kept)
 
 
 def windows_of(progresses: Sequence[Progress], floor: Floats, *, window: int, decay: float) -> Windows:
@@ -186,20 +188,20 @@ def windows_of(progresses: Sequence[Progress], floor: Floats, *, window: int, de
     return Windows(iteration, loss, weight, floor)
 
 
-def _floor(job: Training) -> float:
+def _floor(job: ForecastJob) -> float:
     lowest = job.progress.lowest
     floor = 0.0 if lowest >= 0 else lowest - max(job.progress.first_loss - lowest, 0.0)
     return floor if job.target is None else max(floor, job.target)
 
 
-def _wants(job: Training, was: Kept | None) -> bool:
+def _wants(job: ForecastJob, was: KeptCurve | None) -> bool:
     taken = job.progress.taken
     if taken < LEAST_POINTS:
         return False
     return was is None or was.taken > taken or taken - was.taken >= max(taken // FRESH, 1)
 
 
-def _fit_rows(jobs: Sequence[Training], old: Sequence[Kept | None], floor: Floats, fits: Fits) -> Fitted:
+def _fit_rows(jobs: Sequence[ForecastJob], old: Sequence[KeptCurve | None], floor: Floats, fits: Fits) -> Fitted:
     """Return the best curve of each job, tried again where it fails."""
     progresses = [job.progress for job in jobs]
     last = np.array([one.iteration for one in progresses], dtype=np.float64)
@@ -231,7 +233,7 @@ def _better(best: Fitted, rows: Ints, other: Fitted) -> None:
     best.found[rows[better]] = True
 
 
-def _columns(kept: Sequence[Kept | None], origin: Floats | None = None) -> Curves:
+def _columns(kept: Sequence[KeptCurve | None], origin: Floats | None = None) -> Curves:
     """Return curves that were kept as columns; for None a flat one at `origin` [jobs], from which no search starts."""
     count = len(kept)
     curves = flat(np.zeros(count) if origin is None else origin, np.zeros(count))
@@ -242,9 +244,9 @@ def _columns(kept: Sequence[Kept | None], origin: Floats | None = None) -> Curve
     return curves
 
 
-def _means(kept: Sequence[Kept | None], origin: Floats) -> Curves:
+def _means(kept: Sequence[KeptCurve | None], origin: Floats) -> Curves:
     """Return the mean of the curves that each had."""
-    means: list[Kept | None] = []
+    means: list[KeptCurve | None] = []
     for one in kept:
         if one is None or not one.count:
             means.append(None)
@@ -254,7 +256,7 @@ def _means(kept: Sequence[Kept | None], origin: Floats) -> Curves:
     return _columns(means, origin)
 
 
-def _keep(curves: Curves, row: int, taken: int, was: Kept | None) -> Kept:
+def _keep(curves: Curves, row: int, taken: int, was: KeptCurve | None) -> KeptCurve:
     family = Family(int(curves.family[row]))
     one = curves.take(np.array([row]))
     start = one.moved(np.zeros(1)).shape[0].tolist()
@@ -266,7 +268,7 @@ def _keep(curves: Curves, row: int, taken: int, was: Kept | None) -> Kept:
         # A steep curve has no value at k = 0; it is not counted.
         total, count = (0.0, 0.0, 0.0, 0.0), 0
     first, second, third = one.shape[0].tolist()
-    return Kept(
+    return KeptCurve(
         family=family,
         origin=float(one.origin[0]),
         shape=(first, second, third),
@@ -277,7 +279,7 @@ def _keep(curves: Curves, row: int, taken: int, was: Kept | None) -> Kept:
     )
 
 
-def _by_ratio(jobs: Sequence[Training], iteration: Floats, newest: Floats, floor: Floats, *, last: bool) -> Curves:
+def _by_ratio(jobs: Sequence[ForecastJob], iteration: Floats, newest: Floats, floor: Floats, *, last: bool) -> Curves:
     """Return curves that come closer to their floor by the mean ratio of all reports, or of the last two."""
     ratio = np.ones(len(jobs))
     for row, job in enumerate(jobs):
@@ -291,7 +293,7 @@ def _by_ratio(jobs: Sequence[Training], iteration: Floats, newest: Floats, floor
 
 
 def _towards_targets(
-    curves: Curves, jobs: Sequence[Training], iteration: Floats, newest: Floats, first: Floats
+    curves: Curves, jobs: Sequence[ForecastJob], iteration: Floats, newest: Floats, first: Floats
 ) -> None:
     """Put right what the curves of jobs with a target say."""
     rows = np.array(

@@ -24,7 +24,7 @@ _STARTS = WANTS_ROOM | {"", "None", "JobArrayTaskLimit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Member:
+class SlaqJob:
     """One training."""
 
     #: the array's waiting record, else the job; of an array without waiting tasks, one of its tasks
@@ -48,7 +48,7 @@ class Member:
     left: int
 
 
-def managed_jobs(view: View) -> tuple[Member, ...]:
+def managed_jobs(view: View) -> tuple[SlaqJob, ...]:
     """Return all trainings, in order of submission."""
     snapshot, limits = view.snapshot, view.limits
     tasks: dict[JobId, list[Job]] = defaultdict(list)
@@ -70,7 +70,7 @@ def managed_jobs(view: View) -> tuple[Member, ...]:
     return tuple(sorted(found, key=lambda one: (one.job.submit_time, one.job_id)))
 
 
-def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) -> Member:
+def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) -> SlaqJob:
     running = [job for job in jobs if job.on_nodes and job.state is not JobState.SUSPENDED]
     # The one that stands for many, if there is one; else one that was put back in the queue.
     waiting = min((job for job in jobs if job.pending), key=lambda job: job.job_id != array, default=None)
@@ -78,7 +78,7 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
     unit = "gpu" if requested_gpus(job) else "cpu"
     one_node = max(job.request.min_nodes, 1) == 1
     told = snapshot.reported_by_array.get(array)
-    return Member(
+    return SlaqJob(
         job=job,
         job_id=array,
         elastic=waiting is not None and one_node and not protected(job, limits),
@@ -93,11 +93,11 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
     )
 
 
-def _single(job: Job, snapshot: Snapshot) -> Member:
+def _single(job: Job, snapshot: Snapshot) -> SlaqJob:
     told = snapshot.reported[job.job_id]
     unit = "gpu" if requested_gpus(job) else "cpu"
     shares = () if job.state is JobState.SUSPENDED else job.allocation
-    return Member(
+    return SlaqJob(
         job=job,
         job_id=job.job_id,
         elastic=False,

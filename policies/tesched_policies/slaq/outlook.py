@@ -32,7 +32,7 @@ import numpy as np
 from tesched_core.model.job_report import Curve
 
 from tesched_policies.slaq.curves import Curves, Family, Floats
-from tesched_policies.slaq.forecast import LEAST_POINTS, Memory, Training, forecast
+from tesched_policies.slaq.forecast import LEAST_POINTS, ForecastJob, KeptCurves, forecast
 from tesched_policies.slaq.progress import Progress
 
 Name = TypeVar("Name")
@@ -83,11 +83,11 @@ def outlooks(told: Mapping[Name, tuple[Curve, float | None]]) -> dict[Name, Outl
     known = {name: one for name, one in told.items() if len(one[0])}
     names = list(known)
     trainings = {
-        row: Training(progress=progress_of(curve), target=goal) for row, (curve, goal) in enumerate(known.values())
+        row: ForecastJob(progress=progress_of(curve), target=goal) for row, (curve, goal) in enumerate(known.values())
     }
     if not trainings:
         return {}
-    expected, _ = forecast(trainings, Memory())
+    expected, _ = forecast(trainings, KeptCurves())
     found: dict[Name, Outlook] = {}
     for row, name in enumerate(names):
         curve = known[name][0]

@@ -47,7 +47,7 @@ from tesched_policies.slaq.parameters import SlaqParameters
 from tesched_policies.slaq.state import SlaqState
 
 if TYPE_CHECKING:
-    from tesched_policies.slaq.jobs import Member
+    from tesched_policies.slaq.jobs import SlaqJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,14 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
     def propose(self, view: View, state: SlaqState | None) -> Proposal[SlaqState]:
         """Return the share of each training, and the reason."""
         # Here: it brings what fits curves, for which the command line and a daemon without it need not wait.
-        from tesched_policies.slaq.allocation import Allocation, counted  # noqa: PLC0415
+        from tesched_policies.slaq.allocation import CoreAllocation, counted  # noqa: PLC0415
         from tesched_policies.slaq.jobs import managed_jobs  # noqa: PLC0415
 
         managed = managed_jobs(view)
         state = counted(state, managed, view.now)
         elastic = {member.job_id for member in managed if member.elastic}
         if view.now >= state.next_at or elastic != state.shares.keys():
-            state = Allocation(parameters=self, view=view, managed=managed, state=state).made()
+            state = CoreAllocation(parameters=self, view=view, managed=managed, state=state).made()
         here = {member.job_id for member in managed}
         return Proposal(
             intents=tuple(self._intents(view, managed, state)),
@@ -76,7 +76,7 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
             next_at=state.next_at,
         )
 
-    def _intents(self, view: View, managed: Sequence[Member], state: SlaqState) -> Iterator[Intent]:
+    def _intents(self, view: View, managed: Sequence[SlaqJob], state: SlaqState) -> Iterator[Intent]:
         jobs = {member.job_id: member.job for member in managed}
         for array, share in state.shares.items():
             if array in jobs:

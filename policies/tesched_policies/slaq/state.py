@@ -9,7 +9,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class TrainingState:
     """State of one training besides its newest losses. Units are CPUs, or GPUs where it has any."""
 
     #: the first report that was heard
@@ -39,7 +39,7 @@ class SlaqState:
     #: when the last allocation was made, and when the next one is due
     allocated_at: UnixSeconds = 0.0
     next_at: UnixSeconds = 0.0
-    trainings: Mapping[JobId, Training] = field(default_factory=dict)
+    trainings: Mapping[JobId, TrainingState] = field(default_factory=dict)
     #: workers that each elastic array should have
     shares: Mapping[JobId, int] = field(default_factory=dict)
     #: the waiting job, no array, that was brought to the head of the queue, and since when

@@ -16,7 +16,7 @@ from functools import cache
 from math import cos, pi, sin, sqrt, tan
 from typing import Any
 
-from tesched_sim.reports.run_summary import Case, ReportError
+from tesched_sim.reports.run_summary import Case, RunReportError
 
 #: Probability with which an interval holds the mean.
 CONFIDENCE = 0.95
@@ -34,7 +34,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ComparedRun:
     """One policy, or one value of what is swept under it."""
 
     policy: str
@@ -60,7 +60,7 @@ class Column:
 class Comparison:
     """Everything that was run, in the order in which it was given."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ComparedRun, ...]
     #: the policy that differences are taken to, within each variant
     baseline: str | None
     #: what the reader must know to read the figures: jobs that did not finish, intervals that could not be made
@@ -76,13 +76,13 @@ def compare(cases: Sequence[Case], *, baseline: str | None = None) -> Comparison
     workload is not the same for policy and baseline.
     """
     if not cases:
-        raise ReportError("there is no run to report on")
+        raise RunReportError("there is no run to report on")
     groups = grouped(cases)
     if baseline is not None and all(policy != baseline for _, policy in groups):
         known = ", ".join(dict.fromkeys(policy for _, policy in groups))
-        raise ReportError(f"no run of the baseline {baseline}; there are runs of {known}")
+        raise RunReportError(f"no run of the baseline {baseline}; there are runs of {known}")
     columns = tuple(
-        Column(
+        ComparedRun(
             policy=policy,
             variant=variant,
             seeds=tuple(mine),
@@ -102,7 +102,7 @@ def grouped(cases: Sequence[Case]) -> dict[tuple[str, str], dict[int, Case]]:
     for case in cases:
         mine = groups.setdefault(case.column, {})
         if case.seed in mine:
-            raise ReportError(f"there are two runs of {case.policy} {case.variant} with seed {case.seed}")
+            raise RunReportError(f"there are two runs of {case.policy} {case.variant} with seed {case.seed}")
         mine[case.seed] = case
     return {column: dict(sorted(mine.items())) for column, mine in groups.items()}
 
@@ -152,7 +152,7 @@ def _differences(mine: Mapping[int, Case], theirs: Mapping[int, Case]) -> dict[s
         if other is None:
             continue
         if other.fingerprint != case.fingerprint:
-            raise ReportError(f"seed {seed}: {case.policy} and {other.policy} did not get the same workload")
+            raise RunReportError(f"seed {seed}: {case.policy} and {other.policy} did not get the same workload")
         base = _flat(other)
         pairs.append(
             {key: 100 * (value / base[key] - 1) for key, value in _flat(case).items() if base.get(key, 0) != 0}
@@ -172,7 +172,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]
             yield f"{prefix}{key}", float(value)
 
 
-def _warnings(columns: Sequence[Column], cases: Sequence[Case]) -> Iterator[str]:
+def _warnings(columns: Sequence[ComparedRun], cases: Sequence[Case]) -> Iterator[str]:
     for column in columns:
         open_jobs = column.figures["all_jobs.not_finished"]
         if open_jobs.mean:

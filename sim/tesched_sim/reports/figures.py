@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tesched_sim.reports.compare import Column, Comparison, Estimate
+from tesched_sim.reports.compare import ComparedRun, Comparison, Estimate
 
 
 class Unit(Enum):
@@ -24,7 +24,7 @@ class Unit(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """One figure of a summary."""
 
     #: its key in the comparison
@@ -33,50 +33,50 @@ class Row:
     unit: Unit
 
 
-def _of_class(key: str, name: str) -> tuple[Row, ...]:
+def _of_class(key: str, name: str) -> tuple[FigureRow, ...]:
     return (
-        Row(f"{key}.slowdown.p50", f"{name} slowdown p50", Unit.RATIO),
-        Row(f"{key}.slowdown.p95", f"{name} slowdown p95", Unit.RATIO),
-        Row(f"{key}.slowdown.p99", f"{name} slowdown p99", Unit.RATIO),
-        Row(f"{key}.bounded_slowdown.p95", f"{name} bounded slowdown p95", Unit.RATIO),
-        Row(f"{key}.wait_s.mean", f"{name} wait mean", Unit.SECONDS),
-        Row(f"{key}.wait_s.p50", f"{name} wait p50", Unit.SECONDS),
-        Row(f"{key}.wait_s.p95", f"{name} wait p95", Unit.SECONDS),
-        Row(f"{key}.jct_s.mean", f"{name} JCT mean", Unit.SECONDS),
+        FigureRow(f"{key}.slowdown.p50", f"{name} slowdown p50", Unit.RATIO),
+        FigureRow(f"{key}.slowdown.p95", f"{name} slowdown p95", Unit.RATIO),
+        FigureRow(f"{key}.slowdown.p99", f"{name} slowdown p99", Unit.RATIO),
+        FigureRow(f"{key}.bounded_slowdown.p95", f"{name} bounded slowdown p95", Unit.RATIO),
+        FigureRow(f"{key}.wait_s.mean", f"{name} wait mean", Unit.SECONDS),
+        FigureRow(f"{key}.wait_s.p50", f"{name} wait p50", Unit.SECONDS),
+        FigureRow(f"{key}.wait_s.p95", f"{name} wait p95", Unit.SECONDS),
+        FigureRow(f"{key}.jct_s.mean", f"{name} JCT mean", Unit.SECONDS),
     )
 
 
 ROWS = (
     *_of_class("te", "TE"),
     *_of_class("be", "BE"),
-    Row("be.preempted_once_share", "BE jobs preempted once", Unit.SHARE),
-    Row("be.preempted_twice_share", "BE jobs preempted twice", Unit.SHARE),
-    Row("be.preempted_more_share", "BE jobs preempted three times or more", Unit.SHARE),
-    Row("be.delay_s.mean", "delay of a preempted BE job, mean", Unit.SECONDS),
-    Row("be.delay_s.p95", "delay of a preempted BE job, p95", Unit.SECONDS),
-    Row("bound.bystander_delay_s.count", "BE jobs delayed as bystanders", Unit.COUNT),
-    Row("bound.bystander_delay_s.mean", "delay of a bystander, mean", Unit.SECONDS),
-    Row("bound.bystander_delay_s.p95", "delay of a bystander, p95", Unit.SECONDS),
-    Row("bound.largest_part", "largest part of a bound used", Unit.SHARE),
-    Row("bound.te_held", "TE jobs held for the bound", Unit.COUNT),
-    Row("preemptions", "preemptions", Unit.COUNT),
-    Row("futile", "futile preemptions", Unit.COUNT),
-    Row("restart_interval_s.p50", "preemption to restart p50", Unit.SECONDS),
-    Row("restart_interval_s.p95", "preemption to restart p95", Unit.SECONDS),
-    Row("lost_node_s", "lost node-hours", Unit.NODE_SECONDS),
-    Row("lost_node_s_per_preemption", "lost node-seconds per preemption", Unit.COUNT),
-    Row("lost_share", "lost of node-hours used", Unit.SHARE),
-    Row("makespan_s", "makespan", Unit.SECONDS),
-    Row("all_jobs.not_finished", "jobs not finished", Unit.COUNT),
+    FigureRow("be.preempted_once_share", "BE jobs preempted once", Unit.SHARE),
+    FigureRow("be.preempted_twice_share", "BE jobs preempted twice", Unit.SHARE),
+    FigureRow("be.preempted_more_share", "BE jobs preempted three times or more", Unit.SHARE),
+    FigureRow("be.delay_s.mean", "delay of a preempted BE job, mean", Unit.SECONDS),
+    FigureRow("be.delay_s.p95", "delay of a preempted BE job, p95", Unit.SECONDS),
+    FigureRow("bound.bystander_delay_s.count", "BE jobs delayed as bystanders", Unit.COUNT),
+    FigureRow("bound.bystander_delay_s.mean", "delay of a bystander, mean", Unit.SECONDS),
+    FigureRow("bound.bystander_delay_s.p95", "delay of a bystander, p95", Unit.SECONDS),
+    FigureRow("bound.largest_part", "largest part of a bound used", Unit.SHARE),
+    FigureRow("bound.te_held", "TE jobs held for the bound", Unit.COUNT),
+    FigureRow("preemptions", "preemptions", Unit.COUNT),
+    FigureRow("futile", "futile preemptions", Unit.COUNT),
+    FigureRow("restart_interval_s.p50", "preemption to restart p50", Unit.SECONDS),
+    FigureRow("restart_interval_s.p95", "preemption to restart p95", Unit.SECONDS),
+    FigureRow("lost_node_s", "lost node-hours", Unit.NODE_SECONDS),
+    FigureRow("lost_node_s_per_preemption", "lost node-seconds per preemption", Unit.COUNT),
+    FigureRow("lost_share", "lost of node-hours used", Unit.SHARE),
+    FigureRow("makespan_s", "makespan", Unit.SECONDS),
+    FigureRow("all_jobs.not_finished", "jobs not finished", Unit.COUNT),
 )
 
 
-def rows(comparison: Comparison) -> tuple[Row, ...]:
+def rows(comparison: Comparison) -> tuple[FigureRow, ...]:
     """Return the figures that at least one column has; utilisation by resource comes last."""
     keys = dict.fromkeys(key for column in comparison.columns for key in column.figures)
     used = "utilisation_share."
     resources = [key.removeprefix(used) for key in keys if key.startswith(used)]
-    every = (*ROWS, *(Row(f"{used}{name}", f"utilisation: {name}", Unit.SHARE) for name in resources))
+    every = (*ROWS, *(FigureRow(f"{used}{name}", f"utilisation: {name}", Unit.SHARE) for name in resources))
     return tuple(row for row in every if row.key in keys)
 
 
@@ -107,7 +107,7 @@ def number(value: float, unit: Unit) -> str:
             return f"{value:,.2f}"
 
 
-def mean(column: Column, row: Row) -> str:
+def mean(column: ComparedRun, row: FigureRow) -> str:
     """Return a column's figure with its interval; "-" where there is none."""
     found = column.figures.get(row.key)
     if found is None:
@@ -116,7 +116,7 @@ def mean(column: Column, row: Row) -> str:
     return f"{number(found.mean, row.unit)}{_half(found, row.unit)}{few}"
 
 
-def difference(column: Column, row: Row) -> str:
+def difference(column: ComparedRun, row: FigureRow) -> str:
     """Return by how much, in per cent, the figure is above the baseline's, with the interval; "-" if unknown."""
     found = column.difference_percent.get(row.key)
     if found is None:
@@ -125,7 +125,7 @@ def difference(column: Column, row: Row) -> str:
     return f"{found.mean:+,.1f}{half} %"
 
 
-def compared(columns: Sequence[Column]) -> tuple[Column, ...]:
+def compared(columns: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
     """Return the columns that have differences to show."""
     return tuple(column for column in columns if column.difference_percent)
 

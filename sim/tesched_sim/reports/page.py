@@ -20,8 +20,8 @@ from tesched_sim.reports import plots
 from tesched_sim.reports.compare import CONFIDENCE, Comparison, compare, grouped
 from tesched_sim.reports.curves import MOST_VICTIMS, Distribution
 from tesched_sim.reports.figures import ROWS, difference, mean, rows
-from tesched_sim.reports.run_summary import Case, ReportError
-from tesched_sim.reports.style import Look
+from tesched_sim.reports.run_summary import Case, RunReportError
+from tesched_sim.reports.style import ColumnStyle
 from tesched_sim.reports.templating import rendered
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def page(cases: Sequence[Case], *, baseline: str | None = None) -> str:
     """Return the page. Raises ReportError as `compare` does, and without Matplotlib."""
     comparison = compare(cases, baseline=baseline)
     if why := plots.MATPLOTLIB.lacking():
-        raise ReportError(f"a page with plots needs {why}")
+        raise RunReportError(f"a page with plots needs {why}")
     return _Page(cases, comparison).text()
 
 
@@ -52,20 +52,20 @@ class _Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
+class _PlotFigure:
     """A plot as the template takes it."""
 
     plot: _Plot
     #: before its ids
     prefix: str
-    legend: tuple[tuple[str, Look], ...]
+    legend: tuple[tuple[str, ColumnStyle], ...]
     #: the drawing's first tag, still open, and all after that tag
     opening: Markup
     rest: Markup
 
 
 #: A figure, or why there is none.
-_Shown: TypeAlias = _Figure | str
+_Shown: TypeAlias = _PlotFigure | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Page:
 
     # The plots.
 
-    def _figure(self, plot: _Plot, shown: Sequence[int]) -> _Figure:
+    def _figure(self, plot: _Plot, shown: Sequence[int]) -> _PlotFigure:
         """Return a plot with its legend; ids are made its own, since all plots are in one document."""
         from markupsafe import Markup  # noqa: PLC0415 - needed with Jinja2
 
@@ -151,8 +151,8 @@ class _Page:
         prefix = f"p{self._plots}-"
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", plot.svg)
         opening, _, rest = svg.partition(">")
-        legend = tuple((self.columns[one].title, Look.of(one)) for one in shown)
-        return _Figure(plot, prefix, legend, Markup(opening), Markup(rest))  # noqa: S704 - drawn by Matplotlib
+        legend = tuple((self.columns[one].title, ColumnStyle.of(one)) for one in shown)
+        return _PlotFigure(plot, prefix, legend, Markup(opening), Markup(rest))  # noqa: S704 - drawn by Matplotlib
 
     def _distribution(
         self,
@@ -193,7 +193,7 @@ class _Page:
             self._distribution("Wait of BE jobs", lambda case: case.be_wait_s, scale, label, "be.wait_s"),
         ]
 
-    def _over_time(self) -> _Figure:
+    def _over_time(self) -> _PlotFigure:
         longest_s = max((case.series.stretch_s or 0.0 for case in self.firsts), default=0.0)
         caption = f"{self._one_seed()}Queues are on a logarithmic scale above 1."
         if longest_s:
@@ -251,7 +251,7 @@ class _Page:
                 count = sum(user.preemptions for user in found)
                 lost_h = sum(user.lost_node_s for user in found) / 3600
                 width = f"{5 * count / most:.2f}rem" if bars and count else ""
-                cells.append(_Paid(f"{count:,}", f"{lost_h:,.2f} h", width, Look.of(one).colour))
+                cells.append(_Paid(f"{count:,}", f"{lost_h:,.2f} h", width, ColumnStyle.of(one).colour))
             return _User(label, tuple(cells))
 
         named, others = ranked[:NAMED_USERS], ranked[NAMED_USERS:]

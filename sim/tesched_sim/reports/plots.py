@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tesched_core.model.extra import Extra
 
 from tesched_sim.reports.curves import Distribution, Payers, Series
-from tesched_sim.reports.style import LIGHT, Look, colours
+from tesched_sim.reports.style import LIGHT, ColumnStyle, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +120,7 @@ def victims(several: Sequence[Payers]) -> str:
         figure = _figure(10.4, 3.4)
         by_run, by_size = figure.subplots(1, 2, sharey=True)
         for index, payers in enumerate(several):
-            look = Look.of(index)
+            look = ColumnStyle.of(index)
             for axes, values in ((by_run, payers.run_s), (by_size, payers.size_nodes)):
                 axes.plot(
                     values,
@@ -147,7 +147,7 @@ def victims(several: Sequence[Payers]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class PanelLine:
     """One line of a panel."""
 
     label: str
@@ -163,7 +163,7 @@ class Panel:
     """One plot of several beside each other."""
 
     title: str
-    curves: tuple[Curve, ...]
+    curves: tuple[PanelLine, ...]
 
 
 def panels(several: Sequence[Panel], *, across: str, up: str) -> str:
@@ -234,13 +234,13 @@ def _figure(width_in: float, height_in: float) -> Figure:
     return Figure(figsize=(width_in, height_in), layout="constrained")
 
 
-def _colour(look: Look) -> str:
+def _colour(look: ColumnStyle) -> str:
     return f"#f0000{look.colour}"
 
 
 def _step(axes: Axes, index: int, at: NDArray[np.float64], values: NDArray[np.float64]) -> None:
     """Draw a step function in the column's colour and dashes."""
-    look = Look.of(index)
+    look = ColumnStyle.of(index)
     # Dashes count in line widths there.
     width = 1.5
     dashes = (0, tuple(length / width for length in look.dashes)) if look.dashes else "solid"

@@ -15,7 +15,7 @@ from tesched_sim.result import Result
 from tesched_sim.workload import Workload
 
 
-class ReportError(ToldError, ValueError):
+class RunReportError(ToldError, ValueError):
     """Runs that cannot be reported on together. The text says which, and why."""
 
 

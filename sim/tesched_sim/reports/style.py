@@ -40,7 +40,7 @@ MARKS: tuple[tuple[tuple[float, float], ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColumnStyle:
     """Style of one column of the comparison."""
 
     colour: int
@@ -48,11 +48,11 @@ class Look:
     mark: tuple[tuple[float, float], ...]
 
     @staticmethod
-    def of(index: int) -> Look:
+    def of(index: int) -> ColumnStyle:
         """Return the look of the column with this index; the first 49 differ."""
         colour = index % len(LIGHT)
         other = (index + index // len(LIGHT)) % len(DASHES)
-        return Look(colour, DASHES[other], MARKS[other])
+        return ColumnStyle(colour, DASHES[other], MARKS[other])
 
     @property
     def dash_array(self) -> str:

@@ -21,7 +21,7 @@ from tesched_sim.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Percentiles:
+class MeanAndPercentiles:
     """Mean and percentiles of the values that are known, in their own unit."""
 
     count: int
@@ -31,13 +31,13 @@ class Percentiles:
     p99: float | None
 
     @staticmethod
-    def of(values: NDArray[np.float64]) -> Percentiles:
+    def of(values: NDArray[np.float64]) -> MeanAndPercentiles:
         """Return those of the finite values."""
         known = values[np.isfinite(values)]
         if not len(known):
-            return Percentiles(count=0, mean=None, p50=None, p95=None, p99=None)
+            return MeanAndPercentiles(count=0, mean=None, p50=None, p95=None, p99=None)
         p50, p95, p99 = (float(value) for value in np.percentile(known, (50, 95, 99)))
-        return Percentiles(count=len(known), mean=float(known.mean()), p50=p50, p95=p95, p99=p99)
+        return MeanAndPercentiles(count=len(known), mean=float(known.mean()), p50=p50, p95=p95, p99=p99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +47,15 @@ class ClassSummary:
     jobs: int
     not_finished: int
     #: 1 + waiting / run time (FitGpp, section on the metric)
-    slowdown: Percentiles
+    slowdown: MeanAndPercentiles
     #: max(1, (waiting + run time) / max(run time, 10 s)) (Feitelson et al., JSSPP 1997)
-    bounded_slowdown: Percentiles
+    bounded_slowdown: MeanAndPercentiles
     #: completion time in which no work was done that lasted
-    wait_s: Percentiles
+    wait_s: MeanAndPercentiles
     #: end - submission, over all restarts
-    jct_s: Percentiles
+    jct_s: MeanAndPercentiles
     #: of those that were put back in the queue for a TE job (`delay_s`)
-    delay_s: Percentiles
+    delay_s: MeanAndPercentiles
     #: how often a job of the class was put back in the queue
     preemptions_per_job: float | None
     #: parts of the class's jobs, 0 to 1, that were put back so often
@@ -69,7 +69,7 @@ class BoundSummary:
     """Use of guard.bound."""
 
     #: of the BE jobs that waited for what TE jobs of other users held
-    bystander_delay_s: Percentiles
+    bystander_delay_s: MeanAndPercentiles
     #: largest part of a BE job's bound that was used, 0 to 1; above 1 it was passed
     largest_part: float | None
     #: TE jobs that had to wait for it in a poll
@@ -107,7 +107,7 @@ class Summary:
     #: left, and did not run again before the simulation's end
     not_back: int
     #: from leaving its nodes to running again
-    restart_interval_s: Percentiles
+    restart_interval_s: MeanAndPercentiles
     #: preemptions after which the preemptor did not start in the room that was made
     futile: int
     #: nodes times seconds that jobs held and did no work in that lasted; a job counts all of each node that it is on
@@ -186,7 +186,7 @@ def summarise(result: Result) -> Summary:
         notices=len(left),
         preemptions=int(left.sum()),
         not_back=int(np.isnan(intervals_s).sum()),
-        restart_interval_s=Percentiles.of(intervals_s),
+        restart_interval_s=MeanAndPercentiles.of(intervals_s),
         futile=int((left & preemptions.futile).sum()),
         lost_node_s=float(lost.sum()),
         lost_node_s_per_preemption=_ratio(float(lost.sum()), int(left.sum())),
@@ -207,7 +207,7 @@ def _of_bound(result: Result) -> BoundSummary | None:
     limits_s, waited_s = result.workload.limit_s[te], _rounded(use.bystander_s)[~te]
     longest_s = float(limits_s.max(initial=0.0))
     return BoundSummary(
-        bystander_delay_s=Percentiles.of(waited_s[waited_s > 0]),
+        bystander_delay_s=MeanAndPercentiles.of(waited_s[waited_s > 0]),
         largest_part=float(use.part[~te].max()) if (~te).any() else None,
         te_held=int((use.held & te).sum()),
         te_time_limit_s=use.te_time_limit_s,
@@ -225,11 +225,11 @@ def _of_class(result: Result, mask: NDArray[np.bool_]) -> ClassSummary:
     return ClassSummary(
         jobs=jobs,
         not_finished=jobs - len(run_s),
-        slowdown=Percentiles.of(slowdown(result)[done]),
-        bounded_slowdown=Percentiles.of(bounded),
-        wait_s=Percentiles.of(wait_s),
-        jct_s=Percentiles.of(result.jct_s[done]),
-        delay_s=Percentiles.of(delay_s(result)[done]),
+        slowdown=MeanAndPercentiles.of(slowdown(result)[done]),
+        bounded_slowdown=MeanAndPercentiles.of(bounded),
+        wait_s=MeanAndPercentiles.of(wait_s),
+        jct_s=MeanAndPercentiles.of(result.jct_s[done]),
+        delay_s=MeanAndPercentiles.of(delay_s(result)[done]),
         preemptions_per_job=_ratio(int(preempted.sum()), jobs),
         preempted_once_share=_ratio(int((preempted == 1).sum()), jobs),
         preempted_twice_share=_ratio(int((preempted == 2).sum()), jobs),

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tesched_sim.reports.compare import CONFIDENCE, Column, Comparison
-from tesched_sim.reports.figures import Row, compared, difference, mean, rows
+from tesched_sim.reports.compare import CONFIDENCE, ComparedRun, Comparison
+from tesched_sim.reports.figures import FigureRow, compared, difference, mean, rows
 
 #: Characters that a figure's name and a policy's column take; more policies than fit get a table of their own.
 TITLE_WIDTH, COLUMN_WIDTH = 40, 24
@@ -31,7 +31,11 @@ def tables(comparison: Comparison, *, width: int) -> RenderableType:
 
 
 def _tables(
-    head: str, columns: Sequence[Column], shown: Sequence[Row], cell: Callable[[Column, Row], str], width: int
+    head: str,
+    columns: Sequence[ComparedRun],
+    shown: Sequence[FigureRow],
+    cell: Callable[[ComparedRun, FigureRow], str],
+    width: int,
 ) -> Iterator[RenderableType]:
     at_once = max((width - TITLE_WIDTH) // COLUMN_WIDTH, 1)
     for first in range(0, len(columns), at_once):

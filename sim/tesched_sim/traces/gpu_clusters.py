@@ -17,7 +17,7 @@ from math import ceil, nan
 from pathlib import Path
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import Line, table
+from tesched_sim.traces.text import TableLine, table
 
 MINUTE_S = 60.0
 
@@ -87,7 +87,7 @@ def _flag(word: str) -> bool:
     return word == "1"
 
 
-def _class(line: Line) -> int:
+def _class(line: TableLine) -> int:
     return 0 if line.text("qos") == "BE" else 1
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import Line, table, whole
+from tesched_sim.traces.text import TableLine, table, whole
 
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _A_TIME = "a time such as 2026-01-31T12:00:00"
@@ -59,7 +59,7 @@ def read_sacct(path: Path) -> Recorded:
     return rows.recorded()
 
 
-def _tres(line: Line) -> dict[str, str]:
+def _tres(line: TableLine) -> dict[str, str]:
     """Return AllocTRES, or ReqTRES, as sacct writes it: cpu=8,gres/gpu=2,mem=64G,node=1."""
     return _amounts(line.text("AllocTRES") or line.text("ReqTRES"))
 
@@ -68,14 +68,14 @@ def _amounts(text: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
 
 
-def _gpus(line: Line) -> int:
+def _gpus(line: TableLine) -> int:
     name = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
     if not line.text(name):
         return 0
     return line.read(name, lambda text: whole(_amounts(text).get("gres/gpu") or "0"), "amounts: cpu=8,gres/gpu=2")
 
 
-def _mem_mib(of_tres: str, line: Line, nodes: int, cpus: int) -> int:
+def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
     """Return the memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not told."""
     word = of_tres or line.text("ReqMem")
     found = re.fullmatch(r"([\d.]+)([KMGT]?)([nc]?)", word)
@@ -93,7 +93,7 @@ def _number(word: str) -> float:
         return 0.0
 
 
-def _limit_s(line: Line) -> float:
+def _limit_s(line: TableLine) -> float:
     """Return the time limit; TimelimitRaw is in minutes, or a word."""
     word = line.text("TimelimitRaw")
     if not word:

@@ -31,7 +31,7 @@ def _opened(path: Path) -> TextIO:
     return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
 
 
-class Line:
+class TableLine:
     """One line of a table, by the names of its columns."""
 
     def __init__(self, path: Path, number: int, values: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ def whole(word: str) -> int:
     return int(number)
 
 
-def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]:
+def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[TableLine]:
     """Yield the lines of a table; its first line names the columns.
 
     Raises WorkloadError if a needed column is missing, or a line has another number of fields than the first.
@@ -98,7 +98,7 @@ def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]
         values = line.split(delimiter) if delimiter == "|" else _unquoted(path, number, line, delimiter)
         if len(values) != len(names):
             raise WorkloadError(f"{path}:{number}: it has {len(values)} fields; the first line has {len(names)}")
-        yield Line(path, number, dict(zip(names, values, strict=True)))
+        yield TableLine(path, number, dict(zip(names, values, strict=True)))
 
 
 def _unquoted(path: Path, number: int, line: str, delimiter: str) -> list[str]:

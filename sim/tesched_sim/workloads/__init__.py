@@ -13,7 +13,7 @@ import msgspec
 from tesched_sim import traces
 from tesched_sim.traces import FORMATS
 from tesched_sim.workload import Workload, WorkloadError
-from tesched_sim.workloads.fill import Fill, fill
+from tesched_sim.workloads.fill import FillModel, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 from tesched_sim.workloads.poisson import PoissonWorkload, poisson
 
@@ -37,7 +37,7 @@ def make(name: str, *, seed: int, **settings: str) -> Workload:
 
 def read(path: Path, *, seed: int, form: str | None = None, **settings: str) -> Workload:
     """Return a trace as a workload; `form` is one of `FORMATS`. Raises WorkloadError, naming the line or the key."""
-    model = parameters(Fill, settings)
+    model = parameters(FillModel, settings)
     return fill(traces.read(path, form), model, seed)
 
 

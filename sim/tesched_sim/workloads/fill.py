@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.traces.recorded import Recorded
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 
@@ -21,7 +21,7 @@ LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fill:
+class FillModel:
     """The model's parameters."""
 
     #: only the first so many jobs of the trace; 0: all
@@ -68,7 +68,7 @@ class Fill:
             raise WorkloadError(f"workload: {text}")
 
 
-def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
+def fill(recorded: Recorded, parameters: FillModel, seed: int) -> Workload:
     """Return a trace as a workload. Raises WorkloadError for an empty one."""
     p = parameters
     rng = np.random.default_rng(seed)
@@ -87,7 +87,9 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
         submit_s = recorded.submit_s[first] - recorded.submit_s[first].min()
     else:
         submit_s = poisson_arrivals(rng, count, float(_offered(wants, nodes, run_s, p).max()) / (p.nodes * p.load))
-    machines = Machines.alike(_node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
+    machines = SimulatedNodes.alike(
+        _node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus
+    )
     told = recorded.limit_s[first]
     grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), count))
     names = [recorded.users[row] for row in first.tolist()]
@@ -111,7 +113,7 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
     )
 
 
-def _chosen(recorded: Recorded, p: Fill, rng: np.random.Generator) -> NDArray[np.intp]:
+def _chosen(recorded: Recorded, p: FillModel, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the rows of the trace that are taken: the first ones or, where no times are told, as many draws.
 
     Raises WorkloadError for an empty trace, and for one without times if the cluster is not told.
@@ -127,12 +129,12 @@ def _chosen(recorded: Recorded, p: Fill, rng: np.random.Generator) -> NDArray[np
     return rng.integers(0, there, p.jobs or there)
 
 
-def _mem(p: Fill) -> int:
+def _mem(p: FillModel) -> int:
     return p.mem_gib * MIB_PER_GIB
 
 
 def _per_node(
-    wants: NDArray[np.int64], told: NDArray[np.int64], p: Fill
+    wants: NDArray[np.int64], told: NDArray[np.int64], p: FillModel
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return what each job takes of each of its nodes, and how many: as told, and at least as many as it needs.
 
@@ -151,7 +153,7 @@ def _node_count(
     nodes: NDArray[np.int64],
     run_s: NDArray[np.float64],
     submit_s: NDArray[np.float64],
-    p: Fill,
+    p: FillModel,
 ) -> int:
     """Return how many nodes there are: as many as were said, or as give the load, and no fewer than a job needs."""
     if p.nodes:
@@ -162,7 +164,7 @@ def _node_count(
 
 
 def _offered(
-    wants: NDArray[np.int64], nodes: NDArray[np.int64], run_s: NDArray[np.float64], p: Fill
+    wants: NDArray[np.int64], nodes: NDArray[np.int64], run_s: NDArray[np.float64], p: FillModel
 ) -> NDArray[np.float64]:
     """Return what the jobs take of each resource, in seconds of one whole node."""
     capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
@@ -180,7 +182,7 @@ def typed_limits(
     return np.where(place < len(typed_s), typed_s[np.minimum(place, len(typed_s) - 1)], run_s * factor)
 
 
-def _notes(recorded: Recorded, p: Fill, te: NDArray[np.bool_], machines: Machines) -> tuple[str, ...]:
+def _notes(recorded: Recorded, p: FillModel, te: NDArray[np.bool_], machines: SimulatedNodes) -> tuple[str, ...]:
     left = ", ".join(f"{count} ({why})" for why, count in recorded.left_out.items())
     sized = "as requested" if p.nodes else f"for an offered load of {p.load}"
     told = (recorded.te >= 0).any() and not p.te_by_size

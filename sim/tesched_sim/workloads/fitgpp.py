@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.engine import holding_load
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
 MINUTE_S = 60.0
 MIB_PER_GIB = 1024
@@ -94,7 +94,7 @@ def without_times(parameters: FitGppWorkload, seed: int) -> Workload:
     grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), p.jobs)) * p.grace_times
     return Workload.of(
         "fitgpp",
-        Machines.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),
+        SimulatedNodes.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),
         submit_s=np.zeros(p.jobs),
         run_s=run_min * MINUTE_S,
         demand=demand,

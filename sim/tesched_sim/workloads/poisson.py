@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.fill import typed_limits
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
@@ -107,7 +107,7 @@ def poisson(parameters: PoissonWorkload, seed: int) -> Workload:
     grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), p.jobs))
     return Workload.of(
         "poisson",
-        Machines.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),
+        SimulatedNodes.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),
         submit_s=poisson_arrivals(rng, p.jobs, span_s),
         run_s=run_s,
         limit_s=typed_limits(run_s, p.limit_factor, p.limit_spread, rng),

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from tesched_sim import traces
 from tesched_sim.bound_use import BoundWatch
 from tesched_sim.engine import Simulation
-from tesched_sim.experiment import Setting, Site, simulation
+from tesched_sim.experiment import ExperimentSetting, Site, simulation
 from tesched_sim.reports.summary import summarise
 from tesched_sim.traces.finished import require_times
-from tesched_sim.workload import Machines, Workload, WorkloadError
-from tesched_sim.workloads.fill import Fill, fill, typed_limits
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workloads.fill import FillModel, fill, typed_limits
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 
 #: guard.bound.te_time_limit_s: TE jobs of all workloads run for at most half an hour
@@ -170,7 +170,7 @@ def _of_trace(base: Base) -> Workload:
     began = float(np.quantile(recorded.submit_s, base.after))
     window_s = base.hours * HOUR_S
     inside = (recorded.submit_s >= began) & (recorded.submit_s <= began + window_s) & (recorded.run_s <= window_s)
-    model = Fill(nodes=base.nodes, te_by_size=True)
+    model = FillModel(nodes=base.nodes, te_by_size=True)
     most = model.gpus * base.nodes, model.cpus * base.nodes
     inside &= (recorded.gpus <= most[0]) & (recorded.cpus <= most[1])
     rows = np.flatnonzero(inside)
@@ -195,12 +195,12 @@ def watched(run: Simulation) -> BoundWatch:
     return watch
 
 
-def setting_of(case: Case) -> Setting:
+def setting_of(case: Case) -> ExperimentSetting:
     """Return the site of a case: as Slurm comes, with the submission hook."""
     values = {"site.poll_s": str(POLL_S), "site.hook": "true"}
     if case.slowdown is not None:
         values |= {"guard.bound.slowdown": str(case.slowdown), "guard.bound.te_time_limit_s": str(TE_LIMIT_S)}
-    return Setting.of(Site.SLURM).with_values(values)
+    return ExperimentSetting.of(Site.SLURM).with_values(values)
 
 
 def measured(case: Case) -> Line:
@@ -296,7 +296,9 @@ def _at(values: NDArray[np.float64], percent: float) -> float | None:
 def _rows(workload: Workload, rows: NDArray[np.intp]) -> Workload:
     return Workload.of(
         workload.name,
-        Machines(names=workload.machines.names, resources=workload.machines.resources, total=workload.machines.total),
+        SimulatedNodes(
+            names=workload.machines.names, resources=workload.machines.resources, total=workload.machines.total
+        ),
         submit_s=workload.submit_s[rows],
         run_s=workload.run_s[rows],
         limit_s=workload.limit_s[rows],

@@ -12,16 +12,16 @@ from tesched_cli import check
 from tesched_core.model.cluster import SlurmSettings
 from tesched_daemon.config import Config
 from tesched_daemon.submission import read
-from tesched_daemon.submission.survival import Verdict
+from tesched_daemon.submission.survival import Survival
 from tesched_testcluster.kinds import Ending
 
 #: what each ending of a real job may have been called before: of a program's own handler nothing is known
-AGREES: dict[Ending, frozenset[Verdict]] = {
-    Ending.RESUMED: frozenset({Verdict.SAVES, Verdict.PROGRAM, Verdict.UNDECLARED}),
-    Ending.AGAIN: frozenset({Verdict.AGAIN, Verdict.UNDECLARED}),
-    Ending.UNTOUCHED: frozenset({Verdict.UNDECLARED}),
-    Ending.KEPT: frozenset({Verdict.KEPT}),
-    Ending.UNFINISHED: frozenset({Verdict.PROGRAM, Verdict.UNFINISHED}),
+AGREES: dict[Ending, frozenset[Survival]] = {
+    Ending.RESUMED: frozenset({Survival.SAVES, Survival.PROGRAM, Survival.UNDECLARED}),
+    Ending.AGAIN: frozenset({Survival.AGAIN, Survival.UNDECLARED}),
+    Ending.UNTOUCHED: frozenset({Survival.UNDECLARED}),
+    Ending.KEPT: frozenset({Survival.KEPT}),
+    Ending.UNFINISHED: frozenset({Survival.PROGRAM, Survival.UNFINISHED}),
 }
 
 
@@ -29,7 +29,7 @@ AGREES: dict[Ending, frozenset[Verdict]] = {
 class Checked:
     """What it says."""
 
-    verdict: Verdict
+    verdict: Survival
     text: str
     diff: str
     exit_status: int
@@ -53,7 +53,7 @@ def checked(
         ran = CliRunner().invoke(check.check, ["--json", *words], catch_exceptions=False)
     said = json.loads(ran.stdout)
     return Checked(
-        verdict=Verdict(said["verdict"]),
+        verdict=Survival(said["verdict"]),
         text="\n".join([*said["because"], *said["advice"]]),
         diff=said["diff"],
         exit_status=ran.exit_code,

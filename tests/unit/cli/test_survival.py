@@ -10,25 +10,25 @@ from tesched_core.intake.class_rules import Classification, Match, Rule, UserWor
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
-from tesched_daemon.submission.survival import Verdict
+from tesched_daemon.submission.survival import Survival
 from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Kind
 
 from tests.unit.cli.checking import AGREES, Checked, checked
 
 BATCH = [kind for kind in (*SCRIPTS, *NEVER, *TORCH, ARRAY) if kind.how == "batch"]
 EXACTLY = {
-    "plain": Verdict.UNDECLARED,
-    "exec": Verdict.PROGRAM,
-    "foreground": Verdict.AGAIN,
-    "waits": Verdict.SAVES,
-    "usr2": Verdict.SAVES,
-    "comment": Verdict.SAVES,
-    "step": Verdict.PROGRAM,
-    "forwards": Verdict.PROGRAM,
-    "dies": Verdict.AGAIN,
-    "kept": Verdict.KEPT,
-    "sigterm": Verdict.UNDECLARED,
-    "jit": Verdict.PROGRAM,
+    "plain": Survival.UNDECLARED,
+    "exec": Survival.PROGRAM,
+    "foreground": Survival.AGAIN,
+    "waits": Survival.SAVES,
+    "usr2": Survival.SAVES,
+    "comment": Survival.SAVES,
+    "step": Survival.PROGRAM,
+    "forwards": Survival.PROGRAM,
+    "dies": Survival.AGAIN,
+    "kept": Survival.KEPT,
+    "sigterm": Survival.UNDECLARED,
+    "jit": Survival.PROGRAM,
 }
 #: a job of ten minutes at most is trial and error
 TRIALS = Config(
@@ -51,7 +51,7 @@ def test_each_kind_is_called_what_it_becomes(kind: Kind, release: str, tmp_path:
     for ending in kind.wanted((int(release[:2]), int(release[3:5]))).values():
         assert found.verdict in AGREES[ending]
     assert found.verdict is EXACTLY.get(kind.name, found.verdict)
-    assert found.exit_status == (0 if found.verdict in {Verdict.KEPT, Verdict.SAVES, Verdict.PROGRAM} else 1)
+    assert found.exit_status == (0 if found.verdict in {Survival.KEPT, Survival.SAVES, Survival.PROGRAM} else 1)
 
 
 def test_where_exit_0_ends_a_job_it_says_so(tmp_path: Path) -> None:
@@ -64,125 +64,125 @@ def test_where_exit_0_ends_a_job_it_says_so(tmp_path: Path) -> None:
 
 REQUEUES = "trap 'scontrol requeue $SLURM_JOB_ID' USR1"
 #: a script after its first line, options, and what it is called
-SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Verdict]] = {
+SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Survival]] = {
     "a function as its trap": (
         "#SBATCH --signal=B:USR1@60\nsave() { scontrol requeue $SLURM_JOB_ID; }\ntrap save USR1\npython x &\nwait",
         (),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
     "its program in a function": (
         "#SBATCH --signal=B:USR1@60\nmain() {\n  python x\n}\ntrap 'exit 99' USR1\nmain",
         (),
-        Verdict.AGAIN,
+        Survival.AGAIN,
     ),
     "a trap that is taken back": (
         "#SBATCH --signal=B:USR1@60\ntrap 'exit 99' USR1\ntrap - USR1\npython x &\nwait",
         (),
-        Verdict.AGAIN,
+        Survival.AGAIN,
     ),
-    "a trap of another signal": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR2\npython x &\nwait", (), Verdict.AGAIN),
-    "a trap that says nothing": ("#SBATCH --signal=B:USR1\ntrap '' USR1\npython x &\nwait", (), Verdict.AGAIN),
-    "SIG before its name": ("#SBATCH --signal=B:SIGUSR1\ntrap 'exit 99' SIGUSR1\npython x &\nwait", (), Verdict.SAVES),
-    "no wait": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\npython x &\nsleep 100", (), Verdict.AGAIN),
+    "a trap of another signal": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR2\npython x &\nwait", (), Survival.AGAIN),
+    "a trap that says nothing": ("#SBATCH --signal=B:USR1\ntrap '' USR1\npython x &\nwait", (), Survival.AGAIN),
+    "SIG before its name": ("#SBATCH --signal=B:SIGUSR1\ntrap 'exit 99' SIGUSR1\npython x &\nwait", (), Survival.SAVES),
+    "no wait": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\npython x &\nsleep 100", (), Survival.AGAIN),
     "wait with a number": (
         "#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\npython x & pid=$!\nwait $pid",
         (),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
-    "exit 0 in its trap": ("#SBATCH --signal=B:USR1\ntrap 'exit 0' USR1\npython x &\nwait", (), Verdict.UNFINISHED),
+    "exit 0 in its trap": ("#SBATCH --signal=B:USR1\ntrap 'exit 0' USR1\npython x &\nwait", (), Survival.UNFINISHED),
     "exit 0, and a word for it": (
         "#SBATCH --signal=B:USR1\ntrap 'exit 0' USR1\npython x &\nwait",
         ("--comment=exit0=again",),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
-    "to steps that are none": ("#SBATCH --signal=USR1@60\npython x", (), Verdict.AGAIN),
-    "to steps, by mpirun": ("#SBATCH --signal=USR1@60\nmpirun -np 4 ./x", (), Verdict.PROGRAM),
-    "a starter before srun": ("#SBATCH --signal=USR1@60\ntime timeout -k 5 3600 srun ./x", (), Verdict.PROGRAM),
+    "to steps that are none": ("#SBATCH --signal=USR1@60\npython x", (), Survival.AGAIN),
+    "to steps, by mpirun": ("#SBATCH --signal=USR1@60\nmpirun -np 4 ./x", (), Survival.PROGRAM),
+    "a starter before srun": ("#SBATCH --signal=USR1@60\ntime timeout -k 5 3600 srun ./x", (), Survival.PROGRAM),
     "a trap named in a text": (
         "#SBATCH --signal=B:USR1\necho \"trap 'exit 99' USR1\"\npython x &\nwait",
         (),
-        Verdict.AGAIN,
+        Survival.AGAIN,
     ),
     "a trap in a here-document": (
         "#SBATCH --signal=B:USR1\ncat <<EOF\ntrap 'exit 99' USR1\nEOF\npython x &\nwait",
         (),
-        Verdict.AGAIN,
+        Survival.AGAIN,
     ),
-    "options after the first command": ("python x\n#SBATCH --signal=B:USR1@60", (), Verdict.UNDECLARED),
+    "options after the first command": ("python x\n#SBATCH --signal=B:USR1@60", (), Survival.UNDECLARED),
     "the command line goes first": (
         "#SBATCH --signal=B:USR2@60\ntrap 'exit 99' USR1\npython x &\nwait",
         ("--signal", "B:USR1@5"),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
     "the comment goes first of all": (
         "#SBATCH --signal=B:USR2@60\ntrap 'exit 99' USR1\npython x &\nwait",
         ("--comment=signal=USR1",),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
-    "KILL": ("#SBATCH --signal=B:KILL@60\npython x", (), Verdict.UNDECLARED),
-    "its trap of TERM": ("trap 'kill $!; wait; exit 99' TERM\npython x &\nwait", (), Verdict.SAVES),
-    "all its processes": ("#SBATCH --comment=signal=full:USR1\ntrap 'exit 99' USR1\npython x", (), Verdict.PROGRAM),
-    "no requeue, and then one": ("#SBATCH --no-requeue\npython x", ("--requeue",), Verdict.UNDECLARED),
-    "no requeue": ("#SBATCH --requeue\npython x", ("--no-requeue",), Verdict.KEPT),
+    "KILL": ("#SBATCH --signal=B:KILL@60\npython x", (), Survival.UNDECLARED),
+    "its trap of TERM": ("trap 'kill $!; wait; exit 99' TERM\npython x &\nwait", (), Survival.SAVES),
+    "all its processes": ("#SBATCH --comment=signal=full:USR1\ntrap 'exit 99' USR1\npython x", (), Survival.PROGRAM),
+    "no requeue, and then one": ("#SBATCH --no-requeue\npython x", ("--requeue",), Survival.UNDECLARED),
+    "no requeue": ("#SBATCH --requeue\npython x", ("--no-requeue",), Survival.KEPT),
     "a trap that does not end it": (
         "#SBATCH --signal=B:USR1\ntrap 'kill -USR1 $PID' USR1\n./x & PID=$!\nwait $PID\necho done",
         (),
-        Verdict.UNCLEAR,
+        Survival.UNCLEAR,
     ),
     "two statuses": (
         "#SBATCH --signal=B:USR1\ntrap 'if [ -f a ]; then exit 0; else exit 1; fi' USR1\n./x &\nwait",
         (),
-        Verdict.UNCLEAR,
+        Survival.UNCLEAR,
     ),
-    "a trap after it has waited": (f"#SBATCH --signal=B:USR1\n./x &\nwait\n{REQUEUES}", (), Verdict.AGAIN),
-    "a trap of another shell": (f"#SBATCH --signal=B:USR1\n( {REQUEUES}; ./x & wait )", (), Verdict.AGAIN),
-    "a trap behind it": (f"#SBATCH --signal=B:USR1\n{REQUEUES} &\n./x &\nwait", (), Verdict.AGAIN),
+    "a trap after it has waited": (f"#SBATCH --signal=B:USR1\n./x &\nwait\n{REQUEUES}", (), Survival.AGAIN),
+    "a trap of another shell": (f"#SBATCH --signal=B:USR1\n( {REQUEUES}; ./x & wait )", (), Survival.AGAIN),
+    "a trap behind it": (f"#SBATCH --signal=B:USR1\n{REQUEUES} &\n./x &\nwait", (), Survival.AGAIN),
     "a trap in a pipe": (
         f"#SBATCH --signal=B:USR1\nf() {{ {REQUEUES}; }}\nf | cat\n./x &\nwait",
         (),
-        Verdict.AGAIN,
+        Survival.AGAIN,
     ),
-    "conda run": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\nconda run -n e python x &\nwait $!", (), Verdict.SAVES),
+    "conda run": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\nconda run -n e python x &\nwait $!", (), Survival.SAVES),
     "conda run in the foreground": (
         f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./side &\nconda run -n e python x\nwait",
         (),
-        Verdict.BY_TIME,
+        Survival.BY_TIME,
     ),
     "tail until it ends": (
         f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\ntail -f --pid=$! /dev/null\nwait",
         (),
-        Verdict.BY_TIME,
+        Survival.BY_TIME,
     ),
-    "a last step": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\nwait $!\ngzip out.txt", (), Verdict.BY_TIME),
+    "a last step": (f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\nwait $!\ngzip out.txt", (), Survival.BY_TIME),
     "a loop of sleeps": (
         f"#SBATCH --signal=B:USR1\n{REQUEUES}\n./x &\nwhile kill -0 $!; do sleep 1; done",
         (),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
     "a signal by its variable": (
         "#SBATCH --signal=B:USR1\nsig=USR1\ntrap 'exit 99' $sig\n./x &\nwait",
         (),
-        Verdict.UNCLEAR,
+        Survival.UNCLEAR,
     ),
-    "srun in a substitution": ("#SBATCH --signal=USR1@60\nout=$(srun python x)", (), Verdict.PROGRAM),
-    "srun by its variable": ("#SBATCH --signal=USR1@60\n$SRUN python x", (), Verdict.UNCLEAR),
-    "srun by a script": ("#SBATCH --signal=USR1@60\nbash ./steps.sh", (), Verdict.UNCLEAR),
+    "srun in a substitution": ("#SBATCH --signal=USR1@60\nout=$(srun python x)", (), Survival.PROGRAM),
+    "srun by its variable": ("#SBATCH --signal=USR1@60\n$SRUN python x", (), Survival.UNCLEAR),
+    "srun by a script": ("#SBATCH --signal=USR1@60\nbash ./steps.sh", (), Survival.UNCLEAR),
     "a trap that submits another": (
         "#SBATCH --signal=B:USR1\ntrap 'sbatch $0; exit 1' USR1\n./x &\nwait",
         (),
-        Verdict.TWICE,
+        Survival.TWICE,
     ),
     "a trap that submits another, and ends": (
         "#SBATCH --signal=B:USR1\ntrap 'sbatch $0; exit 0' USR1\n./x &\nwait",
         (),
-        Verdict.SAVES,
+        Survival.SAVES,
     ),
     "a trap that cancels it": (
         "#SBATCH --signal=B:USR1\ntrap 'scancel $SLURM_JOB_ID' USR1\n./x &\nwait",
         (),
-        Verdict.UNFINISHED,
+        Survival.UNFINISHED,
     ),
-    "broken": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\nif then ((\npython x", (), Verdict.AGAIN),
+    "broken": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\nif then ((\npython x", (), Survival.AGAIN),
 }
 
 
@@ -197,15 +197,15 @@ def test_scripts_of_strangers(name: str, tmp_path: Path) -> None:
 def test_a_program_of_another_language_is_the_batch_shell(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text("#!/usr/bin/env -S python3 -u\n#SBATCH --signal=B:USR1@60\nimport signal\n")
-    assert checked(str(script)).verdict is Verdict.PROGRAM
+    assert checked(str(script)).verdict is Survival.PROGRAM
 
 
 def test_not_every_sh_knows_a_signal_with_sig_before_its_name(tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     for first, name, verdict in (
-        ("#!/bin/sh", "SIGUSR1", Verdict.UNCLEAR),
-        ("#!/bin/sh", "USR1", Verdict.SAVES),
-        ("#!/bin/bash", "SIGUSR1", Verdict.SAVES),
+        ("#!/bin/sh", "SIGUSR1", Survival.UNCLEAR),
+        ("#!/bin/sh", "USR1", Survival.SAVES),
+        ("#!/bin/bash", "SIGUSR1", Survival.SAVES),
     ):
         script.write_text(f"{first}\n#SBATCH --signal=B:USR1\ntrap 'exit 99' {name}\n./x &\nwait\n")
         assert checked(str(script)).verdict is verdict
@@ -218,11 +218,11 @@ def test_its_size_and_what_a_site_protects_count(tmp_path: Path) -> None:
     classes = Classification(rules=(Rule(name="small", job_class=JobClass.EXEMPT, match=small),))
     config = Config(classes=classes, guard=Limits(protected_partitions=("prod*",)))
     for options, verdict in (
-        ((), Verdict.KEPT),
-        (("-N8",), Verdict.UNDECLARED),
-        (("--gpus=64",), Verdict.UNDECLARED),
-        (("--gres=gpu:a100:3",), Verdict.UNDECLARED),
-        (("-N8", "-p", "prod1"), Verdict.KEPT),
+        ((), Survival.KEPT),
+        (("-N8",), Survival.UNDECLARED),
+        (("--gpus=64",), Survival.UNDECLARED),
+        (("--gres=gpu:a100:3",), Survival.UNDECLARED),
+        (("-N8", "-p", "prod1"), Survival.KEPT),
     ):
         assert checked(*options, str(script), config=config).verdict is verdict, options
 
@@ -259,33 +259,33 @@ def test_what_the_head_lacks_is_a_patch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "config", "verdict", "because"),
     [
-        (("--comment=preempted=end",), Config(), Verdict.ENDS, "preempted=end: it is cancelled"),
-        (("--comment=preempted=end", "--signal=B:USR1@60"), Config(), Verdict.ENDS, "has 60 s before it is cancelled"),
+        (("--comment=preempted=end",), Config(), Survival.ENDS, "preempted=end: it is cancelled"),
+        (("--comment=preempted=end", "--signal=B:USR1@60"), Config(), Survival.ENDS, "has 60 s before it is cancelled"),
         # Slurm itself requeues what it preempts, and knows no such word.
         (
             ("--comment=preempted=end",),
             Config(guard=Limits(lever=YieldBy.PLUGIN)),
-            Verdict.UNDECLARED,
+            Survival.UNDECLARED,
             "no signal is declared",
         ),
         (
             ("--time=5",),
             TRIALS,
-            Verdict.KEPT,
+            Survival.KEPT,
             "it is trial and error (rule short): best-effort jobs alone are preempted",
         ),
-        (("--comment=preemptions=0",), OPTING_OUT, Verdict.KEPT, "its owner says so (preemptions=0)"),
-        (("--comment=preemptions=0",), Config(), Verdict.UNDECLARED, "no signal is declared"),
+        (("--comment=preemptions=0",), OPTING_OUT, Survival.KEPT, "its owner says so (preemptions=0)"),
+        (("--comment=preemptions=0",), Config(), Survival.UNDECLARED, "no signal is declared"),
     ],
     ids=["ends", "ends after its notice", "the plugin knows no such word", "a trial", "never", "not followed"],
 )
 def test_what_its_owner_or_its_class_says_comes_before_its_signal(
-    tmp_path: Path, options: Sequence[str], config: Config, verdict: Verdict, because: str
+    tmp_path: Path, options: Sequence[str], config: Config, verdict: Survival, because: str
 ) -> None:
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/sh\npython3 work.py\n")
     found = checked(*options, str(script), config=config)
     assert found.verdict is verdict
     assert because in found.text
-    assert found.exit_status == (1 if verdict is Verdict.UNDECLARED else 0)
-    assert ("open-mode=append" in found.text) == (verdict is Verdict.UNDECLARED)
+    assert found.exit_status == (1 if verdict is Survival.UNDECLARED else 0)
+    assert ("open-mode=append" in found.text) == (verdict is Survival.UNDECLARED)

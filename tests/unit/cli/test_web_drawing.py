@@ -14,7 +14,7 @@ from tesched_core.intake.job_times import Run
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_db.timeline import Ended, JobRuns, Timeline
+from tesched_db.timeline import EndedJob, JobRuns, Timeline
 from tesched_db.views import OrderView
 from tesched_testcluster.harness.store_examples import order, victim
 
@@ -209,8 +209,8 @@ def test_nothing_to_draw_is_no_error() -> None:
     assert (found.rows, found.bars, found.waits, found.marks) == ((), (), (), ())
 
 
-def ended(job_class: JobClass, at: float, waited_s: float, slowdown: float | None) -> Ended:
-    return Ended(label="1", job_class=job_class, ended_at=NOW - at, waited_s=waited_s, slowdown=slowdown)
+def ended(job_class: JobClass, at: float, waited_s: float, slowdown: float | None) -> EndedJob:
+    return EndedJob(label="1", job_class=job_class, ended_at=NOW - at, waited_s=waited_s, slowdown=slowdown)
 
 
 def test_charts_are_of_te_waits_and_be_slowdowns_with_medians() -> None:

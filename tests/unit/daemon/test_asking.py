@@ -17,7 +17,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.settings import IdleConfig
 from tesched_daemon.submission import as_recorded, asking, slurms_answer
 from tesched_daemon.submission.foretold import Foretold, Verdict
-from tesched_daemon.submission.slurm_limits import SlurmLimits
+from tesched_daemon.submission.slurm_limits import ForetoldLimits
 from tesched_daemon.submission.sources import SubmissionError
 from tesched_db import migrate
 from tesched_db.engine import open_store
@@ -120,7 +120,7 @@ def test_idle_jobs_are_those_that_the_daemon_has_recorded(tmp_path: Path) -> Non
 def test_a_limit_of_its_account_keeps_a_job_whatever_is_free(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, comment: str
 ) -> None:
-    limits = SlurmLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
+    limits = ForetoldLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
     monkeypatch.setattr(asking, "slurm_limits", lambda *_args: limits)
     for seen, answer in ((IDLE, starts()), (FULL, starts(NOW + 3600))):
         found = ask(f"--comment={comment}", seen=seen, answer=answer)
@@ -133,7 +133,7 @@ def test_a_limit_of_its_account_keeps_a_job_whatever_is_free(
 
 
 def test_a_submission_that_a_limit_forbids_is_refused_with_its_name(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: SlurmLimits(lines=["MaxSubmitJobs=1 of user ann"]))
+    monkeypatch.setattr(asking, "slurm_limits", lambda *_args: ForetoldLimits(lines=["MaxSubmitJobs=1 of user ann"]))
     said = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     with pytest.raises(SubmissionError) as error:
         ask(seen=IDLE, answer=NotTaken(said=said))
@@ -142,7 +142,7 @@ def test_a_submission_that_a_limit_forbids_is_refused_with_its_name(ask: Ask, mo
 
 def test_one_that_fits_no_nodes_is_refused_without_a_limit(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        asking, "slurm_limits", lambda *_args: SlurmLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
+        asking, "slurm_limits", lambda *_args: ForetoldLimits(reason="AssocMaxJobsLimit", lines=["MaxJobs=1"])
     )
     with pytest.raises(SubmissionError) as error:
         ask("--comment=te", seen=IDLE, answer=ASK_NO_NODES)

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.intake.class_rules import Rule
 from tesched_daemon.config import Config
-from tesched_policies.pdors.workload import Workload
+from tesched_policies.pdors.workload import TrainingKind
 from tesched_policies.registry import BeEntry
 
 from tests import collected
@@ -68,7 +68,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
         elif given == tuple[Rule, ...]:
             yield Key(name=f"{prefix}{name}", kind=dict)
             yield from keys_of(Rule, f"{prefix}{name}[0].")
-        elif given in {tuple[Workload, ...], tuple[BeEntry, ...]}:
+        elif given in {tuple[TrainingKind, ...], tuple[BeEntry, ...]}:
             yield Key(name=f"{prefix}{name}", kind=dict)
         else:
             yield Key(name=f"{prefix}{name}", kind=list if get_origin(given) is tuple else given)

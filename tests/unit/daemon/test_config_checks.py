@@ -14,7 +14,7 @@ from tesched_daemon import own_file
 from tesched_daemon.config import load
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.doctor.doctor import examine
-from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.reload import Reloader
 from tesched_daemon.wiring import run
 from tesched_slurm.commands_actuator import DryRunActuator
@@ -58,7 +58,7 @@ def test_another_file_at_the_daemons_path_is_refused(tmp_path: Path, other: str,
     assert said.stderr.endswith(f'; name a path where there is nothing, such as "/run/tesched/{key}"\n')
     with pytest.raises(ConfigError, match=re.escape(start)):
         run(config, once=True)
-    finding = next(one for one in examine(config) if one.level is Level.FAIL)
+    finding = next(one for one in examine(config) if one.level is Severity.FAIL)
     assert finding.text.startswith(start)
     assert as_it_is(path) == before
 
@@ -96,7 +96,7 @@ def test_a_path_that_cannot_be_checked_is_refused(tmp_path: Path, path: str, why
     start = f"{site.path}: slurm.{key}: {tmp_path}/{path}: it cannot be examined: {why}; name a path"
     assert said.startswith(f"the configuration is not reloaded: {start}")
     assert check(site.path).stderr.startswith(f"Error: {start}")
-    assert any(one.text in start for one in examine(site.path) if one.level is Level.FAIL)
+    assert any(one.text in start for one in examine(site.path) if one.level is Severity.FAIL)
 
 
 @pytest.mark.parametrize("key", ["marks", "admission"])
@@ -197,7 +197,7 @@ def test_a_bound_that_is_not_kept_is_a_warning_that_names_file_and_key(
     assert len(lines) == len(warnings)
     for line, warning in zip(lines, warnings, strict=True):
         assert line.startswith(f"Warning: {config}: {warning}")
-    found = [one for one in examine(config) if one.level is Level.WARN and f"{config}: guard." in one.text]
+    found = [one for one in examine(config) if one.level is Severity.WARN and f"{config}: guard." in one.text]
     assert [f"{one.text}; {one.advice}" for one in found] == [line.removeprefix("Warning: ") for line in lines]
     site = Site(path=config)
     config.write_text(text)
@@ -247,7 +247,7 @@ def test_a_socket_that_has_no_place_is_refused(tmp_path: Path, key: str, place: 
     assert said.exit_code == 2
     right = f'name a path in a folder that is there, such as "/run/tesched/{path.name}"'
     assert said.stderr == f"Error: {config}: {key}: {path}: {why.format(tmp_path)}; {right}\n"
-    finding = next(one for one in examine(config) if one.level is Level.FAIL)
+    finding = next(one for one in examine(config) if one.level is Severity.FAIL)
     assert finding.advice == right
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.doctor.doctor import examine
-from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.wiring import run
 from tesched_db import migrate
 
@@ -43,7 +43,7 @@ def test_check_doctor_and_the_daemons_start_name_file_key_and_extra(tmp_path: Pa
     assert (said.exit_code, said.stdout, said.stderr) == (2, "", f"Error: {config}: {why}\n")
     with pytest.raises(ConfigError, match=re.escape(f"{config}: {why}")):
         run(config, once=True)
-    finding = next(one for one in examine(config) if one.level is Level.FAIL)
+    finding = next(one for one in examine(config) if one.level is Severity.FAIL)
     assert f"{finding.text}; {finding.advice}" == f"{config}: {why}"
 
 

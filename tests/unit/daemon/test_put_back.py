@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.undo import LOOKS, put_all_back
 
 
@@ -16,9 +16,9 @@ class Emptying(Loop):
         """Make no parts: none is asked."""
         self.lefts = left
 
-    def undo(self, *, unseen_s: float = 0.0) -> Turn:
+    def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
         left = next(self.lefts)
-        return Turn(summary="", next_in_s=0.0, settled=not left, left=left)
+        return CycleResult(summary="", next_in_s=0.0, settled=not left, left=left)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tesched_core.model.cluster import Job, JobState, Partition, Request, SlurmS
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_daemon.submission.pretended import Pretended
-from tesched_daemon.submission.slurm_limits import SlurmLimits, slurm_limits
+from tesched_daemon.submission.slurm_limits import ForetoldLimits, slurm_limits
 from tesched_slurm.sbatch_asked import SlurmsWord
 
 from tests.unit.slurm.answering import Answering
@@ -35,7 +35,7 @@ SEEN = Snapshot.of(
 )
 
 
-def limits(job: Job, answer: str | Failure = ANSWER, seen: Snapshot = SEEN, *, known: bool = True) -> SlurmLimits:
+def limits(job: Job, answer: str | Failure = ANSWER, seen: Snapshot = SEEN, *, known: bool = True) -> ForetoldLimits:
     word = SlurmsWord(start_at=0.0, cpus=4, nodes="n[1-2]", partition="p")
     return slurm_limits(Pretended(job=job, request_known=known), {}, word, seen, Answering(answers=[answer]))
 

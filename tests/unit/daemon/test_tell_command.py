@@ -29,7 +29,7 @@ from tesched_daemon.config import parse
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.settings import TellConfig
 from tesched_daemon.tell_command import MOST_WAITING, Teller, TellingActuator
-from tesched_slurm.bounded_process import Ended, run_bounded
+from tesched_slurm.bounded_process import ProgramResult, run_bounded
 from tesched_slurm.commands_actuator import DryRunActuator
 from tesched_testcluster.patience import HANG_S, Patience
 
@@ -156,7 +156,7 @@ def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_user_is_no
 
     given: list[float] = []
 
-    def bounded(*args: Any, timeout_s: float, **options: Any) -> Ended:
+    def bounded(*args: Any, timeout_s: float, **options: Any) -> ProgramResult:
         given.append(timeout_s)
         return run_bounded(*args, timeout_s=timeout_s, stopwatch=stopwatch, **options)
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Pace
 from tesched_daemon.wakeup import AFTER_S, AGAIN_S, LOOKS, PAUSE_S, Agenda, PokeError, listening, poke
@@ -263,13 +263,13 @@ class Turning(Loop):
         self.hold.set()
         self.inside = threading.Semaphore(0)
 
-    def turn(self, *, asked: bool = False) -> Turn:
+    def turn(self, *, asked: bool = False) -> CycleResult:
         self.began.append(time.monotonic())
         self.asked.append(asked)
         self.inside.release()
         assert self.hold.wait(HANG_S)
         self.ended.append(time.monotonic())
-        return Turn(summary="looked", next_in_s=3600.0)
+        return CycleResult(summary="looked", next_in_s=3600.0)
 
     def wait_turn(self) -> None:
         assert self.inside.acquire(timeout=HANG_S)

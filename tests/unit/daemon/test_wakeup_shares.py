@@ -15,7 +15,7 @@ import pytest
 from tesched_daemon import wakeup
 from tesched_daemon.rates import Allowance, Bucket
 from tesched_daemon.wakeup import listening, poke
-from tesched_daemon.wakeup_shares import ASKS_S, HOOK, LEFT, POKES, SERVED, SUBMISSIONS, TURNED_AWAY, Shares
+from tesched_daemon.wakeup_shares import ASKS_S, HOOK, LEFT, POKES, SERVED, SUBMISSIONS, TURNED_AWAY, WakeupShares
 from tesched_testcluster.patience import HANG_S, Patience
 
 from tests.flooding import USER, flooding
@@ -39,11 +39,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def shares(clock: Clock) -> Shares:
-    return Shares(lambda: SLURM, stopwatch=clock)
+def shares(clock: Clock) -> WakeupShares:
+    return WakeupShares(lambda: SLURM, stopwatch=clock)
 
 
-def served(shares: Shares, count: int, sender: int, said: bytes = b"poke") -> int:
+def served(shares: WakeupShares, count: int, sender: int, said: bytes = b"poke") -> int:
     """Return how many of so many pokes at once are served."""
     return sum(shares.take(sender, said) for _ in range(count))
 
@@ -66,14 +66,14 @@ def test_a_stopwatch_that_two_threads_read_gives_nothing_twice() -> None:
     assert bucket.wait_s(50.0) == pytest.approx(10)
 
 
-def test_a_flood_of_one_user_takes_nothing_from_another_nor_from_the_hook(shares: Shares) -> None:
+def test_a_flood_of_one_user_takes_nothing_from_another_nor_from_the_hook(shares: WakeupShares) -> None:
     assert served(shares, 10_000, ADA) == POKES.burst
     assert served(shares, 3, BOB) == 3
     assert served(shares, 10, SLURM, b"submitted 1001") == 10
     assert shares.counts() == {SERVED: POKES.burst + 13, LEFT: 10_000 - POKES.burst}
 
 
-def test_a_user_that_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares) -> None:
+def test_a_user_that_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: WakeupShares) -> None:
     assert served(shares, 500, SLURM, b"submitted 1000") == SUBMISSIONS.burst
     assert served(shares, 5, SLURM, b"submitted 1001") == 5
     # The hook's own share is another, too: an admin's `tesched poke`, or a hook that names no user.
@@ -83,7 +83,7 @@ def test_a_user_that_submits_in_a_loop_uses_up_the_submitters_share_alone(shares
     assert SUBMISSIONS.every_s < POKES.every_s
 
 
-def test_only_the_hook_pokes_for_others(shares: Shares) -> None:
+def test_only_the_hook_pokes_for_others(shares: WakeupShares) -> None:
     assert served(shares, 100, ADA, b"submitted 1001") == POKES.burst
     assert served(shares, 3, SLURM, b"submitted 1001") == 3
     # What is no user's id is the hook's own.
@@ -91,7 +91,7 @@ def test_only_the_hook_pokes_for_others(shares: Shares) -> None:
         assert shares.take(SLURM, odd)
 
 
-def test_a_share_comes_back_with_time(shares: Shares, clock: Clock) -> None:
+def test_a_share_comes_back_with_time(shares: WakeupShares, clock: Clock) -> None:
     served(shares, 100, ADA)
     clock.at += POKES.every_s
     assert served(shares, 100, ADA) == 1
@@ -107,7 +107,7 @@ def test_slurms_user_is_read_until_it_is_known_and_not_at_each_poke(clock: Clock
         asked.append(clock.at)
         return answers.pop(0)
 
-    shares = Shares(slurm_user, stopwatch=clock)
+    shares = WakeupShares(slurm_user, stopwatch=clock)
     served(shares, 10, 0, b"submitted 1000")
     assert asked == [], "root needs no name"
     assert served(shares, 10, SLURM) == POKES.burst
@@ -117,14 +117,14 @@ def test_slurms_user_is_read_until_it_is_known_and_not_at_each_poke(clock: Clock
     assert asked == [1000.0, 1000.0 + ASKS_S]
 
 
-def test_a_full_queue_is_a_poke_now_and_then(shares: Shares, clock: Clock) -> None:
+def test_a_full_queue_is_a_poke_now_and_then(shares: WakeupShares, clock: Clock) -> None:
     assert [shares.turned_away() for _ in range(3)] == [True, False, False]
     clock.at += TURNED_AWAY.every_s
     assert shares.turned_away()
 
 
 def test_pokes_that_are_left_to_the_poll_are_logged_once_a_minute(
-    shares: Shares, clock: Clock, caplog: pytest.LogCaptureFixture
+    shares: WakeupShares, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     served(shares, 105, ADA)
     served(shares, 6, BOB)
@@ -139,7 +139,7 @@ def test_pokes_that_are_left_to_the_poll_are_logged_once_a_minute(
     assert len(caplog.records) == 1
 
 
-def test_users_without_end_take_no_memory_without_end(shares: Shares, clock: Clock) -> None:
+def test_users_without_end_take_no_memory_without_end(shares: WakeupShares, clock: Clock) -> None:
     for user in range(5000):
         shares.take(SLURM, b"submitted %d" % user)
         clock.at += 1.0
@@ -185,7 +185,7 @@ def open_files() -> int:
 def test_the_kernel_names_the_poking_user_and_a_descriptor_sent_along_is_not_taken(path: str) -> None:
     taken: list[tuple[int, bytes]] = []
 
-    class Noted(Shares):
+    class Noted(WakeupShares):
         def take(self, sender: int, said: bytes = b"") -> bool:
             taken.append((sender, said))
             return True
@@ -209,7 +209,7 @@ def test_the_kernel_names_the_poking_user_and_a_descriptor_sent_along_is_not_tak
 def test_a_poke_above_its_share_causes_nothing(path: str) -> None:
     taken: list[bytes] = []
 
-    class Choosy(Shares):
+    class Choosy(WakeupShares):
         def take(self, sender: int, said: bytes = b"") -> bool:
             taken.append(said)
             return said == b"yes"
@@ -228,7 +228,7 @@ def test_a_poke_above_its_share_causes_nothing(path: str) -> None:
 
 
 def test_a_flood_from_another_process_delays_no_user_for_longer_than_its_bound(
-    path: str, shares: Shares, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    path: str, shares: WakeupShares, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard, at_once = Heard(), 50
     monkeypatch.setattr(wakeup, "_AT_ONCE", at_once)

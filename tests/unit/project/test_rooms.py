@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,15 @@ def test_neither_tests_nor_benchmarks_are_imported_from_outside(folder: str, bar
     assert files
     found = {str(path.relative_to(ROOT)): names_imported(path) & barred for path in files}
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_class_name_stands_once_in_the_wheel(project: dict[str, Any]) -> None:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        for path in (ROOT / package).rglob("*.py"):
+            classes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
+            for each in classes:
+                found[each.name].add(str(path.relative_to(ROOT)))
+    several = {name: where for name, where in found.items() if len(where) > 1}
+    # A training imports the reporter alone, so core has a class of its own for what that writes.
+    assert set(several) == {"Sample"}, several

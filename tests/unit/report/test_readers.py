@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tesched_report.crc32c import crc32c, masked
 from tesched_report.follow import Follower, follow, reader_of
-from tesched_report.readers import LONGEST_LINE, Format, Loss, Reader, ReadError
+from tesched_report.readers import LONGEST_LINE, Loss, LossFormat, LossReader, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.tensorboard import LONGEST_RECORD, TensorBoard
 
@@ -27,7 +27,7 @@ EVENTS = base64.b64decode(
 LOSSES = [(0, 2.5), (10, 1.25), (20, 0.75), (30, 0.5), (40, 0.375)]
 
 
-def fed(reader: Reader, data: bytes, piece: int = 1 << 20) -> list[Loss]:
+def fed(reader: LossReader, data: bytes, piece: int = 1 << 20) -> list[Loss]:
     """Return the losses that a reader finds in the data, in pieces of this size."""
     return [loss for start in range(0, len(data), piece) for loss in reader.feed(data[start : start + piece])]
 
@@ -103,25 +103,25 @@ class TestLines:
             '{"step": 5, "loss": 0.25}'
         )
         # The last line has no end yet.
-        assert fed(reader_of(Format.JSONL), text.encode(), piece) == [(1, 2.5), (4, 0.5)]
+        assert fed(reader_of(LossFormat.JSONL), text.encode(), piece) == [(1, 2.5), (4, 0.5)]
 
     def test_a_key_can_be_named(self) -> None:
-        reader = reader_of(Format.JSONL, iteration_key="i", loss_key="nll")
+        reader = reader_of(LossFormat.JSONL, iteration_key="i", loss_key="nll")
         assert fed(reader, b'{"step": 1, "loss": 2}\n{"i": 7, "nll": 3}\n') == [(7, 3.0)]
         assert reader.seen == {"step", "loss"}
 
     def test_csv_with_empty_cells_quotes_and_windows_lines(self) -> None:
         text = '\ufeffepoch,step,"train_loss",val\r\n0,10,2.5,\r\n0,10,,3\r\n1,20,1.5,\r\n1\r\nx,y,z,w\r\n'
-        assert fed(reader_of(Format.CSV), text.encode()) == [(10, 2.5), (20, 1.5)]
+        assert fed(reader_of(LossFormat.CSV), text.encode()) == [(10, 2.5), (20, 1.5)]
 
     def test_a_line_without_end_is_not_kept(self) -> None:
-        reader = reader_of(Format.JSONL)
+        reader = reader_of(LossFormat.JSONL)
         endless = b"x" * (2 * LONGEST_LINE)
         assert fed(reader, endless + b'{"step": 1, "loss": 1}\n{"step": 2, "loss": 2}\n', 1 << 16) == [(2, 2.0)]
 
     @pytest.mark.parametrize("line", [b"[" * 100_000, b'{"step": ' + b"9" * 5000 + b"}", b'{"step": 1e999, "loss": 1}'])
     def test_a_line_that_would_hurt_is_passed_over(self, line: bytes) -> None:
-        assert fed(reader_of(Format.JSONL), line + b'\n{"step": 2, "loss": 2}\n') == [(2, 2.0)]
+        assert fed(reader_of(LossFormat.JSONL), line + b'\n{"step": 2, "loss": 2}\n') == [(2, 2.0)]
 
 
 class Heard(Reporter):
@@ -142,7 +142,7 @@ class TestFollow:
 
     def test_what_is_added_is_reported_once_and_a_file_written_anew_is_read_anew(self, tmp_path: Path) -> None:
         path, heard = tmp_path / "log.jsonl", Heard()
-        follower = Follower(path, lambda: reader_of(Format.JSONL), heard)
+        follower = Follower(path, lambda: reader_of(LossFormat.JSONL), heard)
         assert follower.look() == 0
         path.write_text('{"step": 1, "loss": 5}\n{"step": 2,')
         assert follower.look() == 1
@@ -159,7 +159,7 @@ class TestFollow:
 
     def test_a_folder_stands_for_its_newest_event_file(self, tmp_path: Path) -> None:
         heard = Heard()
-        follower = Follower(tmp_path, lambda: reader_of(Format.TENSORBOARD), heard)
+        follower = Follower(tmp_path, lambda: reader_of(LossFormat.TENSORBOARD), heard)
         assert follower.look() == 0
         (tmp_path / "events.out.tfevents.1.host").write_bytes(EVENTS)
         (tmp_path / "checkpoint").write_text("x")
@@ -169,7 +169,7 @@ class TestFollow:
     def test_a_file_of_another_format_is_reported_once_and_goes_on_being_read(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()
         path.write_text("step,loss\n1,2\n")
-        follower = Follower(path, lambda: reader_of(Format.TENSORBOARD), Heard())
+        follower = Follower(path, lambda: reader_of(LossFormat.TENSORBOARD), Heard())
         with pytest.raises(StopIteration):
             follow(follower, say=said.append, pause=_three_times())
         assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is read again"]
@@ -177,7 +177,7 @@ class TestFollow:
     def test_a_file_without_a_loss_is_reported_with_what_it_has(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()
         path.write_text("step,nll\n1,2\n")
-        follower = Follower(path, lambda: reader_of(Format.CSV), Heard())
+        follower = Follower(path, lambda: reader_of(LossFormat.CSV), Heard())
         with pytest.raises(StopIteration):
             follow(follower, say=said.append, pause=_three_times())
         assert said == ["no loss was found yet, only nll, step; --loss-key names it"]
@@ -197,4 +197,4 @@ def test_each_usual_name_is_found() -> None:
     names: Sequence[tuple[str, str]] = [("iteration", "loss"), ("global_step", "train/loss"), ("epoch", "train_loss")]
     for iteration, loss in names:
         text = f"{iteration},{loss}\n3,0.5\n"
-        assert fed(reader_of(Format.CSV), text.encode()) == [(3, 0.5)]
+        assert fed(reader_of(LossFormat.CSV), text.encode()) == [(3, 0.5)]

@@ -11,7 +11,7 @@ from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import NO_LIMITS, Outage, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.workload import SimulatedNodes, Workload
 
 INF = float("inf")
 
@@ -43,7 +43,7 @@ def workload(jobs: Sequence[Sketch], nodes: int = 1, allowed: Sequence[Sequence[
     """Return these jobs on equal nodes; `only` of a job is a row of `allowed`."""
     return Workload.of(
         "sketch",
-        Machines.alike(nodes, cpus=8, mem_mib=80, gpus=8),
+        SimulatedNodes.alike(nodes, cpus=8, mem_mib=80, gpus=8),
         submit_s=[job.at for job in jobs],
         run_s=[job.run for job in jobs],
         limit_s=[job.limit for job in jobs],

@@ -11,7 +11,7 @@ from math import nan
 
 import numpy as np
 from tesched_sim.result import Preemptions, Result, Use
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.workload import SimulatedNodes, Workload
 
 NODE_CPUS = 4
 
@@ -71,7 +71,7 @@ def result(
     """Return a result; jobs must be given in order of submission."""
     workload = Workload.of(
         name,
-        Machines.alike(nodes, cpus=NODE_CPUS, mem_mib=1000),
+        SimulatedNodes.alike(nodes, cpus=NODE_CPUS, mem_mib=1000),
         submit_s=[job.submit for job in jobs],
         run_s=[job.run for job in jobs],
         demand=np.array([[job.cpus, 0, 0] for job in jobs], dtype=np.int64).reshape(-1, 3),

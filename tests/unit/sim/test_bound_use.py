@@ -9,12 +9,12 @@ import pytest
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
-from tesched_sim.experiment import Setting, Site, run_one, simulation
+from tesched_sim.experiment import ExperimentSetting, Site, run_one, simulation
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.run_summary import Case
 from tesched_sim.reports.summary import summarise
 from tesched_sim.result import Result
-from tesched_sim.workload import Machines, Workload
+from tesched_sim.workload import SimulatedNodes, Workload
 
 
 def site(te_limits_s: Sequence[float]) -> Workload:
@@ -22,7 +22,7 @@ def site(te_limits_s: Sequence[float]) -> Workload:
     te = np.arange(1 + len(te_limits_s)) > 0
     return Workload.of(
         "site",
-        Machines.alike(1, cpus=4, mem_mib=1024, gpus=0),
+        SimulatedNodes.alike(1, cpus=4, mem_mib=1024, gpus=0),
         submit_s=[0.0, *(15.0 + 20.0 * each for each in range(len(te_limits_s)))],
         run_s=np.where(te, 50.0, 300.0),
         limit_s=[1000.0, *te_limits_s],
@@ -33,12 +33,12 @@ def site(te_limits_s: Sequence[float]) -> Workload:
     )
 
 
-def setting(te_time_limit_s: float | None) -> Setting:
+def setting(te_time_limit_s: float | None) -> ExperimentSetting:
     values = {"site.poll_s": "5", "site.hook": "true", "guard.min_run_time_s": "10", "guard.cool_down_s": "0"}
     values["guard.max_preemptions_per_job"] = "100"
     if te_time_limit_s is not None:
         values |= {"guard.bound.slowdown": "2", "guard.bound.te_time_limit_s": f"{te_time_limit_s:g}"}
-    return Setting.of(Site.SLURM).with_values(values)
+    return ExperimentSetting.of(Site.SLURM).with_values(values)
 
 
 def ran(workload: Workload, te_time_limit_s: float | None) -> Result:
@@ -72,7 +72,7 @@ def test_be_job_that_waits_for_what_a_te_job_holds_is_a_bystander() -> None:
     # A BE job for 2 of 4 CPUs waits while another runs on 3; a TE job takes the free one, and outlasts that.
     workload = Workload.of(
         "site",
-        Machines.alike(1, cpus=4, mem_mib=1024, gpus=0),
+        SimulatedNodes.alike(1, cpus=4, mem_mib=1024, gpus=0),
         submit_s=[0.0, 20.0, 40.0],
         run_s=[100.0, 300.0, 300.0],
         limit_s=[1000.0, 1000.0, 300.0],

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from tesched_sim.bound_use import BoundUse
 from tesched_sim.reports.compare import Comparison, compare, estimate, student_t
 from tesched_sim.reports.figures import ROWS, Unit, duration, number, rows
-from tesched_sim.reports.run_summary import Case, ReportError
+from tesched_sim.reports.run_summary import Case, RunReportError
 from tesched_sim.reports.terminal import tables
 
 from tests.unit.sim.results import Ran, four_jobs, result
@@ -105,7 +105,7 @@ def test_each_variant_has_its_own_baseline() -> None:
     ids=["nothing", "twice", "no baseline", "other workload"],
 )
 def test_what_cannot_be_compared(cases: list[Case], baseline: str | None, said: str) -> None:
-    with pytest.raises(ReportError, match=said):
+    with pytest.raises(RunReportError, match=said):
         compare(cases, baseline=baseline)
 
 

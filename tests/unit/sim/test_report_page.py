@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 
 import pytest
 from tesched_sim.reports.page import NAMED_USERS, page
-from tesched_sim.reports.run_summary import Case, ReportError
-from tesched_sim.reports.style import DARK, DARK_PAGE, LIGHT, LIGHT_PAGE, Look
+from tesched_sim.reports.run_summary import Case, RunReportError
+from tesched_sim.reports.style import DARK, DARK_PAGE, LIGHT, LIGHT_PAGE, ColumnStyle
 from tesched_sim.result import Result
 
 from tests.missing_packages import hide
@@ -180,13 +180,13 @@ def test_a_setting_that_all_share_stands_once() -> None:
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "matplotlib")
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(RunReportError) as caught:
         page(one_of_each())
     assert str(caught.value) == "a page with plots needs Matplotlib, which is not installed; pip install '.[plots]'"
 
 
 def test_no_cases_make_no_page() -> None:
-    with pytest.raises(ReportError, match="there is no run"):
+    with pytest.raises(RunReportError, match="there is no run"):
         page([])
 
 
@@ -214,6 +214,6 @@ def test_each_colour_stands_out_from_the_page(behind: str, colours: tuple[str, .
 
 
 def test_no_two_of_many_policies_are_drawn_alike() -> None:
-    looks = [Look.of(index) for index in range(49)]
+    looks = [ColumnStyle.of(index) for index in range(49)]
     assert len({(look.colour, look.dashes) for look in looks}) == 49
     assert len({(look.colour, look.mark) for look in looks}) == 49

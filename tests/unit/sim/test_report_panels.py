@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import fromstring
 
-from tesched_sim.reports.plots import Curve, Panel, panels
+from tesched_sim.reports.plots import Panel, PanelLine, panels
 
 SVG = "{http://www.w3.org/2000/svg}"
-LOW = Curve(label="low", colour=0, solid=True, points=(("2", 1.0), ("off", 4.0)))
-HIGH = Curve(label="high", colour=1, solid=False, points=(("2", 3.0), ("3", 5.0), ("off", 9.0)))
+LOW = PanelLine(label="low", colour=0, solid=True, points=(("2", 1.0), ("off", 4.0)))
+HIGH = PanelLine(label="high", colour=1, solid=False, points=(("2", 3.0), ("3", 5.0), ("off", 9.0)))
 TWO = panels([Panel(title="one", curves=(LOW, HIGH)), Panel(title="two", curves=(LOW, HIGH))], across="B", up="wait")
 
 

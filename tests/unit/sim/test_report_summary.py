@@ -7,13 +7,13 @@ from math import nan
 
 import numpy as np
 import pytest
-from tesched_sim.reports.summary import Percentiles, summarise
+from tesched_sim.reports.summary import MeanAndPercentiles, summarise
 
 from tests.unit.sim.results import Noticed, Ran, Sample, four_jobs, result
 
 
 def test_percentiles_lie_between_two_values_in_proportion() -> None:
-    found = Percentiles.of(np.array([3.0, nan, 1.0, 10.0, 2.0]))
+    found = MeanAndPercentiles.of(np.array([3.0, nan, 1.0, 10.0, 2.0]))
     assert (found.count, found.mean, found.p50) == (4, 4.0, 2.5)
     assert found.p95 == pytest.approx(3 + 0.85 * 7)
     assert found.p99 == pytest.approx(3 + 0.97 * 7)
@@ -97,7 +97,7 @@ def test_the_numbers_own_error_is_no_time() -> None:
 @pytest.mark.parametrize("jobs", [(), (Ran(),), (Ran(te=True, end=100),)], ids=["none", "none ended", "no BE job"])
 def test_an_empty_report_has_none_and_raises_no_warning(jobs: tuple[Ran, ...]) -> None:
     summary = summarise(result(*jobs, samples=[Sample(at=0), Sample(at=10)]))
-    assert summary.be.slowdown == Percentiles(count=0, mean=None, p50=None, p95=None, p99=None)
+    assert summary.be.slowdown == MeanAndPercentiles(count=0, mean=None, p50=None, p95=None, p99=None)
     assert (summary.restart_interval_s.p50, summary.lost_node_s_per_preemption) == (None, None)
     assert summary.utilisation_share["cpu"] is None
     json.dumps(summary.as_json(), allow_nan=False)

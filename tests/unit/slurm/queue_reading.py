@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
-from tesched_slurm.columns import Query, Row
+from tesched_slurm.columns import Query, QueueRow
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
@@ -20,12 +20,12 @@ class Slurm:
 
     #: by the job's id, or by what else is asked
     alone: dict[str, str] = field(default_factory=dict)
-    rows_by_task: list[Row] = field(default_factory=list)
+    rows_by_task: list[QueueRow] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)
     #: as squeue 26.05 does, a task whose array is asked for as well is shown as one with it
     folds: bool = False
 
-    def rows(self, job_ids: list[str]) -> list[Row]:
+    def rows(self, job_ids: list[str]) -> list[QueueRow]:
         """Return what squeue shows of these ids; without `folds` all that there is."""
         if not self.folds:
             return self.rows_by_task
@@ -66,13 +66,13 @@ def reading(slurm: Slurm) -> Queue:
     return Queue(commands=commands)
 
 
-def read(queue: Queue, rows: list[Row], answer: str) -> dict[int, Job]:
+def read(queue: Queue, rows: list[QueueRow], answer: str) -> dict[int, Job]:
     query = DetailsQuery()
     jobs = queue.read(rows, query, said_to(query, answer))
     assert not isinstance(jobs, Failure), jobs
     return {job.job_id: job for job in jobs}
 
 
-def only(row: Row, answer: str) -> Job:
+def only(row: QueueRow, answer: str) -> Job:
     (job,) = read(reading(Slurm()), [row], answer).values()
     return job

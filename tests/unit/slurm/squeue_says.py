@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tesched_slurm.columns import COLUMNS, Query, Row
+from tesched_slurm.columns import COLUMNS, Query, QueueRow
 from tesched_slurm.details import DetailsQuery
 
 #: stands in `scontrol` for what a call has drawn to stand behind times; no user can know that
 MARK = "<drawn for this call>"
 
 #: an ordinary running job, in squeue's words
-PLAIN = Row(
+PLAIN = QueueRow(
     **{
-        **dict.fromkeys(Row._fields, "(null)"),
+        **dict.fromkeys(QueueRow._fields, "(null)"),
         "job_id": "1",
         "array_job_id": "1",
         "array_task_id": "N/A",
@@ -67,7 +67,7 @@ PLAIN = Row(
 )
 
 
-def squeue(query: Query, rows: Iterable[Row]) -> str:
+def squeue(query: Query, rows: Iterable[QueueRow]) -> str:
     """Return what squeue answers: each value, and behind it what was asked for to stand behind it."""
     asked = query.environment["SQUEUE_FORMAT2"].split(",")
     behind = [word.partition(":")[2] for word in asked]
@@ -77,7 +77,7 @@ def squeue(query: Query, rows: Iterable[Row]) -> str:
 
 
 def scontrol(
-    row: Row,
+    row: QueueRow,
     *,
     network: str = "(null)",
     comment: str = "",

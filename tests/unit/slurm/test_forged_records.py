@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tesched_slurm.columns import Row
-from tesched_slurm.details import DetailsQuery, Found
+from tesched_slurm.columns import QueueRow
+from tesched_slurm.details import DetailsFound, DetailsQuery
 
 from tests.unit.slurm.queue_reading import Slurm, read, reading
 from tests.unit.slurm.squeue_says import MARK, PLAIN, said_to, scontrol
 
 
-def find(answer: str, *rows: Row) -> Found:
+def find(answer: str, *rows: QueueRow) -> DetailsFound:
     query = DetailsQuery()
     return query.find(said_to(query, answer), {row.job_id: row for row in rows})
 

@@ -8,7 +8,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
 from tesched_slurm import hidden_tasks
-from tesched_slurm.columns import Row
+from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.user_turns import in_turn
@@ -19,15 +19,15 @@ from tests.unit.slurm.squeue_says import PLAIN, said_to, scontrol
 ARRAY = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0-999", state="PENDING", node_list="")
 
 
-def array(job_id: int, user: str) -> Row:
+def array(job_id: int, user: str) -> QueueRow:
     return ARRAY._replace(job_id=str(job_id), array_job_id=str(job_id), user_name=user)
 
 
-def task(of: Row, job_id: int, index: int, **changes: str) -> Row:
+def task(of: QueueRow, job_id: int, index: int, **changes: str) -> QueueRow:
     return of._replace(job_id=str(job_id), array_task_id=str(index), restart_cnt="1", **changes)
 
 
-def records(*tasks: Row) -> dict[str, HiddenTask]:
+def records(*tasks: QueueRow) -> dict[str, HiddenTask]:
     """Return these tasks as a client finds them; a record changes with its nice value."""
     return {
         row.job_id: HiddenTask(
@@ -37,14 +37,14 @@ def records(*tasks: Row) -> dict[str, HiddenTask]:
     }
 
 
-def hiding(rows: Iterable[Row] = ()) -> tuple[HiddenTasks, Slurm]:
+def hiding(rows: Iterable[QueueRow] = ()) -> tuple[HiddenTasks, Slurm]:
     slurm = Slurm(rows_by_task=list(rows))
     commands = Answering()
     object.__setattr__(commands, "slurm", slurm)
     return HiddenTasks(commands=commands), slurm
 
 
-def shown(reader: HiddenTasks, tasks: Iterable[Row], arrays: Mapping[str, Row]) -> TaskRows:
+def shown(reader: HiddenTasks, tasks: Iterable[QueueRow], arrays: Mapping[str, QueueRow]) -> TaskRows:
     found = reader.read(records(*tasks), arrays)
     assert not isinstance(found, Failure)
     return found
@@ -116,7 +116,7 @@ def test_an_array_without_a_record_of_its_waiting_tasks_hides_none() -> None:
     assert set(arrays_of(rows)) == {"3"}
 
 
-def _answer(*tasks: Row, rest: str) -> str:
+def _answer(*tasks: QueueRow, rest: str) -> str:
     own = (scontrol(row, array=f"ArrayJobId=3 ArrayTaskId={row.array_task_id} ") for row in tasks)
     return "".join(own) + scontrol(ARRAY, array=f"ArrayJobId=3 ArrayTaskId={rest} ")
 

@@ -11,7 +11,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_slurm.pyslurm_client import PyslurmActuator
 from tesched_slurm.pyslurm_process import PyslurmProcess
-from tesched_slurm.pyslurm_wire import Do, Done, LookAtJob, Question, Seen
+from tesched_slurm.pyslurm_wire import Do, Done, LookAtJob, PolledObjects, Question
 
 from tests.unit.slurm.queue_reading import Answering, Slurm
 from tests.unit.slurm.squeue_says import PLAIN
@@ -27,9 +27,9 @@ class Process:
         """Begin with nothing done."""
         self.done: list[Do] = []
 
-    def ask(self, question: Question) -> Seen | Done:
+    def ask(self, question: Question) -> PolledObjects | Done:
         if isinstance(question, LookAtJob):
-            return Seen(unread=(question.job_id,))
+            return PolledObjects(unread=(question.job_id,))
         assert isinstance(question, Do)
         self.done.append(question)
         return Done()

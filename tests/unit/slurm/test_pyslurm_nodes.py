@@ -11,13 +11,13 @@ from tesched_core.model.cluster import SlurmSettings
 from tesched_slurm.pyslurm_client import PyslurmObserver
 from tesched_slurm.pyslurm_jobs import lacking
 from tesched_slurm.pyslurm_process import PyslurmProcess
-from tesched_slurm.pyslurm_wire import Seen
+from tesched_slurm.pyslurm_wire import PolledObjects
 from tesched_slurm.run_command import Commands
 
 from tests.unit.slurm.test_cluster_bounds import NODE_RECORD, node
 
 WITH_DISKS = SlurmSettings(gres_types=frozenset({"gpu", "tmp"}))
-SEEN = Seen(jobs=(), nodes=(NODE_RECORD,))
+SEEN = PolledObjects(jobs=(), nodes=(NODE_RECORD,))
 
 
 class Said:

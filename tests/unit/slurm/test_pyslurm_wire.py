@@ -7,7 +7,7 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 import pytest
-from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, Look, Seen, Version, frame, read_answer
+from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, PollAll, PolledObjects, Version, frame, read_answer
 from tesched_slurm.pyslurm_worker import Pyslurm, Worker
 
 from tests.unit.slurm.test_cluster_bounds import NODE_RECORD, PARTITION_RECORD
@@ -46,17 +46,17 @@ def as_pyslurm(one: msgspec.Struct) -> SimpleNamespace:
     return SimpleNamespace(**values, user_id=0)
 
 
-def seen_by_a_worker(**found: Records) -> Seen:
+def seen_by_a_worker(**found: Records) -> PolledObjects:
     """Return what comes over the wire where pyslurm shows these."""
     parts = {name: found.get(name, Records()) for name in ("Jobs", "Nodes", "Partitions", "Reservations")}
     worker = Worker(cast("Pyslurm", SimpleNamespace(RPCError=OSError, **parts)))
-    answer = read_answer(frame(worker.answer(Look()))[LENGTH.size :])
-    assert isinstance(answer, Seen)
+    answer = read_answer(frame(worker.answer(PollAll()))[LENGTH.size :])
+    assert isinstance(answer, PolledObjects)
     return answer
 
 
 def test_an_answer_comes_as_it_was_sent() -> None:
-    seen = Seen(jobs=(record(1), record(2)), unread=(3,), nodes=(), partitions=())
+    seen = PolledObjects(jobs=(record(1), record(2)), unread=(3,), nodes=(), partitions=())
     for answer in (seen, Done()):
         assert read_answer(frame(answer)[LENGTH.size :]) == answer
 
@@ -83,7 +83,7 @@ def test_such_a_word_in_a_node_or_a_partition_leaves_them_to_the_commands(kind: 
 
 @pytest.mark.parametrize(
     "strange",
-    [Version(version=7), Seen(jobs=(record("x"),)), Seen(reservations="x"), [1], 7],  # type: ignore[arg-type]
+    [Version(version=7), PolledObjects(jobs=(record("x"),)), PolledObjects(reservations="x"), [1], 7],  # type: ignore[arg-type]
 )
 def test_an_answer_of_another_form_is_an_error(strange: object) -> None:
     with pytest.raises(msgspec.DecodeError):

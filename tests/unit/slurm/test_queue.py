@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState
 from tesched_db.job_rows import UNCLASSIFIED, job_values
-from tesched_slurm.columns import COLUMNS, Query, Row, rows_of
+from tesched_slurm.columns import COLUMNS, Query, QueueRow, rows_of
 from tesched_slurm.job_records import read_job
 
 from tests.unit.slurm.queue_reading import Slurm, only, read, reading
@@ -158,7 +158,7 @@ def test_groups_and_users_may_have_blanks_in_their_names() -> None:
 
 
 def test_every_column_has_a_name_of_squeues() -> None:
-    assert len(COLUMNS) == len(Row._fields) == len(set(COLUMNS))
+    assert len(COLUMNS) == len(QueueRow._fields) == len(set(COLUMNS))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_slurm.clients import takes_sluids
-from tesched_slurm.columns import COLUMNS, Row
+from tesched_slurm.columns import COLUMNS, QueueRow
 from tesched_slurm.commands_actuator import CommandsActuator
 from tesched_slurm.errors import failure
 from tesched_slurm.run_command import Commands
@@ -48,7 +48,7 @@ FIRST, SECOND = "s0K9M8AN110R00", "s0K9M8AN17XB00"
 class Answers(Commands):
     """squeue says so each time, the last of these for good; each other command fails with this text."""
 
-    seen: list[Row | Failure]
+    seen: list[QueueRow | Failure]
     says: str = ""
     release: str = "slurm 26.05.5\n"
     sent: list[tuple[str, ...]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Answers(Commands):
         return "".join(value + after for value, after in zip(row, behind, strict=True)) + "\n"
 
 
-def run_of(sluid: str, restarts: int = 0) -> Row:
+def run_of(sluid: str, restarts: int = 0) -> QueueRow:
     return PLAIN._replace(sluid=sluid, restart_cnt=str(restarts))
 
 
@@ -135,7 +135,7 @@ def test_a_run_that_is_over_by_then_is_no_error(action: Action, command: tuple[s
         (Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified"), FailureKind.NOT_FOUND),
     ],
 )
-def test_another_refusal_stays_what_it_is(then: Row | Failure, kind: FailureKind) -> None:
+def test_another_refusal_stays_what_it_is(then: QueueRow | Failure, kind: FailureKind) -> None:
     slurm = Answers(seen=[run_of(FIRST), then], says="Unexpected message received")
     outcome = CommandsActuator(commands=slurm, by_sluid=True).act(Suspend(job_id=JOB, reason=WHY))
     assert outcome.failure is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_testcluster.harness.bound_cost import (
     TE_LIMIT_S,
     Base,
@@ -32,7 +32,7 @@ def site(te_run_s: float = 120.0) -> Workload:
     te = np.arange(40) % 2 == 1
     return Workload.of(
         "site",
-        Machines.alike(2, cpus=32, mem_mib=1024, gpus=8),
+        SimulatedNodes.alike(2, cpus=32, mem_mib=1024, gpus=8),
         submit_s=np.linspace(0, 36_000, 40),
         run_s=np.where(te, te_run_s, 3600.0),
         demand=[[1, 1, 1 if one else 4] for one in te],

@@ -50,7 +50,7 @@ from scipy import sparse
 
 from tesched_policies.gavel.allocators.constraints import Combinations
 from tesched_policies.gavel.allocators.fallback import solved
-from tesched_policies.gavel.allocators.lp import Program, UnsolvedError, maximise
+from tesched_policies.gavel.allocators.lp import LinearProgram, UnsolvedError, maximise
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
 
 #: How far below the best ratio the second program of cost may stay, as a part of it.
@@ -92,7 +92,7 @@ class Cost:
             z = space.feasible(_best_ratio(limits, work, bill))
             return space.answer(z, float(work @ z) / float(bill @ z))
         gain = work if self.what == "throughput" else work / price
-        z = space.feasible(maximise(Program(gain=gain / gain.max(), rows=limits.rows, bounds=limits.bounds)).z)
+        z = space.feasible(maximise(LinearProgram(gain=gain / gain.max(), rows=limits.rows, bounds=limits.bounds)).z)
         return space.answer(z, float(gain @ z))
 
 
@@ -130,7 +130,7 @@ def _best_ratio(limits: _Limits, work: NDArray[np.float64], bill: NDArray[np.flo
     """Return the z with the greatest ratio of work to bill, and of those the one with the most work."""
     work, bill = work / work.max(), bill / bill.max()
     scaled = maximise(
-        Program(
+        LinearProgram(
             gain=np.append(work, 0.0),
             rows=sparse.vstack(
                 [
@@ -149,7 +149,7 @@ def _best_ratio(limits: _Limits, work: NDArray[np.float64], bill: NDArray[np.flo
     ratio = float(work @ scaled) / paid
     lost = ratio * (1 - SLACK) * bill - work
     return maximise(
-        Program(
+        LinearProgram(
             gain=work,
             rows=sparse.vstack([limits.rows, sparse.csr_array(lost[None, :] / np.abs(lost).max())], format="csc"),
             bounds=np.append(limits.bounds, 0.0),

@@ -30,7 +30,7 @@ import numpy as np
 
 from tesched_policies.gavel.allocators.constraints import Combinations
 from tesched_policies.gavel.allocators.fallback import solved
-from tesched_policies.gavel.allocators.lp import Program, maximise
+from tesched_policies.gavel.allocators.lp import LinearProgram, maximise
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
 
 
@@ -49,7 +49,7 @@ class Fifo:
             fastest = problem.speed(aware=self.aware).max(axis=1)
             weight = np.arange(space.jobs, 0, -1) / np.where(fastest > 0, fastest, np.inf)
             gain = np.asarray(weight @ space.throughput)
-            program = Program(
+            program = LinearProgram(
                 gain=gain / gain.max(),
                 rows=space.limits,
                 bounds=space.bounds,

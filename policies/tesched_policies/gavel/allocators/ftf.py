@@ -68,7 +68,7 @@ class FinishTimeFairness:
                 return space.nobody(0.0)
             alone = (problem.speed(aware=self.aware) * isolated(problem)).sum(axis=1)[counted]
             left, fastest = problem.steps_left[counted], space.fastest()[counted]
-            ends = Ends(
+            ends = RhoTerms(
                 age=problem.age_s[counted], left=left, whole=problem.isolated_s[counted] + left / alone, fastest=fastest
             )
             return _search(space, counted, ends)
@@ -77,7 +77,7 @@ class FinishTimeFairness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class RhoTerms:
     """Terms of rho, for the jobs that count."""
 
     #: Seconds since arrival.
@@ -109,7 +109,7 @@ class Ends:
         return rho
 
 
-def _search(space: Combinations, counted: NDArray[np.int64], ends: Ends) -> Allocation:
+def _search(space: Combinations, counted: NDArray[np.int64], ends: RhoTerms) -> Allocation:
     """Return the best allocation, by bounds on its rho that close in; each job alone at its fastest is the first."""
     lower, best, answer = ends.rho(ends.fastest), np.inf, space.nobody(np.inf)
     near: NDArray[np.float64] | None = None

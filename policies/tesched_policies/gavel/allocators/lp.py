@@ -29,7 +29,7 @@ class UnsolvedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class LinearProgram:
     """Maximise `gain` z where `rows` z <= `bounds` and z >= 0."""
 
     #: (n,)
@@ -52,7 +52,7 @@ class Optimum:
     worth: NDArray[np.float64]
 
 
-def maximise(program: Program) -> Optimum:
+def maximise(program: LinearProgram) -> Optimum:
     """Return an optimum.
 
     Raises:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tesched_policies.gavel.allocators.constraints import Combinations
-from tesched_policies.gavel.allocators.lp import OUT_OF_RANGE, Program, UnsolvedError, maximise
+from tesched_policies.gavel.allocators.lp import OUT_OF_RANGE, LinearProgram, UnsolvedError, maximise
 from tesched_policies.gavel.allocators.merge_identical import merge
 
 
@@ -73,7 +73,7 @@ def highest(
     time, used = kinds.members @ limits[: space.jobs], limits[space.jobs :]
     level = np.concatenate((part / unit, np.zeros(time.shape[0] + space.types)))
     found = maximise(
-        Program(
+        LinearProgram(
             gain=np.append(np.zeros(len(kinds.lead)), 1.0),
             rows=sparse.hstack([sparse.vstack([-throughput, time, used]), level[:, None]], format="csc"),
             bounds=np.concatenate((-(traits[kinds.job, 2] * size)[asked] / most, size, space.bounds[space.jobs :])),

@@ -180,7 +180,7 @@ class Allocation:
     fallback: str | None = None
 
 
-class Policy(Protocol):
+class Allocator(Protocol):
     """Divides the accelerators' time among the jobs."""
 
     @property

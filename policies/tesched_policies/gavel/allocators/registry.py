@@ -8,11 +8,11 @@ from tesched_policies.gavel.allocators.ftf import FinishTimeFairness
 from tesched_policies.gavel.allocators.hierarchical import Hierarchical
 from tesched_policies.gavel.allocators.las import Las
 from tesched_policies.gavel.allocators.makespan import Makespan
-from tesched_policies.gavel.allocators.problem import Policy
+from tesched_policies.gavel.allocators.problem import Allocator
 from tesched_policies.gavel.allocators.sjf import ShortestFirst
 
 #: Every policy, with its parameters.
-POLICIES: dict[str, Policy] = {
+POLICIES: dict[str, Allocator] = {
     known.name: known
     for known in (
         Las(),
@@ -41,7 +41,7 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def policy(name: str) -> Policy:
+def policy(name: str) -> Allocator:
     """Return the policy of this name.
 
     Raises:

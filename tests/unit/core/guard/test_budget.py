@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tesched_core.guard.budget import Scope, Tally, paying
+from tesched_core.guard.budget import CountedBy, Tally, paying
 from tesched_core.model.resources import JobId
 from tesched_testcluster.harness.store_examples import victim
 
@@ -20,6 +20,6 @@ def test_one_that_is_let_go_after_its_notice_counts_nowhere() -> None:
     told = victim(1, nodes=("n1",), user="ada", account="lab", for_user="bob", for_account="lab", noticed_at=150.0)
     for withdrawn, count in ((True, 0), (False, 1)):
         tally = Tally.of([paying(told, 200.0, JobId(9), withdrawn=withdrawn)], (), 200.0)
-        counts = (Scope.ALL, ""), (Scope.USER, "ada"), (Scope.TE_USER, "bob"), (Scope.NODE, "n1")
+        counts = (CountedBy.ALL, ""), (CountedBy.USER, "ada"), (CountedBy.TE_USER, "bob"), (CountedBy.NODE, "n1")
         assert [tally.counts[by] for by in counts] == [count] * 4
         assert (tally.node_s > 0) is not withdrawn

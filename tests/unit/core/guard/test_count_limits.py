@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.guard.budget import Counted, Scope, Tally
+from tesched_core.guard.budget import Counted, CountedBy, Tally
 from tesched_core.guard.count_limits import budget_spent, passed, reached
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, TurnLimits
@@ -26,13 +26,13 @@ ONE = Paid(
     for_account="dept",
 )
 SETTINGS: list[tuple[str, Counted]] = [
-    ("max_preemptions_per_hour", (Scope.ALL, "")),
-    ("max_preemptions_per_user_hour", (Scope.USER, "ada")),
-    ("max_preemptions_per_account_hour", (Scope.ACCOUNT, "lab")),
-    ("max_preemptions_per_node_hour", (Scope.NODE, "n2")),
-    ("max_victims_for_te_job_hour", (Scope.TE_JOB, JobId(9))),
-    ("max_victims_for_te_user_hour", (Scope.TE_USER, "bob")),
-    ("max_victims_for_te_account_hour", (Scope.TE_ACCOUNT, "dept")),
+    ("max_preemptions_per_hour", (CountedBy.ALL, "")),
+    ("max_preemptions_per_user_hour", (CountedBy.USER, "ada")),
+    ("max_preemptions_per_account_hour", (CountedBy.ACCOUNT, "lab")),
+    ("max_preemptions_per_node_hour", (CountedBy.NODE, "n2")),
+    ("max_victims_for_te_job_hour", (CountedBy.TE_JOB, JobId(9))),
+    ("max_victims_for_te_user_hour", (CountedBy.TE_USER, "bob")),
+    ("max_victims_for_te_account_hour", (CountedBy.TE_ACCOUNT, "dept")),
 ]
 
 
@@ -78,7 +78,7 @@ def test_the_fullest_of_several_nodes_is_named() -> None:
 def test_a_preemption_of_an_hour_ago_counts_for_the_budget_alone() -> None:
     limits = limits_of(max_preemptions_per_hour=1, max_lost_node_hours_per_day=1.5)
     old = replace(ONE, at=NOW - HOUR_S)
-    assert reached(tally_of(old), (Scope.ALL, ""), limits) is None
+    assert reached(tally_of(old), (CountedBy.ALL, ""), limits) is None
     over = passed(tally_of(old), [ONE], limits)
     assert over is not None
     assert over.of_budget
@@ -104,7 +104,7 @@ def test_a_victim_of_the_te_jobs_own_user_is_held_to_that_users_limits_alone() -
     assert passed(tally_of(ONE), [own], limits) is None, "it takes nothing of a budget that is spent"
     over = passed(tally_of(), [own], replace(limits, max_victims_for_te_user_hour=0))
     assert over is not None
-    assert over.scope is Scope.TE_USER
+    assert over.scope is CountedBy.TE_USER
 
 
 def test_rounds_have_limits_of_their_own() -> None:
@@ -117,9 +117,9 @@ def test_rounds_have_limits_of_their_own() -> None:
         RefusalCode.ROUND_LIMIT,
         "policy.gavel.max_preemptions_per_job_hour",
     )
-    assert reached(tally_of(turn, turn), (Scope.ALL, ""), limits) is None, "None is no limit"
+    assert reached(tally_of(turn, turn), (CountedBy.ALL, ""), limits) is None, "None is no limit"
     of_all = replace(limits, max_preemptions_per_hour=1, max_lost_node_hours_per_day=0.0)
-    assert (over := reached(tally_of(turn), (Scope.ALL, ""), of_all)) is not None
+    assert (over := reached(tally_of(turn), (CountedBy.ALL, ""), of_all)) is not None
     assert over.count == 1
     assert (over := budget_spent(tally_of(turn), of_all)) is not None
     assert over.code is RefusalCode.ROUND_LIMIT

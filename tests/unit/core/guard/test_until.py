@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.guard.until import Kept, ends_at
+from tesched_core.guard.until import RefusedJob, ends_at
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
@@ -15,7 +15,7 @@ from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
 
 NOW = 100_000.0
-JOB = Kept(job_id=JobId(7), user="ada", account="phys", nodes=("n1", "n2"), started_at=NOW - 20)
+JOB = RefusedJob(job_id=JobId(7), user="ada", account="phys", nodes=("n1", "n2"), started_at=NOW - 20)
 
 
 def paid(at: float, *, job_id: int = 1, user: str = "ada", nodes: tuple[str, ...] = ("n1",), **more: object) -> Paid:
@@ -23,7 +23,7 @@ def paid(at: float, *, job_id: int = 1, user: str = "ada", nodes: tuple[str, ...
     return Paid(at=NOW + at, job_id=JobId(job_id), user=user, nodes=nodes, **values)  # type: ignore[arg-type]
 
 
-def ends(code: RefusalCode, memory: Memory, job: Kept = JOB, **limits: float) -> float | None:
+def ends(code: RefusalCode, memory: Memory, job: RefusedJob = JOB, **limits: float) -> float | None:
     found = ends_at(code, job, memory, Limits(**limits), NOW)  # type: ignore[arg-type]
     return None if found is None else found - NOW
 
@@ -42,7 +42,7 @@ def test_a_cool_down_ends_after_the_last_preemption_or_letting_go() -> None:
 def test_a_te_job_is_tried_again_at_its_time_or_its_arrays() -> None:
     memory = Memory(retry_at={JobId(7): NOW + 9, JobId(5): NOW + 90})
     assert ends(RefusalCode.RETRY_LATER, memory) == 9.0
-    task = Kept(job_id=JobId(6), array_job_id=JobId(5), user="ada", account="", nodes=(), started_at=None)
+    task = RefusedJob(job_id=JobId(6), array_job_id=JobId(5), user="ada", account="", nodes=(), started_at=None)
     assert ends(RefusalCode.RETRY_LATER, memory, task) == 90.0
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.intake.delays import Delay, delay_by, ran_again, with_saved
-from tesched_core.intake.job_times import Change
+from tesched_core.intake.job_times import StateChange
 from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import JobState
 from tesched_core.model.job_report import Reported
@@ -102,8 +102,8 @@ def test_a_clock_that_is_set_changes_nothing_of_one_that_is_back() -> None:
 
 
 def test_one_of_an_order_that_has_ended_is_back_when_its_next_run_starts() -> None:
-    def change(at: float, state: JobState, restarts: int, start_time: float) -> Change:
-        return Change(at=at, state=state, restarts=restarts, start_time=start_time)
+    def change(at: float, state: JobState, restarts: int, start_time: float) -> StateChange:
+        return StateChange(at=at, state=state, restarts=restarts, start_time=start_time)
 
     waits = [change(90, JobState.RUNNING, 0, 100), change(180, JobState.PENDING, 1, 100)]
     assert ran_again(AWAY, waits) == AWAY

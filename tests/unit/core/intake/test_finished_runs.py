@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.intake.finished_runs import ended_by_itself
-from tesched_core.intake.job_times import Change, last_run_s
+from tesched_core.intake.job_times import StateChange, last_run_s
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.memory import Memory
 from tesched_core.model.payment import Paid
@@ -33,8 +33,8 @@ def test_a_run_with_a_withdrawn_notice_is_not_learned_when_its_order_is_over(at:
     assert ended_by_itself(job(3, JobState.COMPLETED, start_time=100.0), Memory(paid=(paid,))) is learned
 
 
-def change(at: float, state: JobState, restarts: int = 0, **more: float) -> Change:
-    return Change(at=at, state=state, restarts=restarts, **more)  # type: ignore[arg-type]
+def change(at: float, state: JobState, restarts: int = 0, **more: float) -> StateChange:
+    return StateChange(at=at, state=state, restarts=restarts, **more)  # type: ignore[arg-type]
 
 
 def test_the_last_run_counts_without_the_time_for_which_it_was_suspended() -> None:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from tesched_core.intake.job_times import Change, Run, bounded_slowdown, lost_node_s, runs, slowdown, times
+from tesched_core.intake.job_times import Run, StateChange, bounded_slowdown, lost_node_s, runs, slowdown, times
 from tesched_core.model.cluster import JobState
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Victim, VictimState
 from tesched_core.model.resources import JobId
 
 
-def pending(at: float, *, restarts: int = 0, submitted: float = 0.0) -> Change:
-    return Change(at=at, state=JobState.PENDING, restarts=restarts, submit_time=submitted)
+def pending(at: float, *, restarts: int = 0, submitted: float = 0.0) -> StateChange:
+    return StateChange(at=at, state=JobState.PENDING, restarts=restarts, submit_time=submitted)
 
 
-def running(at: float, start: float, *, restarts: int = 0, submitted: float = 0.0) -> Change:
-    return Change(
+def running(at: float, start: float, *, restarts: int = 0, submitted: float = 0.0) -> StateChange:
+    return StateChange(
         at=at, state=JobState.RUNNING, restarts=restarts, submit_time=submitted, start_time=start, nodes=("n1",)
     )
 
 
-def ended(at: float, start: float | None, end: float, *, restarts: int = 0) -> Change:
-    return Change(at=at, state=JobState.COMPLETED, restarts=restarts, start_time=start, end_time=end, nodes=("n1",))
+def ended(at: float, start: float | None, end: float, *, restarts: int = 0) -> StateChange:
+    return StateChange(
+        at=at, state=JobState.COMPLETED, restarts=restarts, start_time=start, end_time=end, nodes=("n1",)
+    )
 
 
 def test_the_worked_example_of_the_module() -> None:
@@ -40,7 +42,7 @@ def test_the_worked_example_of_the_module() -> None:
 def test_a_requeued_job_ends_its_run_when_its_processes_are_being_ended() -> None:
     seen = [
         running(10, 10),
-        Change(at=50, state=JobState.PENDING, restarts=1, completing=True, submit_time=70, nodes=("n1",)),
+        StateChange(at=50, state=JobState.PENDING, restarts=1, completing=True, submit_time=70, nodes=("n1",)),
     ]
     # Its new submit time lies after the look, so it says nothing of when the run ended.
     assert runs(seen) == (Run(restarts=0, start=10, end=50, nodes=("n1",)),)
@@ -51,7 +53,7 @@ def test_a_requeued_job_that_is_seen_before_slurm_has_reset_its_submission_has_r
     seen = [
         pending(20.5, submitted=20),
         running(21.2, 20, submitted=20),
-        Change(
+        StateChange(
             at=41.4, state=JobState.UNKNOWN, restarts=1, completing=True, submit_time=20, start_time=41, nodes=("n1",)
         ),
         pending(42.1, restarts=1, submitted=41),
@@ -74,7 +76,7 @@ def test_a_job_that_ran_between_two_polls_has_run() -> None:
 
 
 def test_a_job_cancelled_in_the_queue_never_ran_and_has_no_slowdown() -> None:
-    seen = [pending(1), Change(at=30, state=JobState.CANCELLED, restarts=0, end_time=29)]
+    seen = [pending(1), StateChange(at=30, state=JobState.CANCELLED, restarts=0, end_time=29)]
     spent = times(seen, now=30)
     assert (spent.waited_s, spent.ran_s, spent.slowdown, spent.bounded_slowdown) == (29, 0, None, 2.9)
 
@@ -82,7 +84,7 @@ def test_a_job_cancelled_in_the_queue_never_ran_and_has_no_slowdown() -> None:
 def test_a_suspended_job_waits() -> None:
     seen = [
         running(10, 10),
-        Change(at=30, state=JobState.SUSPENDED, restarts=0, start_time=10),
+        StateChange(at=30, state=JobState.SUSPENDED, restarts=0, start_time=10),
         running(70, 10),
         ended(80, 10, 80),
     ]
@@ -96,7 +98,7 @@ def test_a_running_job_is_counted_up_to_now() -> None:
 
 
 def test_a_finished_job_that_still_completes_ran_once() -> None:
-    first = Change(at=51, state=JobState.COMPLETED, restarts=0, completing=True, start_time=10, end_time=50)
+    first = StateChange(at=51, state=JobState.COMPLETED, restarts=0, completing=True, start_time=10, end_time=50)
     seen = [running(10, 10), first, ended(60, 10, 50)]
     assert times(seen, now=60).ran_s == 40
 

@@ -14,7 +14,7 @@ from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.bound import CHECK, GRACE, examine
-from tesched_daemon.doctor.finding import Finding, Level
+from tesched_daemon.doctor.finding import Finding, Severity
 from tesched_daemon.settings import Mode
 
 HOOK = (Path(__file__).parents[4] / "systemd" / "job_submit.lua").read_text()
@@ -38,22 +38,22 @@ def slurm(folder: Path, *plugins: str) -> SlurmSettings:
 @pytest.mark.parametrize(
     ("plugins", "hook", "level", "text"),
     [
-        ("lua", HOOK, Level.OK, INSTALLED),
-        ("require_timelimit, lua", HOOK, Level.OK, INSTALLED),
-        ("(null)", HOOK, Level.WARN, f"{MEASURED}; JobSubmitPlugins has no lua"),
-        ("lua", "-- an older one", Level.WARN, "knows no admission file"),
-        ("lua", HOOK.replace("/run/tesched/admission", "/elsewhere"), Level.WARN, "reads another file"),
-        ("lua", HOOK.replace("/run/tesched/poke.sock", "/elsewhere"), Level.WARN, "pokes another socket"),
-        ("lua", None, Level.WARN, "cannot be seen here"),
-        ("lua", re.sub("^", "-- ", HOOK, flags=re.MULTILINE), Level.WARN, "knows no admission file"),
-        ("lua", f"--[==[\n{HOOK}]==]\n", Level.WARN, "knows no admission file"),
+        ("lua", HOOK, Severity.OK, INSTALLED),
+        ("require_timelimit, lua", HOOK, Severity.OK, INSTALLED),
+        ("(null)", HOOK, Severity.WARN, f"{MEASURED}; JobSubmitPlugins has no lua"),
+        ("lua", "-- an older one", Severity.WARN, "knows no admission file"),
+        ("lua", HOOK.replace("/run/tesched/admission", "/elsewhere"), Severity.WARN, "reads another file"),
+        ("lua", HOOK.replace("/run/tesched/poke.sock", "/elsewhere"), Severity.WARN, "pokes another socket"),
+        ("lua", None, Severity.WARN, "cannot be seen here"),
+        ("lua", re.sub("^", "-- ", HOOK, flags=re.MULTILINE), Severity.WARN, "knows no admission file"),
+        ("lua", f"--[==[\n{HOOK}]==]\n", Severity.WARN, "knows no admission file"),
         (
             "lua",
             HOOK.replace("    return tesched_submitted(job", "    -- return tesched_submitted(job"),
-            Level.WARN,
+            Severity.WARN,
             "never calls",
         ),
-        ("lua", HOOK.replace("    tesched_modified(job", "    -- "), Level.WARN, "never calls tesched_modified"),
+        ("lua", HOOK.replace("    tesched_modified(job", "    -- "), Severity.WARN, "never calls tesched_modified"),
     ],
     ids=[
         *("installed", "beside another", "no lua", "older", "other file", "other socket"),
@@ -61,7 +61,7 @@ def slurm(folder: Path, *plugins: str) -> SlurmSettings:
     ],
 )
 def test_it_says_whether_the_bound_is_enforced(
-    tmp_path: Path, plugins: str, hook: str | None, level: Level, text: str
+    tmp_path: Path, plugins: str, hook: str | None, level: Severity, text: str
 ) -> None:
     if hook is not None:
         (tmp_path / "job_submit.lua").write_text(hook)
@@ -74,7 +74,7 @@ def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
     (tmp_path / "job_submit.lua").write_text(HOOK)
     (finding,) = of_hook(examine(replace(BOUNDED, mode=Mode.SHADOW), slurm(tmp_path)))
     assert (finding.level, finding.text) == (
-        Level.OK,
+        Severity.OK,
         f"the submission hook is installed: {tmp_path / 'job_submit.lua'}",
     )
 
@@ -88,11 +88,11 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
     values = slurm(tmp_path)
     limited = Config(guard=Limits(te=TeLimits(max_submitted_per_user=2)))
     hook.write_text(HOOK)
-    assert [one.level for one in examine(limited, values)] == [Level.OK]
+    assert [one.level for one in examine(limited, values)] == [Severity.OK]
     hook.write_text(HOOK.replace("    return tesched_submitted(job", "    tesched_submitted(job"))
     *_, finding = examine(limited, values)
     assert "drops the answer of tesched_submitted: no TE job is refused" in finding.text
-    assert [one.level for one in of_hook(examine(BOUNDED, values))] == [Level.OK, Level.WARN]
+    assert [one.level for one in of_hook(examine(BOUNDED, values))] == [Severity.OK, Severity.WARN]
     hook.write_text(HOOK.replace("submitted_most", "most"))
     (finding,) = of_hook(examine(BOUNDED, values))
     assert "is kept in part" in finding.text
@@ -107,8 +107,12 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
 @pytest.mark.parametrize(
     ("classes", "level", "key"),
     [
-        (Classification(), Level.WARN, "classes.user_word.max_grace_period_s"),
-        (Classification(user_word=UserWord(max_grace_period_s=211)), Level.OK, "classes.user_word.max_grace_period_s"),
+        (Classification(), Severity.WARN, "classes.user_word.max_grace_period_s"),
+        (
+            Classification(user_word=UserWord(max_grace_period_s=211)),
+            Severity.OK,
+            "classes.user_word.max_grace_period_s",
+        ),
         (
             Classification(
                 rules=(
@@ -116,7 +120,7 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
                 ),
                 user_word=UserWord(max_grace_period_s=60),
             ),
-            Level.WARN,
+            Severity.WARN,
             "classes.rules[0].grace_period_s",
         ),
         (
@@ -124,7 +128,7 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
                 notice_rules=(NoticeRule(name="a"), NoticeRule(name="b", grace_period_s=900)),
                 user_word=UserWord(max_grace_period_s=600),
             ),
-            Level.WARN,
+            Severity.WARN,
             "classes.notice_rules[1].grace_period_s",
         ),
         (
@@ -132,7 +136,7 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
                 rules=(Rule(name="admins", job_class=JobClass.EXEMPT, grace_period_s=900),),
                 user_word=UserWord(max_grace_period_s=60),
             ),
-            Level.OK,
+            Severity.OK,
             "classes.user_word.max_grace_period_s",
         ),
         (
@@ -147,7 +151,7 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
                 ),
                 user_word=UserWord(max_grace_period_s=60),
             ),
-            Level.WARN,
+            Severity.WARN,
             "classes.rules[0].grace_period_s",
         ),
     ],
@@ -157,7 +161,7 @@ def test_limits_on_te_jobs_need_the_hook_too() -> None:
     ],
 )
 def test_a_grace_period_that_the_bound_does_not_count_on_is_found(
-    classes: Classification, level: Level, key: str
+    classes: Classification, level: Severity, key: str
 ) -> None:
     """Requeue delay 121 s, min_run_time_s 60 s and backoff_max_s 30 s, the defaults, are 211 s together."""
     (finding,) = [one for one in examine(replace(BOUNDED, classes=classes), SlurmSettings()) if one.check == GRACE]

@@ -11,7 +11,7 @@ import pytest
 from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_daemon.config import Config, SlurmConfig
-from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.finding import Severity
 from tesched_daemon.doctor.plugin import examine
 from tesched_daemon.plugin_file import FILE
 from tesched_daemon.plugin_fit import misfits
@@ -31,7 +31,7 @@ def found(
     settings: SlurmSettings = SLURM,
     values: Mapping[str, str] | None = None,
     user: str = "root",
-) -> list[tuple[Level, str]]:
+) -> list[tuple[Severity, str]]:
     return [(one.level, one.text) for one in examine(config, settings, values or {}, user)]
 
 
@@ -49,8 +49,8 @@ def test_nothing_is_said_where_the_plugin_is_not_wanted() -> None:
 
 def test_what_fits_is_well() -> None:
     assert found() == [
-        (Level.OK, "slurmctld obeys the marks in /run/tesched/marks"),
-        (Level.OK, "TE jobs to slurmctld are those of QOS te"),
+        (Severity.OK, "slurmctld obeys the marks in /run/tesched/marks"),
+        (Severity.OK, "TE jobs to slurmctld are those of QOS te"),
     ]
 
 
@@ -65,24 +65,24 @@ def test_what_fits_is_well() -> None:
 )
 def test_what_keeps_slurm_from_the_marks_is_a_fault(settings: SlurmSettings, user: str, says: str) -> None:
     levels = found(settings=settings, user=user)
-    assert [level for level, text in levels if says in text] == [Level.FAIL]
+    assert [level for level, text in levels if says in text] == [Severity.FAIL]
     assert "obeys the marks" not in str(levels)
 
 
 def test_the_user_that_slurm_conf_names_is_trusted() -> None:
     owners = FITS.owners | {"tesched"}
-    assert Level.FAIL not in dict(found(settings=with_plugin(owners=owners), user="tesched"))
+    assert Severity.FAIL not in dict(found(settings=with_plugin(owners=owners), user="tesched"))
 
 
 def test_what_makes_it_obey_less_is_a_warning() -> None:
     said = found(
         settings=with_plugin(te_qos=frozenset(), youngest_first=True), values={"PreemptExemptTime": "00:05:00"}
     )
-    assert [level for level, _ in said].count(Level.WARN) == 3
+    assert [level for level, _ in said].count(Severity.WARN) == 3
 
 
-@pytest.mark.parametrize(("counted", "level"), [("cpu,mem,gres/gpu", None), ("cpu,mem", Level.WARN)])
-def test_gpus_that_slurm_does_not_count_are_a_warning(counted: str, level: Level | None) -> None:
+@pytest.mark.parametrize(("counted", "level"), [("cpu,mem,gres/gpu", None), ("cpu,mem", Severity.WARN)])
+def test_gpus_that_slurm_does_not_count_are_a_warning(counted: str, level: Severity | None) -> None:
     said = found(values={"GresTypes": "gpu,shard", "AccountingStorageTRES": counted})
     assert [one for one, text in said if "AccountingStorageTRES" in text] == ([level] if level else [])
     assert len(found(values={"GresTypes": "shard", "AccountingStorageTRES": "cpu"})) == 2
@@ -90,7 +90,7 @@ def test_gpus_that_slurm_does_not_count_are_a_warning(counted: str, level: Level
 
 def test_a_plugin_without_its_lever_is_said_to_be_idle() -> None:
     ((level, text),) = found(Config())
-    assert level is Level.OK
+    assert level is Severity.OK
     assert "guard.lever is requeue: nothing is marked" in text
 
 
@@ -113,11 +113,11 @@ def test_the_release_that_it_was_built_for_is_compared(tmp_path: Path, content: 
 def test_a_file_that_slurmctld_would_not_load_is_a_fault_whatever_the_lever_is(tmp_path: Path, config: Config) -> None:
     (tmp_path / FILE).write_bytes(b"tesched-built-for=22.05.8")
     ((level, text),) = [one for one in found(config, with_plugin(folders=(str(tmp_path),))) if str(tmp_path) in one[1]]
-    assert level is Level.FAIL
+    assert level is Severity.FAIL
     assert "slurmctld will not start again" in text
 
 
-@pytest.mark.parametrize(("host", "levels"), [(socket.gethostname(), [Level.FAIL]), ("elsewhere", [])])
-def test_a_missing_file_is_a_fault_on_slurmctlds_host_alone(tmp_path: Path, host: str, levels: list[Level]) -> None:
+@pytest.mark.parametrize(("host", "levels"), [(socket.gethostname(), [Severity.FAIL]), ("elsewhere", [])])
+def test_a_missing_file_is_a_fault_on_slurmctlds_host_alone(tmp_path: Path, host: str, levels: list[Severity]) -> None:
     said = found(settings=with_plugin(folders=(str(tmp_path),)), values={"SlurmctldHost[0]": f"{host}(10.0.0.1)"})
     assert [level for level, text in said if "slurmctld will not start again" in text] == levels

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_daemon.doctor.doctor import examine
-from tesched_daemon.doctor.finding import Finding, Level
+from tesched_daemon.doctor.finding import Finding, Severity
 from tesched_testcluster.harness.store_examples import configured_store
 
 ANEW = "(made by another development version: move it away and make a new one by tesched db upgrade)"
@@ -29,7 +29,7 @@ def changed(config: Path, statement: str) -> None:
 
 def test_a_store_with_all_columns_is_good(tmp_path: Path) -> None:
     config, _ = configured_store(tmp_path)
-    assert [one.level for one in store_found(config)] == [Level.OK]
+    assert [one.level for one in store_found(config)] == [Severity.OK]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_store_that_lacks_some_fails_in_the_words_of_what_reads_it(
     config, _ = configured_store(tmp_path)
     changed(config, statement)
     (found,) = store_found(config)
-    assert (found.level, found.text) == (Level.FAIL, f"cannot read the state store: {lacks} {ANEW}")
+    assert (found.level, found.text) == (Severity.FAIL, f"cannot read the state store: {lacks} {ANEW}")
     if command:
         said = CliRunner(env={"NO_COLOR": "1"}).invoke(main, [*command, "--config", str(config)]).output
         assert said == f"Error: {found.text}\n"

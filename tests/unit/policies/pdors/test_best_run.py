@@ -10,11 +10,13 @@ import pytest
 from tesched_core.model.cluster import Request
 from tesched_core.model.snapshot import JobClass, Traits
 from tesched_policies.pdors.best_run import Slots, best_runs, slots_of
-from tesched_policies.pdors.workload import Servers, Training, Urgency, Workload, training_of
+from tesched_policies.pdors.workload import Servers, Training, TrainingKind, Urgency, training_of
 
 from tests.builders import waiting
 
-NET = Workload(name="net", samples=1000, sample_s=0.1, batch=10, gradient_mb=100, rack_mb_per_s=1000, far_mb_per_s=100)
+NET = TrainingKind(
+    name="net", samples=1000, sample_s=0.1, batch=10, gradient_mb=100, rack_mb_per_s=1000, far_mb_per_s=100
+)
 SHARE = np.array([1.0, 2.0])
 
 
@@ -23,7 +25,7 @@ def said(**more: object) -> Traits:
 
 
 def training(
-    fewest: int = 2, most: int = 4, workload: Workload | None = NET, slot_s: float = 1.0, **traits: object
+    fewest: int = 2, most: int = 4, workload: TrainingKind | None = NET, slot_s: float = 1.0, **traits: object
 ) -> Training:
     job = waiting(1, Request(min_nodes=fewest, max_nodes=most), time_limit_s=None)
     return training_of(job, said(**traits), workload, SHARE, slot_s)
@@ -46,7 +48,7 @@ def test_without_a_workload_its_expected_time_is_that_of_its_fewest_nodes() -> N
 
 
 def test_servers_on_nodes_of_their_own_are_no_workers() -> None:
-    apart = Workload(name="ps", samples=100, sample_s=1, batch=100, servers=Servers.APART, workers_per_server=3)
+    apart = TrainingKind(name="ps", samples=100, sample_s=1, batch=100, servers=Servers.APART, workers_per_server=3)
     one = training(1, 8, apart)
     assert [one.workers(nodes) for nodes in (1, 2, 4, 5, 8)] == [1, 1, 3, 3, 6]
     # What a worker and a server take is a node each: together two shares.
@@ -126,7 +128,7 @@ def test_the_worked_example_of_a_run() -> None:
 def test_a_job_that_says_it_lasts_for_ever_is_worth_nothing_and_not_everything() -> None:
     fits = np.ones((3, 2), dtype=np.bool_)
     seen = Slots(fits=fits, price=np.ones((3, 2)), idle=np.ones(2), rack=np.array([0, 0]), names=("a",))
-    endless = training(2, 2, Workload(name="x", samples=1e200, sample_s=1.0, batch=8, patience_s=100.0))
+    endless = training(2, 2, TrainingKind(name="x", samples=1e200, sample_s=1.0, batch=8, patience_s=100.0))
     (run,) = best_runs(endless, seen, waited=0.0)
     assert run.option.worth < 1e-9
     assert run.option.payoff < 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tesched_policies.slaq.curves import Curves, Family
-from tesched_policies.slaq.forecast import Fits, Forecasts, Memory, Training, forecast
+from tesched_policies.slaq.forecast import Fits, ForecastJob, Forecasts, KeptCurves, forecast
 from tesched_policies.slaq.progress import Progress
 
 
@@ -16,14 +16,14 @@ def progress(losses: Sequence[float], *, cost_core_s: float = 1.0) -> Progress:
     return Progress().with_reports(at, np.array(losses, dtype=np.float64), at * cost_core_s)
 
 
-def training(losses: Sequence[float], family: Family | None = None, *, target: float | None = None) -> Training:
+def training(losses: Sequence[float], family: Family | None = None, *, target: float | None = None) -> ForecastJob:
     """Return a job that reported these losses."""
-    return Training(progress=progress(losses), family=family, target=target)
+    return ForecastJob(progress=progress(losses), family=family, target=target)
 
 
-def expected(*jobs: Training, fits: Fits | None = None) -> Forecasts:
+def expected(*jobs: ForecastJob, fits: Fits | None = None) -> Forecasts:
     """Return what is expected of jobs that were never seen before."""
-    found, _ = forecast(dict(enumerate(jobs)), Memory(), fits or Fits())
+    found, _ = forecast(dict(enumerate(jobs)), KeptCurves(), fits or Fits())
     return found
 
 

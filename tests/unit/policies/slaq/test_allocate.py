@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tesched_policies.slaq.allocate import Objective, Shares, allocate, fair
+from tesched_policies.slaq.allocate import AllocationSettings, Objective, allocate, fair
 from tesched_policies.slaq.curves import Family, Floats
-from tesched_policies.slaq.forecast import Memory, Training, forecast
+from tesched_policies.slaq.forecast import ForecastJob, KeptCurves, forecast
 
 from tests.unit.policies.slaq.examples import ahead, columns, expected, progress, training
 
@@ -14,8 +14,8 @@ from tests.unit.policies.slaq.examples import ahead, columns, expected, progress
 FAST, SLOW, DONE = ((Family.LINEAR, (1.0, rate, 0.0)) for rate in (0.6931471805599453, 0.01, 0.0))
 
 
-def shared(*args: object, cores: int, shares: Shares | None = None, **more: object) -> list[int]:
-    found: list[int] = allocate(columns(*args, **more), cores, shares or Shares(epoch_s=1.0)).tolist()  # type: ignore[arg-type]
+def shared(*args: object, cores: int, shares: AllocationSettings | None = None, **more: object) -> list[int]:
+    found: list[int] = allocate(columns(*args, **more), cores, shares or AllocationSettings(epoch_s=1.0)).tolist()  # type: ignore[arg-type]
     return found
 
 
@@ -26,7 +26,7 @@ def test_the_next_core_goes_to_the_job_that_gains_most() -> None:
 
 def test_a_job_that_has_converged_keeps_the_least() -> None:
     assert shared([DONE, FAST, DONE], cores=8) == [1, 6, 1]
-    assert shared([DONE, FAST, DONE], cores=12, shares=Shares(epoch_s=1.0, least=3)) == [3, 6, 3]
+    assert shared([DONE, FAST, DONE], cores=12, shares=AllocationSettings(epoch_s=1.0, least=3)) == [3, 6, 3]
 
 
 def test_gains_are_counted_in_each_jobs_own_largest_drop() -> None:
@@ -58,13 +58,13 @@ def test_all_are_equal_where_no_job_gains() -> None:
 
 def test_cores_that_are_fewer_than_jobs_go_round_in_order() -> None:
     assert shared([SLOW, DONE, FAST], cores=2) == [1, 1, 0]
-    assert shared([SLOW, DONE, FAST], cores=7, shares=Shares(epoch_s=1.0, least=3)) == [3, 3, 1]
+    assert shared([SLOW, DONE, FAST], cores=7, shares=AllocationSettings(epoch_s=1.0, least=3)) == [3, 3, 1]
 
 
 def test_no_job_gets_more_than_it_can_use() -> None:
     forecasts = columns([FAST, SLOW, SLOW], known=[True, True, False])
-    assert allocate(forecasts, 30, Shares(epoch_s=1.0), np.array([4, 100, 5])).tolist() == [4, 21, 5]
-    assert allocate(forecasts, 30, Shares(epoch_s=1.0), np.array([4, 5, 6])).tolist() == [4, 5, 6]
+    assert allocate(forecasts, 30, AllocationSettings(epoch_s=1.0), np.array([4, 100, 5])).tolist() == [4, 21, 5]
+    assert allocate(forecasts, 30, AllocationSettings(epoch_s=1.0), np.array([4, 5, 6])).tolist() == [4, 5, 6]
     assert fair(3, 30, np.array([4, 100, 5])).tolist() == [4, 21, 5]
 
 
@@ -72,13 +72,13 @@ def test_a_curve_that_falls_slowly_at_first_is_credited_with_what_it_comes_to() 
     # 1 / (n^2 + 4): one core brings 0.05, two 0.125, so 0.0625 each; then less. Beside it is a line of 0.055 a core.
     bend = (Family.SUBLINEAR, (1.0, 0.0, 4.0))
     line = (Family.LINEAR, (0.055e6, 1e-6, 0.0))
-    assert shared([bend, line], cores=2, shares=Shares(epoch_s=1.0, least=0)) == [2, 0]
-    assert shared([bend, line], cores=4, shares=Shares(epoch_s=1.0, least=0)) == [2, 2]
+    assert shared([bend, line], cores=2, shares=AllocationSettings(epoch_s=1.0, least=0)) == [2, 0]
+    assert shared([bend, line], cores=4, shares=AllocationSettings(epoch_s=1.0, least=0)) == [2, 2]
 
 
 def test_max_min_helps_the_job_with_most_left() -> None:
     curves = [(Family.LINEAR, (0.9, 0.1, 0.0)), (Family.LINEAR, (0.1, 0.1, 0.0))]
-    shares = Shares(epoch_s=1.0, objective=Objective.MAX_MIN)
+    shares = AllocationSettings(epoch_s=1.0, objective=Objective.MAX_MIN)
     # 0.9 exp(-0.1 a) is below 0.1 exp(-0.1) after 23 cores.
     assert shared(curves, cores=10, shares=shares, remaining=[0.9, 0.1]) == [9, 1]
     assert shared(curves, cores=50, shares=shares, remaining=[0.9, 0.1]) == [36, 14]
@@ -92,7 +92,7 @@ def test_no_trainings_get_no_cores() -> None:
 @pytest.mark.parametrize("change", [{"epoch_s": 0.0}, {"epoch_s": float("nan")}, {"least": -1}])
 def test_shares_that_make_no_sense_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"epoch|least"):
-        Shares(**change)  # type: ignore[arg-type]
+        AllocationSettings(**change)  # type: ignore[arg-type]
 
 
 FORGED = {
@@ -143,16 +143,16 @@ def test_iterations_that_leap_or_crawl_hold_no_other_up(at: Floats, objective: O
     honest = training((1 / (0.05 * np.arange(1.0, 41) + 1)).tolist())
     losses = 1 / np.arange(1.0, len(at) + 1)
     for core_s in (np.arange(1.0, len(at) + 1), 1e-9 * np.arange(1.0, len(at) + 1)):
-        forged = Training(progress=progress([]).with_reports(at, losses, core_s))
+        forged = ForecastJob(progress=progress([]).with_reports(at, losses, core_s))
         assert forged.progress.taken == len(at)
-        given = allocate(expected(honest, forged, honest), 60, Shares(objective=objective))
+        given = allocate(expected(honest, forged, honest), 60, AllocationSettings(objective=objective))
         assert given.sum() == 60
         assert abs(given[0] - given[2]) <= 1
 
 
 def test_reports_out_of_order_are_as_good_as_none() -> None:
     at = np.arange(50.0, 0, -1)
-    backwards = Training(progress=progress([]).with_reports(at, 1 / at, at))
-    found, _ = forecast({"job": backwards}, Memory())
+    backwards = ForecastJob(progress=progress([]).with_reports(at, 1 / at, at))
+    found, _ = forecast({"job": backwards}, KeptCurves())
     assert not found.known[0]
     assert backwards.progress.refused == 49

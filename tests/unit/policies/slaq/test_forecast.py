@@ -9,7 +9,7 @@ import pytest
 from tesched_policies.slaq import forecast as module
 from tesched_policies.slaq.curves import Curves, Family
 from tesched_policies.slaq.fitting import Fitted, Windows, fit
-from tesched_policies.slaq.forecast import Fits, Memory, Training, forecast
+from tesched_policies.slaq.forecast import Fits, ForecastJob, KeptCurves, forecast
 
 from tests.unit.policies.slaq.examples import ahead, expected, progress, training
 
@@ -64,7 +64,7 @@ def test_losses_below_zero_may_fall_again_as_much_as_they_have_and_no_more() -> 
 def test_a_curve_is_kept_until_a_twentieth_of_the_losses_is_new() -> None:
     losses = (1 / (0.05 * np.arange(1.0, 131) + 1)).tolist()
     made = []
-    memory: Memory[str] = Memory()
+    memory: KeptCurves[str] = KeptCurves()
     for count in range(100, 113):
         found, memory = forecast({"job": training(losses[:count])}, memory)
         made += [count] if found.fresh[0] else []
@@ -73,7 +73,7 @@ def test_a_curve_is_kept_until_a_twentieth_of_the_losses_is_new() -> None:
 
 def test_a_kept_curve_is_written_from_where_the_job_is_now() -> None:
     losses = (1 / (0.05 * np.arange(1.0, 131) + 1)).tolist()
-    _, memory = forecast({"job": training(losses[:100])}, Memory())
+    _, memory = forecast({"job": training(losses[:100])}, KeptCurves())
     found, _ = forecast({"job": training(losses[:103])}, memory)
     assert not found.fresh[0]
     assert found.iteration.tolist() == [103]
@@ -81,7 +81,7 @@ def test_a_kept_curve_is_written_from_where_the_job_is_now() -> None:
 
 
 def test_a_job_that_is_gone_is_forgotten_and_another_job_of_that_name_starts_anew() -> None:
-    _, memory = forecast({"a": training(SUBLINEAR), "b": training(LINEAR)}, Memory())
+    _, memory = forecast({"a": training(SUBLINEAR), "b": training(LINEAR)}, KeptCurves())
     _, memory = forecast({"a": training(SUBLINEAR)}, memory)
     assert set(memory.kept) == {"a"}
     found, _ = forecast({"a": training(LINEAR[:10], Family.LINEAR)}, memory)
@@ -126,7 +126,7 @@ def test_where_every_fit_fails_the_ratio_stands_in(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_second_try_begins_with_the_mean_of_earlier_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory: Memory[str] = Memory()
+    memory: KeptCurves[str] = KeptCurves()
     for rate in (0.1, 0.3):
         losses = np.exp(-rate * np.arange(1.0, 31)).tolist()
         # Two jobs one after the other under one name would start anew; so the second has more losses.
@@ -175,6 +175,6 @@ def test_fits_that_make_no_sense_are_refused(change: dict[str, float]) -> None:
 
 
 def test_no_trainings_have_no_forecast() -> None:
-    found, memory = forecast(dict[str, Training](), Memory())
+    found, memory = forecast(dict[str, ForecastJob](), KeptCurves())
     assert len(found.curves) == 0
     assert not memory.kept

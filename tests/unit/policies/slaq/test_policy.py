@@ -13,7 +13,7 @@ from tesched_core.model.request import tasks_in
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_policies.slaq.allocation import counted
-from tesched_policies.slaq.jobs import Member, managed_jobs
+from tesched_policies.slaq.jobs import SlaqJob, managed_jobs
 from tesched_policies.slaq.policy import Slaq
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
@@ -50,7 +50,7 @@ def shares(snapshot: Snapshot) -> dict[int, int]:
     return {int(array): share for array, share in state.shares.items()}
 
 
-def members(snapshot: Snapshot) -> tuple[Member, ...]:
+def members(snapshot: Snapshot) -> tuple[SlaqJob, ...]:
     return managed_jobs(view_of(snapshot))
 
 
