@@ -79,7 +79,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("reading: more after Slurm has declined", _FUTILITY, "context.declined.add(family)", "pass"),
     Mutation("reading: declined with the resources free", _FUTILITY, "return context.fits(order)", "return True"),
-    Mutation("reading: declined by a pass of Slurm's", _FUTILITY, ' or job.reason != "Resources":', ":"),
+    Mutation("reading: declined by a pass of Slurm's", _FUTILITY, " or not seen_at_the_head(job):", ":"),
     Mutation(
         "reading: memory that is no default is the job's own",
         _READING,
@@ -101,8 +101,14 @@ REQUEST_MUTATIONS = (
     Mutation(
         "number of nodes: of the nodes of its own, put back once",
         _BINDING,
-        "if one.value.names == one.previous.names:",
+        "if _now(job) == one.previous.names:",
         "if False:",
+    ),
+    Mutation(
+        "number of nodes: put back though the last binding did not arrive",
+        "core/tesched_core/model/change.py",
+        "[binding.value] if binding.before is None else [binding.value, binding.before]",
+        "[binding.value]",
     ),
     Mutation("by itself: not again once declined", _CANDIDATES, "or family in view.snapshot.declined", "or False"),
     Mutation("by itself: with shards it is not known", _CANDIDATES, "or wants_shards(request)", "or False"),

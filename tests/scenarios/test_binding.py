@@ -223,6 +223,56 @@ def test_of_a_job_that_requested_nodes_itself_the_number_alone_is_set_and_put_ba
     assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
 
 
+def moved(drive: Driver, *nodes: str) -> None:
+    """Let the order be on these nodes from now on, as it is after others have taken its resources."""
+    orders = {**drive.memory.orders, OrderId(1): replace(drive.order(), nodes=nodes)}
+    drive.memory = replace(drive.memory, orders=orders)
+
+
+def set_free(drive: Driver, at_s: float) -> None:
+    """Let the order end, and the job be set free."""
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(at_s)
+    drive.obeys(*drive.decision.actions)
+
+
+def test_nodes_that_its_user_sets_while_its_number_alone_is_bound_are_left() -> None:
+    drive = two_nodes(request=replace(OPEN, required_nodes=("n1",)))
+    drive.obeys(*drive.cycle(0))
+    drive.change(TE, request=replace(drive.jobs[JobId(TE)].request, required_nodes=("n2",)))
+    set_free(drive, 5)
+    assert drive.jobs[JobId(TE)].request == replace(OPEN, required_nodes=("n2",))
+
+
+def test_a_job_with_nodes_of_its_own_that_was_bound_anew_is_set_free_once() -> None:
+    own = replace(OPEN, required_nodes=("n1",))
+    drive = two_nodes(request=own)
+    drive.obeys(*drive.cycle(0))
+    moved(drive, "n1", "n2")
+    drive.obeys(*drive.cycle(1))
+    assert drive.jobs[JobId(TE)].request == replace(own, required_nodes=("n1", "n2"), min_nodes=2)
+    set_free(drive, 5)
+    assert drive.jobs[JobId(TE)].request == own
+    drive.cycle(6)
+    assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
+
+
+@pytest.mark.parametrize("own", [OPEN, replace(OPEN, required_nodes=("n1",))])
+@pytest.mark.parametrize("nodes", [(("n1",), ("n1", "n2")), (("n1", "n2"), ("n1",))])
+def test_its_own_number_is_put_back_though_the_last_binding_did_not_arrive(
+    own: Request, nodes: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    drive = two_nodes(request=own)
+    drive.obeys(*drive.cycle(0))
+    if nodes[0] != ("n1",):
+        moved(drive, *nodes[0])
+        drive.obeys(*drive.cycle(1))
+    moved(drive, *nodes[1])
+    drive.says(Status.FAILED, *drive.cycle(2), kind=FailureKind.UNREACHABLE)
+    set_free(drive, 30)
+    assert drive.jobs[JobId(TE)].request == own
+
+
 def test_a_job_that_requested_some_of_its_nodes_is_bound_to_the_others_too() -> None:
     own = Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1, required_nodes=("n2",))
     jobs = [running(BE, share("n1", 32)), waiting(TE, own)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.actions import Requeue
 from tesched_core.model.cluster import Request
 from tesched_core.model.limits import Limits
@@ -80,6 +81,19 @@ def test_resources_that_are_free_already_are_tried_first_too() -> None:
         assert (at_s < 1000, victims(drive)) == (True, [])
     drive.obeys(*drive.cycle(at_s + 301))
     assert sorted(victims(drive)) == [1, 2, 3]
+
+
+def test_slurm_declines_it_so_beside_a_drained_node_too() -> None:
+    """Slurm has another word for a lack of resources then."""
+    drive = four_jobs()
+    drive.ends(4)
+    (word,) = WANTS_ROOM - {"Resources", "Priority"}
+    drive.change(TE, reason=word)
+    for at_s in range(0, 1000, 10):
+        drive.obeys(*drive.cycle(at_s))
+        if TE in drive.memory.declined:
+            break
+    assert list(drive.memory.declined) == [TE]
 
 
 def taken(drive: Driver, first: JobId) -> None:

@@ -224,9 +224,9 @@ def _before(one: Change[Nodes]) -> tuple[str, ...]:
 def _ours(job: Job, one: Change[Nodes]) -> bool:
     """Return whether the job is bound by us, to these nodes or to those of before.
 
-    Where these are its own, by their number alone.
+    Where it shows its own, by their number alone.
     """
-    if one.value.names == one.previous.names:
+    if _now(job) == one.previous.names:
         return is_as_set(job, one)
     return _now(job) == one.value.names or (one.before is not None and _now(job) == one.before.names)
 

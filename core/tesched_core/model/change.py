@@ -140,4 +140,8 @@ def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
 def is_as_set(job: Job, binding: Change[Nodes]) -> bool:
     """Return whether the job asks for the number of nodes that tesched has set, and for another one by itself."""
     own, asked = binding.previous.count, (job.request.min_nodes, job.request.max_nodes)
-    return own is not None and asked == (len(binding.value.names),) * 2 != (own.least, own.most)
+    if own is None or asked == (own.least, own.most):
+        return False
+    # That of a binding before it, too, until the new one has arrived.
+    ours = [binding.value] if binding.before is None else [binding.value, binding.before]
+    return any(asked == (len(one.names),) * 2 for one in ours)

@@ -24,6 +24,7 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING
 
+from tesched_core.intake.pending_reason import seen_at_the_head
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits
@@ -108,7 +109,7 @@ def wait_s(count: int, limits: Limits) -> float:
 def _was_declined(order: Order, context: CycleContext) -> bool:
     """Return whether the preemptor waited on, first in its queue, though its nodes had all that it needs."""
     job = context.snapshot.jobs.get(order.preemptor)
-    if order.ending is not Ending.EXPIRED or not order.nodes or job is None or job.reason != "Resources":
+    if order.ending is not Ending.EXPIRED or not order.nodes or job is None or not seen_at_the_head(job):
         return False
     # It lasts for a while after its last victim has left (`advance.py`): Slurm has tried to start it since.
     return context.fits(order)

@@ -13,8 +13,8 @@ Principle
     While it is bound: after `guard.bind_for_s` its number is open again. So victims that may save their work for longer
     are asked only where an open number would do, too.
 
-    Not so for a job that can't be bound: one with nodes of its own, a job array, a part of a heterogeneous job; nor
-    where `guard.bind_for_s` is 0 or Slurm refuses changes of node lists.
+    Not so for a job that can't be bound: a job array, a part of a heterogeneous job; nor where `guard.bind_for_s` is 0
+    or Slurm refuses changes of node lists.
 
 Worked example
     4 tasks of 2 CPUs each. a has 6 CPUs free and needs one victim for 8; b has 2 free. Open: one node, one victim. But
