@@ -115,8 +115,13 @@ def test_an_idle_job_leaves_rather_than_a_busy_one(
         new.write_text(f"{idle} 1\n")
         new.replace(file)
         cluster.wait_for(lambda: daemon.json("status")["daemon"]["idle_trouble"] == "", "the file to be believed")
-        since = {int(one["label"]): one["idle_since"] for one in daemon.json("jobs")["jobs"]}
-        assert (since[busy], since[idle] is not None) == (None, True)
+
+        def idle_since() -> dict[int, float | None]:
+            return {int(one["label"]): one["idle_since"] for one in daemon.json("jobs")["jobs"]}
+
+        # Not before it has run for `after_s`, whatever the file says of the time before its start.
+        cluster.wait_for(lambda: idle_since()[idle] is not None, "the job to count as idle")
+        assert idle_since()[busy] is None
         assert "idle since" in daemon.ask("explain", str(idle)).stdout
         te = submit(cluster, "te-1", user=ordinary_user())
         cluster.wait_state(te, "RUNNING")
