@@ -170,7 +170,7 @@ NEAR = {
         "tests/unit/core/placement/test_modelled.py",
         _UNEVEN,
     ),
-    "candidates": ("tests/unit/core/placement/test_node_count.py", _CANDIDATES),
+    "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
         "tests/unit/core/placement/test_node_count.py",

@@ -94,7 +94,7 @@ def _no_place_for(path: Path) -> str:
 
 
 def _missing_packages(loaded: Loaded) -> Iterator[str]:
-    """Yield the keys that ask for a package that tesched is installed without, or that cannot be used."""
+    """Yield the keys that need a package that tesched is installed without, or that cannot be used."""
     for key, value, extra in _needed(loaded.config):
         if why := extra.lacking():
             yield f'{loaded.tree.blamed(key)}: {key}: "{value}" needs {why}'

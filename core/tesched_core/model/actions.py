@@ -153,7 +153,7 @@ class SetField:
                 many it shall have; without a count that is not changed.
     begin       The time before which a pending job does not start (--begin); what has passed is now.
     throttle    How many tasks of a job array may run at once (ArrayTaskThrottle), by the array's id; 0: as many as
-                there is room for. Those that run are left alone.
+                fit. Those that run are left alone.
     hold        Whether a pending job is kept from starting.
     dependency  Written anew, after Slurm has called it never satisfied: it keeps to that by itself.
     """

@@ -280,7 +280,7 @@ def has_gres(request: Request) -> bool:
 
 
 def wants_shards(request: Request) -> bool:
-    """Return whether the job asks for parts of GPUs."""
+    """Check whether the job requests parts of GPUs."""
     asked = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
     return any(name.partition(":")[0] == SHARD for name, _ in asked)
 

@@ -9,7 +9,7 @@ Principle
     A job without --time, in a partition without DefaultTime, has the time that GrpWall and MaxWall allow, also where
     that is above the partition's MaxTime, which then keeps it; with the flag DenyOnLimit what the minutes of its TRES
     allow, too. Without any of these it has none, and is above each limit on minutes (tried on 22.05.8).
-    At its submission Slurm counts the submitted jobs of each, and with DenyOnLimit what the job asks for by itself.
+    At its submission Slurm counts the submitted jobs of each, and with DenyOnLimit what the job requests by itself.
 
 Limits
     What is not known of the job (what it is billed, a node's whole memory, GRES of whole nodes), or of a limit (the
@@ -38,7 +38,7 @@ _WITH_NODES = (
 _SUBMITTED = ("GrpSubmitJobs", "MaxSubmitJobsPA", "MaxSubmitJobsPU", "MaxSubmitJobs")
 #: limits on the time of a job
 _TIMES = ("MaxWallPJ", "GrpWall")
-#: what the job asks for by itself: compared at a submission where a QOS has DenyOnLimit
+#: what the job requests by itself: compared at a submission where a QOS has DenyOnLimit
 _BY_ITSELF = (*_WITH_NODES, *_TIMES)
 _RUNNING = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
 _SHARED = frozenset({"GrpTRES", "MaxTRESPU", "MaxTRESPA"})
@@ -78,7 +78,7 @@ class LimitInTheWay:
 
 @dataclass(slots=True, kw_only=True)
 class Ahead:
-    """What is found."""
+    """Limits that keep the job, and those that are not compared."""
 
     in_the_way: list[LimitInTheWay] = field(default_factory=list)
     #: limits that are not compared, in words

@@ -24,7 +24,7 @@ class Pretended:
     job: Job
     #: options of which it is not worked out what they ask for, or whether they keep the job
     unread: tuple[str, ...] = ()
-    #: all that it asks for is known
+    #: its whole request is known
     request_known: bool = True
     #: those of them that Slurm's own word does not count either
     uncounted: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ _MINUTE_S = 60
 
 @dataclass(slots=True, kw_only=True)
 class ForetoldLimits:
-    """What is said of them."""
+    """Limits of accounts, users and QOS, as `tesched ask` shows them."""
 
     #: the reason that Slurm would give; empty: no limit keeps the job
     reason: str = ""

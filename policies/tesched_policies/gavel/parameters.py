@@ -29,7 +29,7 @@ class GavelParameters(Turns):
     types: tuple[str, ...] = ()
     #: resources that come free in mid-round are given away
     fills: bool = True
-    #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
+    #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may request
     qos_weights: tuple[str, ...] = ()
     most_weight: Annotated[float, between(0.001, 1000)] = 1.0
     #: what an entity is, and the entities with jobs one after the other (weights.py)
