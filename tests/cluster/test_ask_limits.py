@@ -85,6 +85,8 @@ WAITS = {
 STARTS = {
     "enough": Case("user", "GrpTRES=cpu=4,gres/gpu=2,mem=200,node=2 GrpJobs=2 MaxJobs=2 MaxWall=8 MaxTRESMins=cpu=16"),
     "q-enough": Case("qos", "MaxTRESPerUser=cpu=4,gres/gpu=2 MaxJobsPerUser=2 GrpTRES=cpu=4 MinTRESPerJob=cpu=2"),
+    # Requested in two ways, each of them two GPUs: Slurm gives two.
+    "gpus-two-ways": Case("account", "GrpTRES=gres/gpu=3", ("--time=5", "-N2", "-n2", "--gpus=2")),
     "shortened": Case("user", "MaxWall=5 MaxTRESMins=cpu=10", ()),
     "usual-run": Case("account", "GrpTRESRunMins=cpu=1000", ("--partition=usual",)),
     "q-shortened": Case("qos", "MaxTRESMinsPerJob=cpu=10 flags=DenyOnLimit", ()),

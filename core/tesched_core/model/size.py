@@ -50,7 +50,7 @@ def size_of(job: Job, request: Request | None = None) -> Size:
     """Return the job's size; `request` stands for its own where tesched has changed that (`Memory.own_request`)."""
     request = request or job.request
     nodes = max(request.min_nodes, 1)
-    gres = _devices(request, nodes)
+    gres = devices_in_all(request, nodes)
     cpus = max(request.cpus, request.min_cpus_per_node * nodes, by_device(request.cpus_per_gres, gres))
     held = sum((share.tres for share in job.allocation), Tres())
     for name, count in held.gres:
@@ -76,8 +76,8 @@ def growth(before: Size, now: Size) -> str:
     return ", ".join(_growth(before, now))
 
 
-def _devices(request: Request, nodes: int) -> dict[str, int]:
-    """Return the devices on all nodes together, by name; of several ways to ask for one the largest counts."""
+def devices_in_all(request: Request, nodes: int) -> dict[str, int]:
+    """Devices on all nodes together, by name; of several ways to request one the largest counts."""
     ways = (
         (request.gres_per_node, nodes),
         (request.gres_per_job, 1),

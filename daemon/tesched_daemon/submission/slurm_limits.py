@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition
 from tesched_core.model.request import takes_whole_nodes, tasks_in
+from tesched_core.model.size import devices_in_all
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm import slurm_formats as formats
 from tesched_slurm.limits_in_use import LimitsInUse, read_limits_in_use, with_limits_of_database
@@ -116,11 +117,7 @@ def _amount(
     whole = takes_whole_nodes(request, partition)
     on_nodes = nodes or (max(request.min_nodes, 1) if known else 0)
     cpus = word.cpus if word is not None else 0 if whole or not known else request.cpus
-    gres: dict[str, int] = {}
-    for name, count in _gres(job, on_nodes):
-        gres[name] = gres.get(name, 0) + count
-        bare = name.partition(":")[0]
-        gres[bare] = gres.get(bare, 0) + (count if bare != name else 0)
+    gres = devices_in_all(request, on_nodes)
     memory = 0
     if request.mem_per_node_mib:
         memory = request.mem_per_node_mib * on_nodes
@@ -143,13 +140,6 @@ def _amount(
         return _licenses(job.licenses, name) if kind == "license" else None
 
     return amount
-
-
-def _gres(job: Job, nodes: int) -> Iterator[tuple[str, int]]:
-    request = job.request
-    yield from ((name, count * nodes) for name, count in request.gres_per_node)
-    yield from request.gres_per_job
-    yield from ((name, count * request.tasks) for name, count in request.gres_per_task)
 
 
 def _licenses(text: str, name: str) -> int:
