@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook.py"
+_HOLD, _HOOK = "core/tesched_core/fields/hold.py", "core/tesched_core/model/hook.py"
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
 _OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
 _CONFIG = "daemon/tesched_daemon/config.py"
 _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
-_OTHER, _MEMORY = "core/tesched_core/levers/other_hand.py", "core/tesched_core/model/memory.py"
+_OTHER, _MEMORY = "core/tesched_core/fields/other_hand.py", "core/tesched_core/model/memory.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 

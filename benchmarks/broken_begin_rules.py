@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_BEGIN = "core/tesched_core/levers/begin_time.py"
+_BEGIN = "core/tesched_core/fields/begin_time.py"
 
 BEGIN_MUTATIONS = (
     Mutation("away: while others hold", _BEGIN, "any(victim.state in HOLDS_ROOM for victim in order.victims)", "True"),

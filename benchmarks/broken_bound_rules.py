@@ -9,7 +9,7 @@ _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_cor
 _BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
-_HOLD = "core/tesched_core/levers/hold.py"
+_HOLD = "core/tesched_core/fields/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
 _SIMULATED = "sim/tesched_sim/observer.py"
@@ -104,7 +104,7 @@ BOUND_MUTATIONS = (
     ),
     Mutation(
         "bound: components are released",
-        "core/tesched_core/levers/other_hand.py",
+        "core/tesched_core/fields/other_hand.py",
         "if one.het_job_id == job_id)",
         "if False)",
     ),

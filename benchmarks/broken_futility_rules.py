@@ -6,7 +6,7 @@ from benchmarks.mutation import Mutation
 
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
 
-_CONTEXT, _BINDING = "core/tesched_core/levers/context.py", "core/tesched_core/levers/node_binding.py"
+_CONTEXT, _BINDING = "core/tesched_core/context.py", "core/tesched_core/fields/node_binding.py"
 _ADVANCE, _TIMES = "core/tesched_core/orders/advance.py", "core/tesched_core/intake/leave_times.py"
 
 _TOGETHER = "core/tesched_core/orders/leave_together.py"
@@ -277,13 +277,13 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "missing: a priority is put back later",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         "        if one.job_id in context.absent:\n            return\n",
         "",
     ),
     Mutation(
         "missing: a binding",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "            if job_id in context.absent:\n                continue\n",
         "",
     ),
@@ -313,7 +313,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "all tasks that started are put back",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         "jobs = {task.job_id: task for task in context.tasks_of(one.job_id)}",
         "jobs = {}",
     ),
@@ -331,13 +331,13 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "bind_for_s counts from the first binding",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "since=context.now if since is None else since,",
         "since=context.now,",
     ),
     Mutation(
         "a binding that did not arrive does not count",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "elif one.since == one.at:",
         "elif False:",
     ),
@@ -355,31 +355,31 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "partitions over the same nodes",
-        "core/tesched_core/levers/context.py",
+        "core/tesched_core/context.py",
         "if partition.priority_tier in tiers",
         "if False",
     ),
     Mutation(
         "but only of the same tier",
-        "core/tesched_core/levers/context.py",
+        "core/tesched_core/context.py",
         "if partition.priority_tier in tiers",
         "if True",
     ),
     Mutation(
         "a nice value without an answer is not taken for ignored",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         "return unchanged and one.taken_at is not None and context.now > one.taken_at + RESEND_AFTER_S",
         "return unchanged and (one.taken_at is None or context.now > one.taken_at + RESEND_AFTER_S)",
     ),
     Mutation(
         "no nice value that Slurm cannot have",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         "max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)",
         "job.nice - missing - PRIORITY_MARGIN",
     ),
     Mutation(
         "hold: one on its way is remembered",
-        "core/tesched_core/levers/hold.py",
+        "core/tesched_core/fields/hold.py",
         "(job.priority == 0 or on_its_way)",
         "job.priority == 0",
     ),

@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _MARKING, _TURNOVER = "core/tesched_core/orders/marking.py", "core/tesched_core/orders/turnover.py"
 _BACK, _FUTILITY = "core/tesched_core/orders/came_back.py", "core/tesched_core/orders/futility.py"
 _FUTILITY = "core/tesched_core/orders/futility.py"
-_LEVER, _CLUSTER = "core/tesched_core/levers/mark.py", "core/tesched_core/model/cluster.py"
+_LEVER, _CLUSTER = "core/tesched_core/fields/mark.py", "core/tesched_core/model/cluster.py"
 _PLUGIN = "daemon/tesched_daemon/doctor/plugin.py"
 _FILE, _FIT = "daemon/tesched_daemon/marks_file.py", "daemon/tesched_daemon/plugin_fit.py"
 _OWN = "daemon/tesched_daemon/own_file.py"

@@ -6,7 +6,7 @@ from benchmarks.mutation import Mutation
 
 _ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/model/order.py"
 _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
-_BOOST, _SUSPEND = "core/tesched_core/levers/victim_boost.py", "core/tesched_core/levers/suspend.py"
+_BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_core/levers/suspend.py"
 _OWN = "victim.of_own_user"
 _EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
 _IDLE = "daemon/tesched_daemon/idle_file.py"
@@ -16,7 +16,7 @@ OWN_USER_MUTATIONS = (
     Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
     Mutation("own: no P, no cool-down", _ORDER, "Purpose.TE and not self.of_own_user", "Purpose.TE"),
     Mutation("own: nor for a turn", _ORDER, "self.purpose is Purpose.TE and not", "not"),
-    Mutation("grown: it is said why", "core/tesched_core/levers/nice.py", 'f": {why}" if why else ""', '""'),
+    Mutation("grown: it is said why", "core/tesched_core/fields/nice.py", 'f": {why}" if why else ""', '""'),
     Mutation(
         "own: its wait is none of its slowdown",
         "core/tesched_core/orders/settled.py",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_NICE, _PRIORITY = "core/tesched_core/levers/nice.py", "core/tesched_core/levers/priority.py"
-_QUEUE, _VICTIM = "core/tesched_core/levers/queue_boost.py", "core/tesched_core/levers/victim_boost.py"
+_NICE, _PRIORITY = "core/tesched_core/fields/nice.py", "core/tesched_core/fields/priority.py"
+_QUEUE, _VICTIM = "core/tesched_core/fields/queue_boost.py", "core/tesched_core/fields/victim_boost.py"
 
 RAISE_MUTATIONS = (
     Mutation("raise: by Priority", _NICE, "job.nice == one.value and job.priority == one.shown", "False"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _MODEL, _ORDERS = "core/tesched_core/model/refused.py", "core/tesched_core/orders/refused_changes.py"
-_PRIORITY, _BINDING = (f"core/tesched_core/levers/{name}.py" for name in ("priority", "node_binding"))
+_PRIORITY, _BINDING = (f"core/tesched_core/fields/{name}.py" for name in ("priority", "node_binding"))
 _ADVANCE = "core/tesched_core/orders/advance.py"
 
 REFUSED_MUTATIONS = (
@@ -34,7 +34,7 @@ REFUSED_MUTATIONS = (
     Mutation("refused: an order goes on", _ORDERS, "if not needed or not is_refusal(outcome):", "if True:"),
     Mutation(
         "refused: a raise is put back later",
-        "core/tesched_core/levers/nice.py",
+        "core/tesched_core/fields/nice.py",
         " if not is_refused(action, job, context)",
         "",
     ),
@@ -44,13 +44,13 @@ REFUSED_MUTATIONS = (
     ),
     Mutation(
         "refused: no hold at each poll",
-        "core/tesched_core/levers/hold.py",
+        "core/tesched_core/fields/hold.py",
         "if not context.is_refused(Field.HOLD, jobs[job_id].user)]",
         "]",
     ),
     Mutation(
         "refused: no place for a victim at each poll",
-        "core/tesched_core/levers/victim_boost.py",
+        "core/tesched_core/fields/victim_boost.py",
         "if context.is_refused(Field.NICE, job.user):",
         "if False:",
     ),

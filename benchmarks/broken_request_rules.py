@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
-_BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_core/placement/node_count.py"
+_BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"

@@ -121,7 +121,7 @@ MUTATIONS = (
         "        pass\n    return room",
     ),
     Mutation(
-        "ahead of all others", "core/tesched_core/levers/priority.py", "return 1 + max(paying,", "return max(paying,"
+        "ahead of all others", "core/tesched_core/fields/priority.py", "return 1 + max(paying,", "return max(paying,"
     ),
     Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
     Mutation(
@@ -168,25 +168,25 @@ MUTATIONS = (
     ),
     Mutation(
         "forwarded: put back when he has not started in time",
-        "core/tesched_core/levers/queue_boost.py",
+        "core/tesched_core/fields/queue_boost.py",
         "and (job_id in stays or context.now - one.at <= lasts_s):",
         ":",
     ),
     Mutation(
         "forwarded: believed to be back when that is seen",
-        "core/tesched_core/levers/queue_boost.py",
+        "core/tesched_core/fields/queue_boost.py",
         "            reason = Reason(code=ReasonCode.FILLED,",
         "            del boosted[job_id]\n            reason = Reason(code=ReasonCode.FILLED,",
     ),
     Mutation(
         "forwarded: who certainly was not is forgotten",
-        "core/tesched_core/levers/queue_boost.py",
+        "core/tesched_core/fields/queue_boost.py",
         "                del boosted[action.job_id]\n",
         "                pass\n",
     ),
     Mutation(
         "forwarded: what may have arrived is remembered",
-        "core/tesched_core/levers/contract.py",
+        "core/tesched_core/fields/contract.py",
         " and kind not in MAY_HAVE_ARRIVED\n",
         "\n",
     ),
@@ -416,50 +416,50 @@ MUTATIONS = (
     Mutation("guard: what a TE job causes", _PAID, "yield CountedBy.TE_JOB, one.preemptor", "pass"),
     Mutation(
         "queue: what somebody else has set is left",
-        "core/tesched_core/levers/nice.py",
+        "core/tesched_core/fields/nice.py",
         "shown != one.previous and min(one.value, one.previous) <= shown",
         "shown != one.previous or shown",
     ),
     Mutation(
         "queue: what a user sets meanwhile is put back to",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         "            one = None  # others have",
         "            pass  # others have",
     ),
     Mutation(
         "bound: before the notice",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "        context.actions.append(_set(job.job_id, reason, one.value, one.previous))",
         "        _set(job.job_id, reason, one.value, one.previous)",
     ),
     Mutation(
         "bound: set free when the order is over",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "order is None or _long_enough(job_id, order, context)",
         "order is not None and _long_enough(job_id, order, context)",
     ),
     Mutation(
         "undo: the preemptor's raise",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/fields/priority.py",
         '        """Put all priorities back."""\n        for one in',
         '        """Put all priorities back."""\n        for one in () and',
     ),
     Mutation(
         "undo: the victims' raises",
-        "core/tesched_core/levers/victim_boost.py",
+        "core/tesched_core/fields/victim_boost.py",
         "self._put_back_all(orders, frozenset(), context)",
         "pass",
     ),
     Mutation(
         "undo: who was brought forward",
-        "core/tesched_core/levers/queue_boost.py",
+        "core/tesched_core/fields/queue_boost.py",
         "self._put_back((), -1.0, context)",
         "self._put_back((), LASTS_S, context)",
     ),
-    Mutation("undo: who is bound", "core/tesched_core/levers/node_binding.py", "self._unbind({}, context)", "pass"),
+    Mutation("undo: who is bound", "core/tesched_core/fields/node_binding.py", "self._unbind({}, context)", "pass"),
     Mutation(
         "bound: not for ever",
-        "core/tesched_core/levers/node_binding.py",
+        "core/tesched_core/fields/node_binding.py",
         "return context.now - since > most_s",
         "return False",
     ),

@@ -214,7 +214,7 @@ Plan: TypeAlias = MakeRoom | AwaitRoom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverIntent:
-    """Intent for one job that a lever carries out (`levers/contract.py`); proposed anew at each poll, or put back."""
+    """Intent for one job that a lever carries out (`fields/contract.py`); proposed anew at each poll, or put back."""
 
     #: of an array, the array's
     job_id: JobId

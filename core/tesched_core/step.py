@@ -15,13 +15,13 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
 from tesched_core.intake.patience import patience_ends
 from tesched_core.levers.all import LEVERS
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever
 from tesched_core.model.actions import Action, holds, sets
 from tesched_core.model.change import HOLD, QUEUE_BOOST
 from tesched_core.model.cluster import Job

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tesched_core.fields.nice import awaits_release
 from tesched_core.intake.pending_reason import room_would_not_help
-from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, RefusalCode

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from tesched_core.levers.nice import BASIC, MIN_PRIORITY, MOST_AGAIN
+from tesched_core.fields.nice import BASIC, MIN_PRIORITY, MOST_AGAIN
 from tesched_core.model.actions import (
     Action,
     Failure,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+from tesched_core.fields.contract import Lever
 from tesched_core.levers.all import LEVERS
-from tesched_core.levers.contract import Lever
 from tesched_core.model.actions import (
     Action,
     Failure,

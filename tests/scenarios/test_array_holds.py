@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.hold import MOST_HELD
+from tesched_core.fields.hold import MOST_HELD
 from tesched_core.model.actions import kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.begin_time import BEGIN_TIME_LEVER
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
+from tesched_core.fields.begin_time import BEGIN_TIME_LEVER
 from tesched_core.model.actions import Action, FailureKind, Status, sets
 from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import JobState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.hold import HOLD_LEVER
+from tesched_core.fields.hold import HOLD_LEVER
 from tesched_core.model.actions import Action, SetField, holds, kind_of
 from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job

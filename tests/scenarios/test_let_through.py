@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.other_hand import SAVED_S
+from tesched_core.fields.other_hand import SAVED_S
 from tesched_core.model.actions import FailureKind, Status, kind_of, releases
 from tesched_core.model.change import LET_THROUGH, PRIORITY, Change
 from tesched_core.model.cluster import Job

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.nice import MIN_NICE
+from tesched_core.fields.nice import MIN_NICE
 from tesched_core.model.actions import FailureKind, Notify, Status, kind_of, releases, sets
 from tesched_core.model.change import HOLD, NODE_BINDING, PRIORITY, Change
 from tesched_core.model.cluster import JobState, Partition

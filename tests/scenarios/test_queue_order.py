@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.nice import MAX_PRIORITY
+from tesched_core.fields.nice import MAX_PRIORITY
 from tesched_core.model.actions import FailureKind, Status
 from tesched_core.model.change import PRIORITY, VICTIM_BOOST
 from tesched_core.model.cluster import JobState

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.hold import MOST_HELD
+from tesched_core.fields.hold import MOST_HELD
 from tesched_core.model.actions import Action, FailureKind, OrderId, SetField, Status, kind_of, sets
 from tesched_core.model.change import NODE_BINDING, Change
 from tesched_core.model.field import Field, Nodes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from tesched_core.levers.nice import BASIC, MOST_AGAIN
+from tesched_core.fields.nice import BASIC, MOST_AGAIN
 from tesched_core.model.actions import Action, Status, kind_of, sets
 from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
 from tesched_core.model.cluster import JobState

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tesched_core.levers.begin_time import BEGIN_TIME_LEVER
-from tesched_core.levers.contract import Lever
-from tesched_core.levers.hold import HOLD_LEVER
-from tesched_core.levers.mark import MARK_LEVER
-from tesched_core.levers.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.begin_time import BEGIN_TIME_LEVER
+from tesched_core.fields.contract import Lever
+from tesched_core.fields.hold import HOLD_LEVER
+from tesched_core.fields.mark import MARK_LEVER
+from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.priority import PRIORITY_LEVER
+from tesched_core.fields.queue_boost import QUEUE_BOOST_LEVER
+from tesched_core.fields.throttle import THROTTLE_LEVER
+from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.levers.notice import NOTICE_LEVER
-from tesched_core.levers.priority import PRIORITY_LEVER
-from tesched_core.levers.queue_boost import QUEUE_BOOST_LEVER
 from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.levers.suspend import SUSPEND_LEVER
-from tesched_core.levers.throttle import THROTTLE_LEVER
-from tesched_core.levers.victim_boost import VICTIM_BOOST_LEVER
 
 LEVERS: tuple[Lever, ...] = (
     NOTICE_LEVER,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, Orders, final, of_failed, said, with_victim
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, Orders, final, of_failed, said, with_victim
 from tesched_core.model.actions import FailureKind, Notify, Outcome, Reason, ReasonCode, Status
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory

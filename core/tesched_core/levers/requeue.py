@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
-from tesched_core.levers.nice import put_back
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
+from tesched_core.fields.nice import put_back
 from tesched_core.levers.notice import not_taken
 from tesched_core.model.actions import (
     Cancel,

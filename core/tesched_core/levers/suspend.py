@@ -39,9 +39,9 @@ from functools import partial
 
 import numpy as np
 
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_way, with_victim
 from tesched_core.guard.budget import paying
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, of_failed, said, under_way, with_victim
 from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState

@@ -127,7 +127,7 @@ def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
     request, own = replace(job.request, required_nodes=binding.previous.names), binding.previous.count
     if own is None or not is_as_set(job, binding):
         return request
-    # Without numbers of these Slurm has left them alone (`levers/node_binding.py`).
+    # Without numbers of these Slurm has left them alone (`fields/node_binding.py`).
     return replace(
         request,
         min_nodes=own.least,

@@ -127,7 +127,7 @@ class Snapshot:
     expected: Mapping[JobId, ExpectedRun] = field(default_factory=dict, compare=False, repr=False)
     #: running best-effort jobs that the site calls idle, and since when, Unix seconds
     idle_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict, compare=False)
-    #: the marks file may say something else than was last written (`levers/mark.py`)
+    #: the marks file may say something else than was last written (`fields/mark.py`)
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.priority import PRIORITY_LEVER
+from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.node_binding import NODE_BINDING_LEVER
 from tesched_core.levers.notice import NOTICE_LEVER
-from tesched_core.levers.priority import PRIORITY_LEVER
 from tesched_core.levers.requeue import REQUEUE_LEVER, lost
 from tesched_core.levers.suspend import SUSPEND_LEVER
-from tesched_core.levers.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.model.actions import OrderId, ReasonCode
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns

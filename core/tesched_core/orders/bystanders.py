@@ -37,8 +37,8 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
+from tesched_core.context import CycleContext
 from tesched_core.intake.pending_reason import WANTS_ROOM, has_reason, room_would_not_help
-from tesched_core.levers.context import CycleContext
 from tesched_core.model.bystander import Bystander, Examined, TeRunInTheWay, ended
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import MOST_WAITING

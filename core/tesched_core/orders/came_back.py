@@ -34,7 +34,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.actions import CameBack
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why

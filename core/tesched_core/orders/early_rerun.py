@@ -20,8 +20,8 @@ Source
 
 from __future__ import annotations
 
+from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.intake.pending_reason import has_failed
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.model.cluster import Job, SlurmSettings
 from tesched_core.model.order import Order, Victim, VictimState

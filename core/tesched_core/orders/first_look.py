@@ -16,8 +16,8 @@ there, and its victims are asked at once.
 
 from __future__ import annotations
 
+from tesched_core.context import CycleContext
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
-from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits

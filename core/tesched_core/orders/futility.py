@@ -34,7 +34,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from tesched_core.levers.context import CycleContext
+    from tesched_core.context import CycleContext
 
 #: The longest wait between two tries, seconds.
 LONGEST_S = 86_400.0

@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from math import inf
 
+from tesched_core.context import CycleContext
 from tesched_core.intake.leave_times import expected_leave_s
-from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Order, Victim, VictimState
 

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.context import CycleContext
 from tesched_core.guard.budget import Counted, CountedBy, Tally
 from tesched_core.guard.count_limits import passed, reached
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users
 from tesched_core.intake import patience
 from tesched_core.intake.pending_reason import room_would_not_help
-from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import MARK, Change, Mark, TeRules
 from tesched_core.model.cluster import Job

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.node_binding import NODE_BINDING_LEVER
-from tesched_core.levers.priority import PRIORITY_LEVER
+from tesched_core.context import CycleContext
+from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.priority import PRIORITY_LEVER
 from tesched_core.model.actions import (
     OrderId,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, final, said
 from tesched_core.levers.all import LEVERS
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, final, said
 from tesched_core.model.actions import Outcome, ReasonCode, Rerun, Status, sets
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits

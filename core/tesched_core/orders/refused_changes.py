@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import said
-from tesched_core.levers.priority import needed_priority
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import said
+from tesched_core.fields.priority import needed_priority
 from tesched_core.model.actions import Outcome, ReasonCode, sets
 from tesched_core.model.change import PRIORITY
 from tesched_core.model.cluster import Job

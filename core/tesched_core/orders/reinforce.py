@@ -21,10 +21,10 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.node_binding import NODE_BINDING_LEVER
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.node_binding import NODE_BINDING_LEVER
 from tesched_core.model.change import NODE_BINDING, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns

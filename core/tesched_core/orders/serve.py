@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.priority import outranked
 from tesched_core.guard.admission import admitted, orders_under_way
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.priority import outranked
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose

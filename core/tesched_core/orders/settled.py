@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.nice import awaits_release
 from tesched_core.intake.delays import delay_by
 from tesched_core.intake.pending_reason import starts_by_itself
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import BEGIN_TIME, PRIORITY, REQUEUE, VICTIM_BOOST, Change
 from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim

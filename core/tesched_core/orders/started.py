@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.actions import ReasonCode, SetMarks, kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever
 from tesched_core.levers.all import LEVERS
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever
 from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.snapshot import JobClass

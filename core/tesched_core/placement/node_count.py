@@ -2,7 +2,7 @@
 
 Definitions
     open        -n without -N, or -N MIN-MAX: Slurm takes the fewest nodes on which it finds room when it tries the job
-    fixed       min_nodes and max_nodes are the same; so they are while an open job is bound (`levers/node_binding.py`)
+    fixed       min_nodes and max_nodes are the same; so they are while an open job is bound (`fields/node_binding.py`)
 
 Principle
     A victim leaves certain nodes. While the number of nodes is open Slurm may do with fewer than those that the job is

@@ -89,7 +89,7 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
 
     def _throttle(self, view: View, array: JobId, share: int, seen: int) -> int:
         """Return the throttle that the array should have now: a small change, or a second one soon, is not made."""
-        from tesched_core.levers.throttle import in_place  # noqa: PLC0415 - a configuration needs none
+        from tesched_core.fields.throttle import in_place  # noqa: PLC0415 - a configuration needs none
 
         before = view.memory.changes_of(THROTTLE).get(array)
         now_at = in_place(seen, before)

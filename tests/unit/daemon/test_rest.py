@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.levers.nice import BASIC
+from tesched_core.fields.nice import BASIC
 from tesched_core.model.change import PRIORITY, Change
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.field import Field

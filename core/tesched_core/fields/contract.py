@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.actions import Action, FailureKind, OrderId, Outcome, Status
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim

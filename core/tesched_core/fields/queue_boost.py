@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, Orders, certainly_failed
-from tesched_core.levers.nice import (
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, Orders, certainly_failed
+from tesched_core.fields.nice import (
     MIN_NICE,
     awaits_release,
     by_nice,
@@ -62,7 +62,7 @@ class QueueBoostLever(Lever):
             boosted[one.job_id] = self._boosted(jobs[one.job_id], going, reason, context)
 
     def _set_again(self, stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:
-        """Set the boosts again that others have undone (`levers/nice.py`)."""
+        """Set the boosts again that others have undone (`fields/nice.py`)."""
         boosted = context.changes_of(self.name)
         for job_id, one in list(boosted.items()):
             job = context.snapshot.jobs.get(job_id)

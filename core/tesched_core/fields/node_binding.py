@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import MAY_HAVE_ARRIVED, Lever, Orders, open_now
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Lever, Orders, open_now
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status, sets
 from tesched_core.model.change import NODE_BINDING, Change, is_as_set
 from tesched_core.model.cluster import Job

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, certainly_failed
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import Lever, Orders, certainly_failed
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetField, Status, sets
 from tesched_core.model.change import THROTTLE, Change
 from tesched_core.model.field import Field

@@ -36,8 +36,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, final, open_now
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import Lever, Orders, final, open_now
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, sets
 from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import Job

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
+from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import (
     Action,
     OrderId,

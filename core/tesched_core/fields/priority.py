@@ -1,6 +1,6 @@
 """Priority lever: the preemptor is first in the queue while its victims leave.
 
-It is raised by its nice value; where Slurm ignores that, by an explicit priority (`levers/nice.py`).
+It is raised by its nice value; where Slurm ignores that, by an explicit priority (`fields/nice.py`).
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.intake.pending_reason import WANTS_ROOM
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
-from tesched_core.levers.nice import (
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import Lever, Orders, certainly_failed, under_way
+from tesched_core.fields.nice import (
     MAX_PRIORITY,
     MIN_NICE,
     by_nice,
@@ -24,6 +23,7 @@ from tesched_core.levers.nice import (
     put_back,
     value_of,
 )
+from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status, sets
 from tesched_core.model.change import PRIORITY, Change
 from tesched_core.model.cluster import Job

@@ -12,8 +12,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, Orders
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, Orders
 from tesched_core.model.actions import CameBack, MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
 from tesched_core.model.change import MARK, Change, Mark, TeRules
 from tesched_core.model.field import Field

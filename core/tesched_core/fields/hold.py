@@ -19,9 +19,9 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import note_releases, parts_of, released, see_other_hands
+from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
+from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change
 from tesched_core.model.cluster import Job

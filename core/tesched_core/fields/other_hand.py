@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.context import CycleContext
 from tesched_core.model.actions import releases
 from tesched_core.model.change import (
     FREE,

@@ -2,7 +2,7 @@
 
 A requeue leaves a job its priority on older releases and gives it a new, lower one on newer ones; the paper puts it
 back at the head of its queue (FitGpp, section on the queue). The victim is raised by its nice value once its preemptor
-has its resources, and the value is put back when it runs (`levers/nice.py`).
+has its resources, and the value is put back when it runs (`fields/nice.py`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tesched_core.levers.context import CycleContext
-from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
-from tesched_core.levers.nice import MIN_NICE, by_nice, counted, is_left, nice_set, put_back
-from tesched_core.levers.priority import PRIORITY_MARGIN
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Lever, Orders, certainly_failed, under_way
+from tesched_core.fields.nice import MIN_NICE, by_nice, counted, is_left, nice_set, put_back
+from tesched_core.fields.priority import PRIORITY_MARGIN
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, sets
 from tesched_core.model.change import VICTIM_BOOST, Change
 from tesched_core.model.field import Field
