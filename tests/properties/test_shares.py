@@ -105,7 +105,7 @@ def test_each_array_has_its_own_throttle_again(
         if change is not None:
             toy.own[change[0]] = toy.now_at[change[0]] = change[1]
     for _ in range(3):
-        toy.at_s += 1
+        toy.at_s += 6  # what got no answer may arrive for 5 s, and is awaited
         toy.memory, decision = undo(toy.memory, toy.snapshot(), LIMITS)
         toy.perform(decision.actions, [_FATES[0]] * 3)
     assert toy.now_at == toy.own

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.context import CycleContext
-from tesched_core.fields.begin_time import BEGIN_TIME_LEVER
+from tesched_core.fields.begin_time import BEGIN_TIME_RULE
 from tesched_core.model.actions import Action, FailureKind, Status, sets
 from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import JobState
@@ -208,11 +208,11 @@ def test_undo_puts_it_back_and_counts_it_until_that_is_seen() -> None:
     drive = deferred()
     drive.memory, decision = undo(drive.memory, drive.snapshot(SOON + 2), drive.limits)
     assert begins(decision.actions) == [(BE, OWN, UNTIL)]
-    assert BEGIN_TIME_LEVER.outstanding(drive.memory, drive.snapshot(SOON + 2)) == 1
+    assert BEGIN_TIME_RULE.outstanding(drive.memory, drive.snapshot(SOON + 2)) == 1
     drive.obeys(*decision.actions)
     drive.memory, decision = undo(drive.memory, drive.snapshot(SOON + 3), drive.limits)
     assert begins(decision.actions) == []
-    assert BEGIN_TIME_LEVER.outstanding(drive.memory, drive.snapshot(SOON + 3)) == 0
+    assert BEGIN_TIME_RULE.outstanding(drive.memory, drive.snapshot(SOON + 3)) == 0
     assert drive.order().ending is Ending.WITHDRAWN
 
 
@@ -223,5 +223,5 @@ def test_the_job_for_which_the_others_leave_is_not_kept_away() -> None:
     orders = {drive.order().order_id: replace(drive.order(), preemptor=JobId(BE))}
     context = CycleContext.of(replace(drive.memory, orders=orders), snapshot, columns_of(snapshot), drive.limits)
     context.preemptors = {JobId(BE)}
-    BEGIN_TIME_LEVER.carry_out((), orders, context)
+    BEGIN_TIME_RULE.carry_out((), orders, context)
     assert context.actions == []

@@ -1,4 +1,4 @@
-"""Begin time lever: a victim that has left does not start again while another one of its order holds its nodes.
+"""Begin time rule: a victim that has left does not start again while another one of its order holds its nodes.
 
 Definitions
     holding    a victim of an open order that has not left its nodes: it saves its work, ends, or is asked later
@@ -32,20 +32,19 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
-from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.contract import Lever, Orders, final, open_now
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, sets
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import Orders, final, open_now
+from tesched_core.fields.reconcile import FieldRule, Want, is_on_its_way, standing
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Order
-from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.order import HOLDS_ROOM, Order, Victim
 
 #: A begin time is put later by so many seconds at least.
 LEAST_S = 60.0
@@ -53,118 +52,61 @@ LEAST_S = 60.0
 SPARE_S = 15.0
 
 
-class BeginTimeLever(Lever):
+class BeginTimeRule(FieldRule[int]):
     """Begin times of victims that wait to run again."""
 
     name = BEGIN_TIME
+    field = Field.BEGIN
+    yields_to_others = True
 
-    def follow(self, context: CycleContext) -> None:
-        """Forget what did not arrive, and the changes of jobs that wait no more; what others have set is left."""
-        deferred = context.changes_of(self.name)
-        for job_id, one in list(deferred.items()):
-            job = context.snapshot.jobs.get(job_id)
-            if job_id in context.absent or one.restored:
-                continue
-            if job is None or not job.pending:
-                del deferred[job_id]
-            elif job.eligible_time == one.value:
-                deferred[job_id] = replace(one, taken_at=context.now if one.taken_at is None else one.taken_at)
-            elif not _is_ours(one, job) and job.eligible_time != one.previous:
-                deferred[job_id] = replace(one, restored=True)
+    def read(self, job: Job) -> int:
+        """Return the begin time, Unix seconds; 0: Slurm shows none."""
+        return int(job.eligible_time or 0)
 
-    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
-        """Defer the victims that would come back too early, and put back what belongs to no open order."""
-        away = {
-            victim.job_id: order
-            for order in open_now(orders)
-            for victim in order.victims
-            if victim.awaited and victim.job_id not in context.preemptors
-        }
-        self._put_back(away, context)
-        for job_id, order in away.items():
-            self._defer(job_id, order, context)
+    def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[int]]:
+        """Yield for each victim that has left an open order's nodes how long it stays away."""
+        for order in open_now(orders):
+            for victim in order.victims:
+                if victim.awaited and victim.job_id not in context.preemptors:
+                    yield from self._stays_away(victim, order, context)
 
-    def restore(self, orders: Orders, context: CycleContext) -> None:
-        """Put all begin times back."""
-        self._put_back({}, context)
-
-    def _defer(self, job_id: JobId, order: Order, context: CycleContext) -> None:
-        job, deferred = context.snapshot.jobs.get(job_id), context.changes_of(self.name)
-        one: Change[int] | None = deferred.get(job_id)
-        if job is None or job_id in context.absent or not _comes_soon(job, context):
-            return
-        in_place = one is not None and _is_ours(one, job)
-        if not in_place and not any(victim.state in HOLDS_ROOM for victim in order.victims):
-            return
-        if one is not None and (one.restored or _is_on_its_way(one, job, context)):
-            return
-        if context.is_refused(Field.BEGIN, job.user):
-            return
-        shown = int(job.eligible_time or 0)
-        until = ceil(context.now + _step_s(context))
-        deferred[job_id] = Change(
-            lever=self.name,
-            job_id=job_id,
-            field=Field.BEGIN,
-            previous=shown if one is None else one.previous,
-            value=until,
-            before=shown if in_place else None,
-            at=context.now,
-            since=context.now if one is None else one.since,
-            order_id=order.order_id,
+    def back(self, one: Change[int], context: CycleContext) -> tuple[int, Reason]:
+        """Return the job's own begin time, or now if that has passed."""
+        text = "it may start when it could have started"
+        return max(one.previous, int(context.now)), Reason(
+            code=ReasonCode.ORDER_ENDED, text=text, order_id=one.order_id
         )
+
+    def was_set(self, before: Change[int] | None, want: Want[int], context: CycleContext) -> None:
+        """Record that a victim stays away, once."""
+        if before is None and want.why.order_id is not None:
+            text = f"does not start again before the order ends: {want.why.text}"
+            context.moved(want.why.order_id, want.job_id, "left", "left", text)
+
+    def unsent(self, one: Change[int], outcome: Outcome) -> Change[int] | None:
+        """Take back what Slurm will not do. What it was too busy for is kept: `at` says when it was tried."""
+        if not final(outcome) and outcome.status is not Status.WOULD:
+            return one
+        return None if one.before is None else replace(one, value=one.before, before=None)
+
+    def _stays_away(self, victim: Victim, order: Order, context: CycleContext) -> Iterable[Want[int]]:
+        job = context.snapshot.jobs.get(victim.job_id)
+        one: Change[int] | None = context.changes_of(self.name).get(victim.job_id)
+        if job is None:
+            return
+        is_soon = _comes_soon(job, context)
+        if one is not None and (one.restored or is_on_its_way(one, context.now) or not is_soon):
+            until = one.value
+        elif is_soon and (self._is_in_place(one, job) or any(other.state in HOLDS_ROOM for other in order.victims)):
+            until = ceil(context.now + _step_s(context))
+        else:
+            return
         text = f"job {order.preemptor} still waits for others that leave its nodes"
-        reason = Reason(code=ReasonCode.STAYS_AWAY, text=text, preemptor=order.preemptor, order_id=order.order_id)
-        context.actions.append(_set(job, reason, until))
-        if one is None:
-            text = f"does not start again before the order ends: {text}"
-            context.moved(order.order_id, job_id, "left", "left", text)
+        why = Reason(code=ReasonCode.STAYS_AWAY, text=text, preemptor=order.preemptor, order_id=order.order_id)
+        yield Want(job_id=victim.job_id, value=until, why=why)
 
-    def _put_back(self, away: Mapping[JobId, Order], context: CycleContext) -> None:
-        deferred = context.changes_of(self.name)
-        for job_id, one in list(deferred.items()):
-            job = context.snapshot.jobs.get(job_id)
-            if job_id in away or job_id in context.absent:
-                continue
-            if job is None or not job.pending or one.restored:
-                del deferred[job_id]
-            elif _is_ours(one, job):
-                reason = Reason(
-                    code=ReasonCode.ORDER_ENDED, text="it may start when it could have started", order_id=one.order_id
-                )
-                begin = max(one.previous, int(context.now))
-                refused = context.is_refused(Field.BEGIN, job.user, puts_back=True)
-                context.actions += [] if refused else [_set(job, reason, begin)]
-            elif not _is_on_its_way(one, job, context):
-                del deferred[job_id]
-
-    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take back what Slurm will not do; in shadow mode, nothing was done.
-
-        What it was too busy for, or was not asked then, is kept, as what may have arrived: `at` says when it was tried.
-        """
-        deferred = context.changes_of(self.name)
-        for outcome in outcomes:
-            action = outcome.action
-            one: Change[int] | None = deferred.get(action.job_id)
-            if one is None or not sets(action, Field.BEGIN) or action.reason.code is not ReasonCode.STAYS_AWAY:
-                continue
-            if not final(outcome) and outcome.status is not Status.WOULD:
-                continue
-            if one.before is None:
-                del deferred[action.job_id]
-            else:
-                deferred[action.job_id] = replace(one, value=one.before, before=None)
-
-    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Count the begin times that are to be put back. Of a job that runs none can be."""
-        jobs, changes = snapshot.jobs, memory.changes_of(self.name).values()
-        return sum(not one.restored and one.job_id in jobs and jobs[one.job_id].pending for one in changes)
-
-
-def _set(job: Job, reason: Reason, begin: int) -> SetField:
-    shown = int(job.eligible_time or 0)
-    return SetField(job_id=job.job_id, reason=reason, field=Field.BEGIN, value=begin, previous=shown)
+    def _is_in_place(self, one: Change[int] | None, job: Job) -> bool:
+        return one is not None and standing(one, self.read(job)).is_ours
 
 
 def _comes_soon(job: Job, context: CycleContext) -> bool:
@@ -179,15 +121,4 @@ def _step_s(context: CycleContext) -> float:
     return max(LEAST_S, 2 * (context.longest_wait_s + SPARE_S))
 
 
-def _is_ours(one: Change[int], job: Job) -> bool:
-    return job.eligible_time is not None and int(job.eligible_time) in {one.value, one.before}
-
-
-def _is_on_its_way(one: Change[int], job: Job, context: CycleContext) -> bool:
-    """Check whether the job shows what it had before a command that may yet arrive."""
-    before = one.previous if one.before is None else one.before
-    is_late = one.taken_at is not None or context.now - one.at > RESEND_AFTER_S
-    return job.eligible_time == before and not is_late
-
-
-BEGIN_TIME_LEVER = BeginTimeLever()
+BEGIN_TIME_RULE = BeginTimeRule()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tesched_core.fields.begin_time import BEGIN_TIME_LEVER
+from tesched_core.fields.begin_time import BEGIN_TIME_RULE
 from tesched_core.fields.contract import Lever
 from tesched_core.fields.hold import HOLD_LEVER
 from tesched_core.fields.mark import MARK_LEVER
 from tesched_core.fields.node_binding import NODE_BINDING_LEVER
 from tesched_core.fields.priority import PRIORITY_LEVER
 from tesched_core.fields.queue_boost import QUEUE_BOOST_LEVER
-from tesched_core.fields.throttle import THROTTLE_LEVER
+from tesched_core.fields.throttle import THROTTLE_RULE
 from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.levers.notice import NOTICE_LEVER
 from tesched_core.levers.requeue import REQUEUE_LEVER
@@ -22,9 +22,9 @@ LEVERS: tuple[Lever, ...] = (
     REQUEUE_LEVER,
     PRIORITY_LEVER,
     VICTIM_BOOST_LEVER,
-    BEGIN_TIME_LEVER,
+    BEGIN_TIME_RULE,
     HOLD_LEVER,
-    THROTTLE_LEVER,
+    THROTTLE_RULE,
     NODE_BINDING_LEVER,
     QUEUE_BOOST_LEVER,
     MARK_LEVER,
