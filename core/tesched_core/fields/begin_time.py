@@ -40,7 +40,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders, final, open_now
 from tesched_core.fields.reconcile import FieldRule, Want, is_on_its_way, standing
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import BEGIN_TIME, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
@@ -57,7 +57,6 @@ class BeginTimeRule(FieldRule[int]):
 
     name = BEGIN_TIME
     field = Field.BEGIN
-    yields_to_others = True
 
     def read(self, job: Job) -> int:
         """Return the begin time, Unix seconds; 0: Slurm shows none."""
@@ -70,12 +69,15 @@ class BeginTimeRule(FieldRule[int]):
                 if victim.awaited and victim.job_id not in context.preemptors:
                     yield from self._stays_away(victim, order, context)
 
-    def back(self, one: Change[int], context: CycleContext) -> tuple[int, Reason]:
-        """Return the job's own begin time, or now if that has passed."""
+    def back(self, one: Change[int], job: Job, context: CycleContext) -> SetField:
+        """Put the job's own begin time back, or now if that has passed."""
         text = "it may start when it could have started"
-        return max(one.previous, int(context.now)), Reason(
-            code=ReasonCode.ORDER_ENDED, text=text, order_id=one.order_id
-        )
+        why = Reason(code=ReasonCode.ORDER_ENDED, text=text, order_id=one.order_id)
+        return self.action(one.job_id, why, max(one.previous, int(context.now)), self.read(job))
+
+    def taken_over(self, one: Change[int]) -> Change[int]:
+        """Leave the begin time to others, for as long as the order is open."""
+        return replace(one, restored=True)
 
     def was_set(self, before: Change[int] | None, want: Want[int], context: CycleContext) -> None:
         """Record that a victim stays away, once."""

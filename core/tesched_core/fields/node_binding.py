@@ -1,4 +1,4 @@
-"""Node binding lever: a job is bound to nodes (ReqNodeList) while it waits, and set free again.
+"""Node binding rule: a job is bound to nodes (ReqNodeList) while it waits, and set free again.
 
 A TE job with victims waits for their resources: it is bound to their nodes before the notice goes out. Else it may
 start elsewhere a moment later, on resources that came free by themselves, and the preemption is futile, since a notice
@@ -20,70 +20,63 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Lever, Orders, open_now
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status, sets
+from tesched_core.context import CycleContext
+from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
+from tesched_core.fields.reconcile import FieldRule, Standing, Want
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import NODE_BINDING, Change, is_as_set
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, NodeCount, Nodes
-from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.node_count import is_bindable, is_open
 
 
-class NodeBindingLever(Lever):
+class NodeBindingRule(FieldRule[Nodes]):
     """Nodes that pending jobs must have."""
 
     name = NODE_BINDING
+    field = Field.NODES
+
+    def read(self, job: Job) -> Nodes:
+        """Return the nodes that Slurm shows as required."""
+        return Nodes(names=_now(job))
+
+    def standing(self, one: Change[Nodes], job: Job) -> Standing:
+        """Return where the nodes of a job stand; where it shows its own list, by their number."""
+        names = _now(job)
+        if names == one.previous.names and not is_as_set(job, one):
+            return Standing.OWN
+        if names == one.value.names:
+            return Standing.IN_PLACE if _has_arrived(job, one) else Standing.EARLIER
+        if names in {one.previous.names, _before(one)}:
+            return Standing.EARLIER
+        return Standing.PARTLY if is_as_set(job, one) else Standing.OTHERS
 
     def keep_bound(self, order: Order, context: CycleContext) -> None:
-        """Bind the preemptor to the nodes where room is made, before its victims are told; again if that was lost."""
+        """Bind the preemptor to the nodes of its order before its victims are notified; again if that was lost."""
         job = context.snapshot.jobs.get(order.preemptor)
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
         if job is None or not job.pending or not (order.victims or in_round) or not is_bindable(job):
             return
         # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
         unwanted = not in_round and context.is_refused(Field.NODES, job.user)
-        bound = context.changes_of(self.name)
-        earlier: Change[Nodes] | None = bound.get(job.job_id)
-        one = None if earlier is None or earlier.restored else earlier
-        nodes = tuple(sorted(order.nodes))
-        if one is not None and one.order_id == order.order_id and one.value.names == nodes:
-            moved = _now(job) == nodes or _now(job) not in {one.previous.names, _before(one)}
-            arrived = moved and _has_arrived(job, one)
-            if arrived or unwanted or _long_enough(job.job_id, order, context):
-                return
-        elif _long_enough(job.job_id, order, context) or unwanted:
+        if unwanted or _long_enough(job.job_id, order, context):
             return
-        else:
-            previous = one.previous if one is not None else Nodes(names=_now(job))
-            # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
-            settable = is_open(job) and len(nodes) <= job.request.max_nodes
-            keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
-            if one is None and previous.names and not keeps:
+        changes, nodes = context.changes_of(self.name), tuple(sorted(order.nodes))
+        one: Change[Nodes] | None = changes.get(job.job_id)
+        if one is None or one.restored or one.order_id != order.order_id or one.value.names != nodes:
+            one = self._bound(job, nodes, order.order_id, context)
+            if one is None:
                 return
-            if previous.count is None and (in_round or settable):
-                previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
-            count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
-            since = earlier.since if earlier is not None else None
-            one = Change(
-                lever=self.name,
-                job_id=job.job_id,
-                field=Field.NODES,
-                previous=previous,
-                value=Nodes(names=nodes, count=count),
-                # What an order before this one has set is ours, too, until the new list is seen.
-                before=Nodes(names=_now(job)) if one is not None and _ours(job, one) else None,
-                at=context.now,
-                since=context.now if since is None else since,
-                order_id=order.order_id,
-            )
-            bound[job.job_id] = one
+            changes[job.job_id] = one
+        elif self.standing(one, job) not in {Standing.OWN, Standing.EARLIER}:
+            return
         reason = Reason(
             code=ReasonCode.BOUND,
             text=(
@@ -94,62 +87,84 @@ class NodeBindingLever(Lever):
             preemptor=job.job_id,
             order_id=order.order_id,
         )
-        context.actions.append(_set(job.job_id, reason, one.value, one.previous))
+        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))
 
-    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
+    def _bound(
+        self, job: Job, nodes: tuple[str, ...], order_id: OrderId, context: CycleContext
+    ) -> Change[Nodes] | None:
+        """Return the change by which a job is bound to these nodes; None: it must have others by itself."""
+        in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+        earlier: Change[Nodes] | None = context.changes_of(self.name).get(job.job_id)
+        one = None if earlier is None or earlier.restored else earlier
+        previous = one.previous if one is not None else Nodes(names=_now(job))
+        # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
+        settable = is_open(job) and len(nodes) <= job.request.max_nodes
+        keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
+        if one is None and previous.names and not keeps:
+            return None
+        if previous.count is None and (in_round or settable):
+            previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
+        count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
+        since = earlier.since if earlier is not None else None
+        return Change(
+            lever=self.name,
+            job_id=job.job_id,
+            field=Field.NODES,
+            previous=previous,
+            value=Nodes(names=nodes, count=count),
+            # What an order before this one has set is ours, too, until the new list is seen.
+            before=Nodes(names=_now(job)) if one is not None and self.standing(one, job).is_ours else None,
+            at=context.now,
+            since=context.now if since is None else since,
+            order_id=order_id,
+        )
+
+    def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[Nodes]]:
+        """Yield nothing: orders bind their preemptors themselves, before their victims are notified."""
+        return ()
+
+    def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Set free the jobs that wait bound for an order that makes no room for them any more."""
-        self._unbind({order.order_id: order for order in open_now(orders)}, context)
+        holding = {order.order_id: order for order in open_now(orders)}
+        bound = context.changes_of(self.name).items()
+        self.put_back_others({job_id for job_id, one in bound if not _is_over(job_id, one, holding, context)}, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Set all jobs free that wait."""
-        self._unbind({}, context)
+        super().restore(orders, context)
         bound = context.changes_of(self.name)
         for job_id in [job_id for job_id, one in bound.items() if one.restored]:
             del bound[job_id]
 
-    def _unbind(self, holding: Mapping[OrderId, Order], context: CycleContext) -> None:
-        bound = context.changes_of(self.name)
-        for job_id, one in list(bound.items()):
-            job = context.snapshot.jobs.get(job_id)
-            if job_id in context.absent:
-                continue
-            if job is None or job.finished or (one.restored and not job.pending):
-                del bound[job_id]
-            elif not job.pending:
-                bound[job_id] = replace(one, since=None)
-            elif not one.restored and _is_over(job_id, one, holding, context):
-                # A command may be on its way: a reverted value is believed only after a while.
-                may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
-                if _ours(job, one) or is_as_set(job, one):
-                    refused = context.is_refused(Field.NODES, job.user, puts_back=True)
-                    context.actions += [] if refused else [_free(one, job)]
-                elif not may_arrive:
-                    bound[job_id] = replace(one, restored=True)  # for how long it was bound counts on
+    def taken_over(self, one: Change[Nodes]) -> Change[Nodes]:
+        """Leave the nodes to others; its number is put back with the order's end."""
+        return one
 
-    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Forget the bindings that certainly did not reach Slurm; in shadow mode, none did."""
-        bound = context.changes_of(self.name)
-        for outcome in outcomes:
-            action = outcome.action
-            one: Change[Nodes] | None = bound.get(action.job_id)
-            if one is None or not sets(action, Field.NODES) or action.reason.code is not ReasonCode.BOUND:
-                continue
-            kind = outcome.failure.kind if outcome.failure else None
-            unknown = outcome.status is Status.FAILED and kind in MAY_HAVE_ARRIVED
-            if outcome.status is Status.SENT or unknown:
-                continue
-            if one.before is not None:
-                bound[action.job_id] = replace(one, value=one.before, before=None)
-            elif one.since == one.at:
-                del bound[action.job_id]  # that would have been the first time
-            else:
-                bound[action.job_id] = replace(one, restored=True)
+    def over(self, one: Change[Nodes]) -> Change[Nodes]:
+        """Remember for how long a job was bound: that counts on for its next order."""
+        return replace(one, restored=True)
 
-    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Return how many jobs wait bound; nothing can be changed of those that run."""
-        jobs = snapshot.jobs
-        bound = (job_id for job_id, one in memory.changes_of(self.name).items() if not one.restored)
-        return sum(job_id in jobs and jobs[job_id].pending for job_id in bound)
+    def unset(self, one: Change[Nodes], job: Job | None) -> Change[Nodes] | None:
+        """Remember the binding of a job that runs: it may be put back in the queue, and is set free there."""
+        return None if job is None or job.finished or one.restored else replace(one, since=None)
+
+    def unsent(self, one: Change[Nodes], outcome: Outcome) -> Change[Nodes] | None:
+        """Take back a binding that certainly did not reach Slurm; in shadow mode, none did."""
+        kind = outcome.failure.kind if outcome.failure else None
+        if outcome.status is Status.FAILED and kind in MAY_HAVE_ARRIVED:
+            return one
+        if one.before is not None:
+            return replace(one, value=one.before, before=None)
+        # Of the first one nothing is left; else for how long it was bound counts on.
+        return None if one.since == one.at else replace(one, restored=True)
+
+    def back(self, one: Change[Nodes], job: Job, context: CycleContext) -> SetField:
+        """Set a job free: its own nodes and their number; what others have set in the meantime stays."""
+        text = "it may start wherever it was allowed to"
+        why = Reason(code=ReasonCode.SET_FREE, text=text, preemptor=one.job_id, order_id=one.order_id)
+        names = one.previous.names if self.standing(one, job).is_ours else _now(job)
+        count = one.previous.count if is_as_set(job, one) else None
+        return self.action(one.job_id, why, Nodes(names=names, count=count), one.value)
 
 
 def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> bool:
@@ -204,35 +219,12 @@ def _has_arrived(job: Job, one: Change[Nodes]) -> bool:
     return own is None or asked != (own.least, own.most) or asked == (len(one.value.names),) * 2
 
 
-def _free(one: Change[Nodes], job: Job) -> SetField:
-    text = "it may start wherever it was allowed to"
-    reason = Reason(code=ReasonCode.SET_FREE, text=text, preemptor=one.job_id, order_id=one.order_id)
-    # What others have set in the meantime stays.
-    nodes = one.previous.names if _ours(job, one) else _now(job)
-    count = one.previous.count if is_as_set(job, one) else None
-    return _set(one.job_id, reason, Nodes(names=nodes, count=count), one.value)
-
-
-def _set(job_id: JobId, reason: Reason, nodes: Nodes, previous: Nodes) -> SetField:
-    return SetField(job_id=job_id, reason=reason, field=Field.NODES, value=nodes, previous=previous)
-
-
 def _before(one: Change[Nodes]) -> tuple[str, ...]:
     return one.before.names if one.before is not None else ()
-
-
-def _ours(job: Job, one: Change[Nodes]) -> bool:
-    """Return whether the job is bound by us, to these nodes or to those of before.
-
-    Where it shows its own, by their number alone.
-    """
-    if _now(job) == one.previous.names:
-        return is_as_set(job, one)
-    return _now(job) == one.value.names or (one.before is not None and _now(job) == one.before.names)
 
 
 def _now(job: Job) -> tuple[str, ...]:
     return tuple(sorted(job.request.required_nodes))
 
 
-NODE_BINDING_LEVER = NodeBindingLever()
+NODE_BINDING_RULE = NodeBindingRule()

@@ -1,6 +1,6 @@
 """Reconciliation of one field of jobs: what is wanted, what tesched has set, and what Slurm shows.
 
-    decide(want, change, shown, now) -> (change', value to be set)
+    wanted(want, change, standing, shown) -> change'      unwanted(change, standing) -> change', is to be put back
 
 Definitions
     want       what an order or a policy wants a job's field to be, said anew in each cycle for as long as it does
@@ -15,8 +15,8 @@ Principle
 
     - A change is believed when it is seen, and so is its end: a command that got no answer may have arrived, and is
       awaited for `RESEND_AFTER_S`.
-    - What others have set is theirs. It counts as the job's own value from then on, or is left for as long as the field
-      is wanted (`FieldRule.yields_to_others`).
+    - What others have set is theirs, and counts as the job's own value from then on; a rule may say that it is left for
+      as long as the field is wanted (`FieldRule.taken_over`).
     - A job that an answer of slurmctld does not show (`context.absent`) is left until it is shown again.
     - In shadow mode nothing was set, so nothing is put back: the change is `dry`.
     - What Slurm has refused is left for a while (`model/refused.py`); so is what exceeds `FieldRule.most_a_poll`.
@@ -35,7 +35,7 @@ Source
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import inf
@@ -73,6 +73,8 @@ class Standing(Enum):
     OWN = auto()
     #: at a value that others have set
     OTHERS = auto()
+    #: others have set a part of it, and the rest is tesched's
+    PARTLY = auto()
 
     @property
     def is_ours(self) -> bool:
@@ -89,34 +91,33 @@ def standing(one: Change[V], shown: V) -> Standing:
     return Standing.EARLIER if one.before is not None and shown == one.before else Standing.OTHERS
 
 
-def is_on_its_way(one: Change[V], now: UnixSeconds) -> bool:
+def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFTER_S) -> bool:
     """Check whether a command that sets the change's value may yet arrive; it has not been seen to."""
-    return one.taken_at is None and now - one.at <= RESEND_AFTER_S
+    return one.taken_at is None and now - one.at <= within_s
 
 
-def decide(
-    want: Want[V] | None, one: Change[V] | None, shown: V, now: UnixSeconds
-) -> tuple[Change[V] | None, V | None]:
-    """Return a known change after this cycle (None: there is none any more), and the value to be set (None: none).
+def unwanted(one: Change[V], where: Standing, now: UnixSeconds) -> tuple[Change[V] | None, bool]:
+    """Return what is left of a change that is not wanted any more (None: it is over), and whether to put it back."""
+    if one.dry or one.restored or where is Standing.OTHERS:
+        return None, False
+    if where is Standing.OWN:
+        return (one if is_on_its_way(one, now) and one.value != one.previous else None), False
+    return replace(one, taken_at=now if one.taken_at is None and where is Standing.IN_PLACE else one.taken_at), True
 
-    Pure. A first change is made by `first`, as it needs the rule's name.
+
+def wanted(
+    want: Want[V], one: Change[V], where: Standing, shown: V, *, now: UnixSeconds, again_s: float = RESEND_AFTER_S
+) -> Change[V]:
+    """Return a change that is wanted; another one than before if the value is to be set, for the first time or again.
+
+    `shown` is what Slurm shows, and after `again_s` seconds a command that has not been seen to arrive is lost.
     """
-    if one is None or (one.restored and want is not None):
-        return one, None
-    where = standing(one, shown)
-    if want is None:
-        if one.dry or one.restored or where is Standing.OTHERS:
-            return None, None
-        if where is Standing.OWN:
-            return (one if is_on_its_way(one, now) and one.value != one.previous else None), None
-        seen = where is Standing.IN_PLACE and one.taken_at is None
-        return replace(one, taken_at=now) if seen else one, one.previous
-    in_force = one.value if one.dry else shown
-    if want.value == in_force or (want.value == one.value and is_on_its_way(one, now)):
-        return one, None
+    in_force = one.value if one.dry or where is Standing.IN_PLACE else shown
+    on_its_way = want.value == one.value and is_on_its_way(one, now, again_s)
+    if one.restored or want.value == in_force or on_its_way:
+        return one
     before = shown if where.is_ours else None
-    order_id = want.why.order_id
-    return replace(one, value=want.value, before=before, at=now, taken_at=None, order_id=order_id), want.value
+    return replace(one, value=want.value, before=before, at=now, taken_at=None, order_id=want.why.order_id)
 
 
 def unsent(one: Change[V], *, dry: bool) -> Change[V]:
@@ -132,8 +133,8 @@ class FieldRule(Lever, Generic[V]):
     field: ClassVar[Field]
     #: most jobs whose field is set in one poll: each is a command, and the others come with the next poll
     most_a_poll: ClassVar[float] = inf
-    #: what others have set is left for as long as the field is wanted; else it counts as the job's own from then on
-    yields_to_others: ClassVar[bool] = False
+    #: seconds after which a command that is not seen to have arrived is sent again; 0: at each poll
+    again_s: ClassVar[float] = RESEND_AFTER_S
 
     @abstractmethod
     def read(self, job: Job) -> V:
@@ -144,8 +145,8 @@ class FieldRule(Lever, Generic[V]):
         """Yield what is wanted in this cycle, of each job once."""
 
     @abstractmethod
-    def back(self, one: Change[V], context: CycleContext) -> tuple[V, Reason]:
-        """Return the value that puts the field back, and why in words."""
+    def back(self, one: Change[V], job: Job, context: CycleContext) -> SetField:
+        """Return what puts the field back."""
 
     def record(self, job_id: JobId, context: CycleContext) -> Job | None:
         """Return the record in which the field of this job is shown."""
@@ -155,10 +156,29 @@ class FieldRule(Lever, Generic[V]):
         """Check whether Slurm takes a change of the field of this job."""
         return job.pending
 
+    def standing(self, one: Change[V], job: Job) -> Standing:
+        """Return where Slurm shows the field to be."""
+        return standing(one, self.read(job))
+
+    def taken_over(self, one: Change[V]) -> Change[V] | None:
+        """Return what is remembered of a change once others have set the field; None: that is the job's own now."""
+        return None
+
+    def over(self, one: Change[V]) -> Change[V] | None:
+        """Return what is remembered of a change that is seen to be put back; None: nothing."""
+        return None
+
+    def unset(self, one: Change[V], job: Job | None) -> Change[V] | None:
+        """Return what is remembered of the change of a job of which the field can't be set any more; None: nothing."""
+        return None
+
     def unsent(self, one: Change[V], outcome: Outcome) -> Change[V] | None:
         """Return a change after its command did not reach the job; None: nothing is left of it."""
         is_dry = outcome.status is Status.WOULD
         return unsent(one, dry=is_dry) if is_dry or certainly_failed(outcome) else one
+
+    def was_set(self, before: Change[V] | None, want: Want[V], context: CycleContext) -> None:
+        """Record, where the cycle's log is to say so, that a want has been carried out; `before`: its change so far."""
 
     def follow(self, context: CycleContext) -> None:
         """See which changes have arrived, which are over, and which others have made theirs."""
@@ -168,17 +188,15 @@ class FieldRule(Lever, Generic[V]):
                 continue
             job = self.record(job_id, context)
             if job is None or not self.can_be_set(job):
-                del changes[job_id]
+                self._keep(one, self.unset(one, job), context)
                 continue
             if one.restored or one.dry:
                 continue
-            where = standing(one, self.read(job))
+            where = self.standing(one, job)
             if where is Standing.IN_PLACE and one.taken_at is None:
                 changes[job_id] = replace(one, taken_at=context.now)
-            elif where is Standing.OTHERS and self.yields_to_others:
-                changes[job_id] = replace(one, restored=True)
             elif where is Standing.OTHERS:
-                del changes[job_id]
+                self._keep(one, self.taken_over(one), context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Set what is wanted in this cycle, and put back what is not wanted any more."""
@@ -190,19 +208,39 @@ class FieldRule(Lever, Generic[V]):
 
     def reconcile(self, wants: Mapping[JobId, Want[V]], context: CycleContext) -> None:
         """Set what is wanted, and put back what is not; changes and actions go to the context."""
-        changes = context.changes_of(self.name)
-        for job_id, one in list(changes.items()):
-            if job_id not in wants and job_id not in context.absent:
-                job = self.record(job_id, context)
-                after = self._put_back(one, job, context) if job is not None and self.can_be_set(job) else None
-                if after is None:
-                    del changes[job_id]
-                else:
-                    changes[job_id] = after
-        for job_id, want in wants.items():
+        self.put_back_others(wants, context)
+        for want in wants.values():
+            self.set(want, context)
+
+    def put_back_others(self, wants: Collection[JobId], context: CycleContext) -> None:
+        """Put back what is set of all jobs but these."""
+        for job_id, one in list(context.changes_of(self.name).items()):
+            if job_id in wants or job_id in context.absent:
+                continue
             job = self.record(job_id, context)
-            if job is not None and job_id not in context.absent and self.can_be_set(job):
-                self._set(want, job, context)
+            if job is None or not self.can_be_set(job):
+                self._keep(one, self.unset(one, job), context)
+                continue
+            after, is_ours = unwanted(one, self.standing(one, job), context.now)
+            self._keep(one, self.over(one) if after is None else after, context)
+            if is_ours and self._may_send(job, context, puts_back=True):
+                context.actions.append(self.back(one, job, context))
+
+    def set(self, want: Want[V], context: CycleContext) -> None:
+        """Set what is wanted of one job, where it is not in place, and not on its way."""
+        changes, job = context.changes_of(self.name), self.record(want.job_id, context)
+        if job is None or want.job_id in context.absent or not self.can_be_set(job):
+            return
+        one, shown = changes.get(want.job_id), self.read(job)
+        if one is None:
+            after = None if want.value == shown else self._first(want, shown, context)
+        else:
+            after = wanted(want, one, self.standing(one, job), shown, now=context.now, again_s=self.again_s)
+        if after is None or after == one or not self._may_send(job, context):
+            return
+        changes[want.job_id] = after
+        context.actions.append(self.action(want.job_id, want.why, want.value, shown))
+        self.was_set(one, want, context)
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in which commands did not reach Slurm; in shadow mode none did."""
@@ -214,11 +252,7 @@ class FieldRule(Lever, Generic[V]):
             gone = outcome.failure is not None and outcome.failure.kind is FailureKind.NOT_FOUND
             if not gone and (outcome.status is Status.SENT or outcome.action.reason.code in PUTS_BACK):
                 continue
-            after = None if gone else self.unsent(one, outcome)
-            if after is None:
-                del changes[one.job_id]
-            else:
-                changes[one.job_id] = after
+            self._keep(one, None if gone else self.unsent(one, outcome), context)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the changes that are to be put back, and can be."""
@@ -229,29 +263,6 @@ class FieldRule(Lever, Generic[V]):
             and self.can_be_set(jobs[job_id])
             for job_id, one in memory.changes_of(self.name).items()
         )
-
-    def _put_back(self, one: Change[V], job: Job, context: CycleContext) -> Change[V] | None:
-        shown = self.read(job)
-        after, own = decide(None, one, shown, context.now)
-        if own is not None and self._may_send(job, context, puts_back=True):
-            value, why = self.back(one, context)
-            self._send(one.job_id, value, shown, why, context)
-        return after
-
-    def _set(self, want: Want[V], job: Job, context: CycleContext) -> None:
-        changes, shown = context.changes_of(self.name), self.read(job)
-        one = changes.get(want.job_id)
-        after, value = decide(want, one, shown, context.now)
-        if one is None and want.value != shown:
-            after, value = self._first(want, shown, context), want.value
-        if after is None or value is None or not self._may_send(job, context):
-            return
-        changes[want.job_id] = after
-        self._send(want.job_id, value, shown, want.why, context)
-        self.was_set(one, want, context)
-
-    def was_set(self, before: Change[V] | None, want: Want[V], context: CycleContext) -> None:
-        """Record, where the cycle's log is to say so, that a want has been carried out; `before`: its change so far."""
 
     def _first(self, want: Want[V], shown: V, context: CycleContext) -> Change[V]:
         return Change(
@@ -265,14 +276,19 @@ class FieldRule(Lever, Generic[V]):
             order_id=want.why.order_id,
         )
 
+    def _keep(self, one: Change[V], after: Change[V] | None, context: CycleContext) -> None:
+        changes = context.changes_of(self.name)
+        if after is None:
+            changes.pop(one.job_id, None)
+        else:
+            changes[one.job_id] = after
+
     def _may_send(self, job: Job, context: CycleContext, *, puts_back: bool = False) -> bool:
         """Check that Slurm does not refuse such a change, and that this poll has not set as many as it may."""
         if context.is_refused(self.field, job.user, puts_back=puts_back):
             return False
         return self.most_a_poll == inf or sum(sets(action, self.field) for action in context.actions) < self.most_a_poll
 
-    def _send(self, job_id: JobId, value: V, shown: V, why: Reason, context: CycleContext) -> None:
-        # The rule's field and its values have one type.
-        context.actions.append(
-            SetField(job_id=job_id, reason=why, field=self.field, value=value, previous=shown)  # type: ignore[call-overload]
-        )
+    def action(self, job_id: JobId, why: Reason, value: V, previous: V) -> SetField:
+        """Return the action that sets the field: the rule's values have the type that its field takes."""
+        return SetField(job_id=job_id, reason=why, field=self.field, value=value, previous=previous)  # type: ignore[call-overload, no-any-return]

@@ -13,7 +13,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders
 from tesched_core.fields.reconcile import FieldRule, Want
-from tesched_core.model.actions import Reason, ReasonCode
+from tesched_core.model.actions import Reason, ReasonCode, SetField
 from tesched_core.model.change import THROTTLE, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
@@ -53,10 +53,11 @@ class ThrottleRule(FieldRule[int]):
         if not context.paused:
             super().carry_out(intents, orders, context)
 
-    def back(self, one: Change[int], context: CycleContext) -> tuple[int, Reason]:
-        """Return the array's own throttle."""
+    def back(self, one: Change[int], job: Job, context: CycleContext) -> SetField:
+        """Put the array's own throttle back."""
         what = "no limit" if one.previous == 0 else str(one.previous)
-        return one.previous, Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
+        why = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
+        return self.action(one.job_id, why, one.previous, self.read(job))
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the throttles that are to be put back: an array's id may be no task's any more."""

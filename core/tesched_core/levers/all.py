@@ -6,7 +6,7 @@ from tesched_core.fields.begin_time import BEGIN_TIME_RULE
 from tesched_core.fields.contract import Lever
 from tesched_core.fields.hold import HOLD_LEVER
 from tesched_core.fields.mark import MARK_LEVER
-from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.node_binding import NODE_BINDING_RULE
 from tesched_core.fields.priority import PRIORITY_LEVER
 from tesched_core.fields.queue_boost import QUEUE_BOOST_LEVER
 from tesched_core.fields.throttle import THROTTLE_RULE
@@ -25,7 +25,7 @@ LEVERS: tuple[Lever, ...] = (
     BEGIN_TIME_RULE,
     HOLD_LEVER,
     THROTTLE_RULE,
-    NODE_BINDING_LEVER,
+    NODE_BINDING_RULE,
     QUEUE_BOOST_LEVER,
     MARK_LEVER,
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.node_binding import NODE_BINDING_RULE
 from tesched_core.fields.priority import PRIORITY_LEVER
 from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.guard.budget import lately, paying
@@ -104,7 +104,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
         else:
             PRIORITY_LEVER.keep_first(order, context)
-            NODE_BINDING_LEVER.keep_bound(order, context)
+            NODE_BINDING_RULE.keep_bound(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
     for victim, after in zip(order.victims, victims, strict=True):
         if after.settled and not victim.settled:

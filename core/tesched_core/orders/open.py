@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.node_binding import NODE_BINDING_LEVER
+from tesched_core.fields.node_binding import NODE_BINDING_RULE
 from tesched_core.fields.priority import PRIORITY_LEVER
 from tesched_core.model.actions import (
     OrderId,
@@ -57,7 +57,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     context.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in context.actions):
         PRIORITY_LEVER.keep_first(order, context)
-    NODE_BINDING_LEVER.keep_bound(order, context)
+    NODE_BINDING_RULE.keep_bound(order, context)
     say_what_is_missing(order, context)
     order = replace(
         order,
