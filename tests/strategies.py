@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import (
     Action,
     Cancel,
@@ -23,7 +22,7 @@ from tesched_core.model.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.model.change import MARK, NODE_BINDING, Change, Mark
+from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
 from tesched_core.model.field import Field, HoldState, NodeCount, Nodes
 from tesched_core.model.memory import Futility, Memory, Past
@@ -214,10 +213,10 @@ pdors_states = st.builds(PdorsState, plans=st.dictionaries(job_ids, _plans, max_
 states = st.fixed_dictionaries({}, optional={"gavel": gavel_states, "pdors": pdors_states, "slaq": slaq_states})
 
 
-def _by_job(lever: str, field: Field, one: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[JobId, Change[Any]]]:
+def _by_job(field: Field, one: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[JobId, Change[Any]]]:
     change = st.builds(
         Change,
-        lever=st.just(lever),
+        by=st.none() | st.sampled_from(By),
         job_id=job_ids,
         field=st.just(field),
         **dict.fromkeys(("previous", "value"), one),
@@ -248,10 +247,10 @@ _marks = st.builds(
     until=st.none() | times,
     ended=st.booleans(),
 )
-_values = {NODE_BINDING: (Field.NODES, _nodes), MARK: (Field.MARK, _marks)}
+_values = {Field.NODES: _nodes, Field.MARK: _marks}
+_kept = (Field.NICE, Field.HOLD, Field.NODES, Field.BEGIN, Field.THROTTLE, Field.MARK)
 changes = st.fixed_dictionaries(
-    {},
-    optional={lever.name: _by_job(lever.name, *_values.get(lever.name, (Field.NICE, counts))) for lever in LEVERS},
+    {}, optional={str(field): _by_job(field, _values.get(field, counts)) for field in _kept}
 )
 
 _refusals = st.builds(

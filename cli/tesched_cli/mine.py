@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from tesched_core.model.change import VICTIM_BOOST
+from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
@@ -98,7 +98,7 @@ def my_jobs(
     with store(config_path) as engine:
         found = read.jobs(engine, which)
         victims = read.as_victims(engine, [job.key for job in found])
-        ahead = read.changed_jobs(engine).get(VICTIM_BOOST, frozenset())
+        ahead = read.raised_jobs(engine, By.VICTIM)
     return tuple(
         _mine(job, victims.get(job.key, ()), most, ahead=job.job_id in ahead)
         for job in in_order(found)

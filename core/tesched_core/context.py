@@ -8,7 +8,7 @@ from typing import Any
 
 from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
+from tesched_core.model.change import By, Change, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.field import Field
@@ -29,8 +29,8 @@ RESEND_AFTER_S = 5.0
 
 
 def copied(changes: Mapping[str, Mapping[JobId, Change[Any]]]) -> dict[str, dict[JobId, Change[Any]]]:
-    """Return a copy of changes that may be written, without levers that have none."""
-    return {lever: dict(by_job) for lever, by_job in changes.items() if by_job}
+    """Return a copy of changes that may be written, without fields that have none."""
+    return {field: dict(by_job) for field, by_job in changes.items() if by_job}
 
 
 @dataclass
@@ -62,7 +62,7 @@ class CycleContext:
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
     declined: set[JobId] = field(default_factory=set)
-    #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
+    #: what was changed, by field, then by job: a copy of the memory's, which the rules of the fields write
     changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
     #: kinds of change that Slurm refuses, which are not tried yet again; empty where all is tried (`undo`)
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
@@ -112,9 +112,13 @@ class CycleContext:
         """Return Slurm's release."""
         return self.snapshot.settings.release
 
-    def changes_of(self, lever: str) -> dict[JobId, Change[Any]]:
-        """Return the changes by one lever, by job; to be written."""
-        return self.changes.setdefault(lever, {})
+    def changes_of(self, field: str) -> dict[JobId, Change[Any]]:
+        """Return the changes of one field, by job; to be written."""
+        return self.changes.setdefault(field, {})
+
+    def made_by(self, field: str, by: By | None) -> dict[JobId, Change[Any]]:
+        """Return the changes of one field that were made for one purpose, by job."""
+        return {job_id: one for job_id, one in self.changes_of(field).items() if one.by is by}
 
     def is_refused(self, field: Field, user: str, *, puts_back: bool = False) -> bool:
         """Check whether Slurm refuses to set this field of the user's jobs, and it is not tried again yet."""
@@ -123,7 +127,7 @@ class CycleContext:
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
-        return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
+        return own_request(job, self.changes_of(Field.NODES).get(job.job_id))
 
     def is_awaited(self, order: Order) -> bool:
         """Check whether an order that makes room awaits jobs that are ending on its nodes.

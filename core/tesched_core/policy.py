@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.change import HOLD, THROTTLE, Mark, TeRules
+from tesched_core.model.change import Mark, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Refusals, Why
 from tesched_core.model.extra import Extra
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -156,11 +157,11 @@ class View:
 
     def held_by_us(self, job: Job) -> bool:
         """Return whether the job is held, and by tesched."""
-        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.changes_of(HOLD)
+        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.changes_of(Field.HOLD)
 
     def own_throttle(self, array: JobId, job: Job) -> int:
         """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
-        one = self.memory.changes_of(THROTTLE).get(array)
+        one = self.memory.changes_of(Field.THROTTLE).get(array)
         return job.array_throttle if one is None else one.previous
 
 

@@ -23,7 +23,7 @@ from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
 from tesched_core.intake.patience import patience_ends
 from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Action, holds, sets
-from tesched_core.model.change import HOLD, QUEUE_BOOST
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
 from tesched_core.model.field import Field
@@ -86,7 +86,7 @@ def step(
     memory = replace(memory, changes=context.changes_now())
     memory = excused(with_tasks(memory, context) if counts_bystanders else memory, context)
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
-    held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
+    held = [job_id for job_id, one in memory.changes_of(Field.HOLD).items() if not one.restored]
     free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
     memory = replace(memory, outlived=outlived_lately(memory.outlived, snapshot, limits.te))
     barred = barred_users(memory.outlived, limits.te, context.now)
@@ -239,7 +239,7 @@ def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
         return
     # One that is at the head already, and shows a limit there, stays there: elsewhere it would not show it, and TE jobs
     # would wait for it.
-    boosted = [job_id for job_id in memory.changes_of(QUEUE_BOOST) if context.deadlines.is_near(job_id)]
+    boosted = [job_id for job_id in memory.raised(By.QUEUE) if context.deadlines.is_near(job_id)]
     for job_id in dict.fromkeys([*context.deadlines.due, *boosted]):
         if job_id not in context.deadlines.away and context.snapshot.jobs[job_id].pending:
             why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"

@@ -1,4 +1,4 @@
-"""Changes by tesched in Slurm that are yet to be put back: one table for all levers, a row for each job and lever."""
+"""Changes by tesched in Slurm that are yet to be put back: one table for all fields, a row for each job and field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tesched_core.model.resources import JobId
 
 from tesched_db.tables import ChangeRow
 
-#: by lever, then by job (of a throttle, by the array)
+#: by field, then by job (of a throttle, by the array)
 Changes: TypeAlias = Mapping[str, Mapping[JobId, Change[Any]]]
 
 
@@ -26,7 +26,7 @@ def load(session: Session) -> Changes:
     found: dict[str, dict[JobId, Change[Any]]] = {}
     for row in session.scalars(select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
         one = msgspec.convert(row.record, _TYPES.get(row.record["field"], Change[int]), strict=False)
-        found.setdefault(one.lever, {})[one.job_id] = one
+        found.setdefault(row.lever, {})[one.job_id] = one
     return found
 
 

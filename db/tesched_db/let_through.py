@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, or_, select
 from sqlalchemy.orm import Session
-from tesched_core.model.change import HOLD, LET_THROUGH
+from tesched_core.model.change import LET_THROUGH
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db import change_rows
@@ -31,7 +32,9 @@ def let_through(engine: Engine, job_id: JobId | None = None) -> tuple[LetThrough
     """Return those that Slurm still knows, by their ids; only what counts for one job, if that is named."""
     with store_errors("read the state store"), Session(reading(engine)) as session:
         holds = {
-            one.job_id: one for one in change_rows.load(session).get(HOLD, {}).values() if one.value == LET_THROUGH
+            one.job_id: one
+            for one in change_rows.load(session).get(Field.HOLD, {}).values()
+            if one.value == LET_THROUGH
         }
         if not holds:
             return ()

@@ -14,7 +14,9 @@ from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
 from tesched_core.intake.pending_reason import starts_no_more
 from tesched_core.model.actions import ReasonCode, Status
+from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, Order, Purpose, Transition, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -196,12 +198,19 @@ def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Vict
 
 
 def changed_jobs(engine: Engine) -> Mapping[str, frozenset[JobId]]:
-    """Jobs of which a field is to be put back in Slurm, by lever."""
+    """Jobs of which a field is to be put back in Slurm, by field."""
     found: dict[str, set[JobId]] = {}
     with _reader(engine) as session:
-        for lever, by_job in change_rows.load(session).items():
-            found[lever] = {job_id for job_id, one in by_job.items() if not (one.restored or one.dry)}
-    return {lever: frozenset(jobs) for lever, jobs in found.items() if jobs}
+        for field, by_job in change_rows.load(session).items():
+            found[field] = {job_id for job_id, one in by_job.items() if not (one.restored or one.dry)}
+    return {field: frozenset(jobs) for field, jobs in found.items() if jobs}
+
+
+def raised_jobs(engine: Engine, by: By) -> frozenset[JobId]:
+    """Jobs whose nice value is raised for one purpose."""
+    with _reader(engine) as session:
+        raised = change_rows.load(session).get(Field.NICE, {})
+    return frozenset(job_id for job_id, one in raised.items() if one.by is by and not (one.restored or one.dry))
 
 
 def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:

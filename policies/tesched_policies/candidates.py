@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.request import takes_fewest_nodes
@@ -111,7 +110,7 @@ def can_be_fixed(job: Job, view: View) -> bool:
 
 def _may_be_bound_for_s(job: Job, view: View) -> float:
     """Return for how long the job may be bound from now on (`guard.bind_for_s` from its first binding in this wait)."""
-    one = view.memory.changes_of(NODE_BINDING).get(job.job_id)
+    one = view.memory.changes_of(Field.NODES).get(job.job_id)
     return view.limits.bind_for_s - (0.0 if one is None or one.since is None else view.now - one.since)
 
 

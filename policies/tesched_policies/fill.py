@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.change import QUEUE_BOOST
+from tesched_core.model.change import By
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Policy, Proposal, View
@@ -93,11 +93,12 @@ def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
     """
     waiting = view.columns.waiting
     going: dict[int, None] = {}
+    boosted = view.memory.raised(By.QUEUE)
     blocked = False
     for row, job_id in enumerate(waiting.job_id.tolist()):
-        helped = job_id in view.memory.changes_of(QUEUE_BOOST)
+        helped = job_id in boosted
         if blocked and not helped:
-            if not view.memory.changes_of(QUEUE_BOOST):
+            if not boosted:
                 break
             continue
         nodes = _place(waiting, row, free)
@@ -115,9 +116,8 @@ def _in_order(view: View, going: dict[int, None], first: int, free: NDArray[np.i
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
     may[[*going, first]] = False
     may &= _managed(view)
-    may[
-        [row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in view.memory.changes_of(QUEUE_BOOST)]
-    ] = False
+    boosted = view.memory.raised(By.QUEUE)
+    may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in boosted]] = False
     rows = np.flatnonzero(may)
     ratio = _ratio(view, rows)
     return [int(row) for row in rows[np.argsort(-ratio, kind="stable")]]

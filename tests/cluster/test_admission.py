@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tesched_core.model.change import HOLD, LET_THROUGH, STANDS
+from tesched_core.model.change import LET_THROUGH, STANDS
+from tesched_core.model.field import Field
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import DAY_S
@@ -152,7 +153,7 @@ def holds_of(config: Path) -> dict[int, int]:
     """Return what the store says of the holds, by job."""
     engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}", read_only=True)
     try:
-        holds = memory(engine).changes_of(HOLD)
+        holds = memory(engine).changes_of(Field.HOLD)
     finally:
         engine.dispose()
     return {job_id: one.value for job_id, one in holds.items()}

@@ -64,7 +64,7 @@ def fixture_drive(page: ModuleType) -> Driver:
     """Return a cluster in which a best-effort job waits and is to stand back; its nice value is 7."""
     wants = Wants(intents=(page.StandBack(job_id=JobId(WAITS), why="its user has many"),))
     jobs = [running(RUNS, share("n1", 32)), waiting(WAITS, cpus=16, nice=7)]
-    levers = (*LEVERS, page.StandBackLever())
+    levers = (*LEVERS, page.StandBackRule())
     return Driver([node("n1")], jobs, best_effort=wants, run_times={WAITS: 60}, levers=levers)
 
 
@@ -74,12 +74,12 @@ def nice(actions: tuple[Any, ...]) -> list[tuple[FieldValue, FieldValue]]:
 
 
 def test_it_is_carried_out_once_and_put_back_when_it_is_not_wanted_any_more(drive: Driver) -> None:
-    assert nice(drive.cycle(0)) == [(1007, 7)]
+    assert nice(drive.cycle(0)) == [(1000, 7)]
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(2) == ()
     drive.best_effort = Wants()
-    assert nice(drive.cycle(4)) == [(7, 1007)]
-    assert nice(drive.cycle(6)) == [(7, 1007)], "it is believed to be back when that is seen"
+    assert nice(drive.cycle(4)) == [(7, 1000)]
+    assert nice(drive.cycle(6)) == [(7, 1000)], "it is believed to be back when that is seen"
     drive.obeys(*drive.decision.actions)
     drive.cycle(8)
     assert drive.memory.changes == {}
@@ -88,7 +88,7 @@ def test_it_is_carried_out_once_and_put_back_when_it_is_not_wanted_any_more(driv
 def test_undo_puts_it_back(drive: Driver) -> None:
     drive.obeys(*drive.cycle(0))
     drive.memory, decision = undo(drive.memory, drive.snapshot(2), drive.limits, drive.levers)
-    assert nice(decision.actions) == [(7, 1007)]
+    assert nice(decision.actions) == [(7, 1000)]
     assert changed_still(drive.memory, drive.snapshot(2), drive.levers) == 1
     drive.obeys(*decision.actions)
     drive.memory, _ = undo(drive.memory, drive.snapshot(4), drive.limits, drive.levers)

@@ -16,7 +16,7 @@ from tesched_cli.common import clock
 from tesched_cli.main import main
 from tesched_core.intake.class_rules import Classification, UserWord
 from tesched_core.intake.classify import classified
-from tesched_core.model.change import BEGIN_TIME, FREE, HOLD, LET_THROUGH, MARK, STANDS, Change, Mark
+from tesched_core.model.change import FREE, LET_THROUGH, STANDS, Change, Mark
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -75,7 +75,7 @@ def test_a_victim_is_said_to_be_preempted_only_when_it_was(config: Path, job_id:
 
 
 def held(job_id: int, value: int) -> Change[int]:
-    one = Change(lever=HOLD, job_id=JobId(job_id), field=Field.HOLD, previous=FREE, value=value, at=200.0, since=200.0)
+    one = Change(job_id=JobId(job_id), field=Field.HOLD, previous=FREE, value=value, at=200.0, since=200.0)
     return replace(one, taken_at=210.0, restored=value == LET_THROUGH, of_array=job_id == 3)
 
 
@@ -89,7 +89,7 @@ def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None
     tasks += [replace(task, job_id=JobId(number), array_job_id=JobId(8), array_task_id=number) for number in (8, 9)]
     released = dict.fromkeys((1, 3, 8), LET_THROUGH)
     holds = {JobId(number): held(number, value) for number, value in {**released, 2: STANDS}.items()}
-    Writer(engine).look(220.0, *jobs, *tasks, te=[1, 2, 4, 5, 6, 8, 9], memory=Memory(changes={HOLD: holds}))
+    Writer(engine).look(220.0, *jobs, *tasks, te=[1, 2, 4, 5, 6, 8, 9], memory=Memory(changes={Field.HOLD: holds}))
     engine.dispose()
     runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TZ": "UTC"})
 
@@ -103,7 +103,7 @@ def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None
     assert json.loads(said("explain", "2", "--json"))["let_through"] is None
     assert "let through: 3 TE job(s), released by another hand and not held again: 1 of ada (" in said("status")
     assert [one["job"] for one in json.loads(said("status", "--json"))["let_through"]] == ["1", "3", "8_8"]
-    assert json.loads(said("status", "--json"))["changed"] == {HOLD: [2]}
+    assert json.loads(said("status", "--json"))["changed"] == {Field.HOLD: [2]}
 
 
 def test_an_idle_job_is_shown_with_since_when(tmp_path: Path) -> None:
@@ -295,10 +295,10 @@ def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(
     jobs = [job(number, JobState.RUNNING, nodes=("n1",), start_time=999_000.0) for number in (1, 3)]
     waiting = [job(number) for number in (2, 8, 9)]
     mark = Mark(order=4, score=1.0, grace_s=0.0, restarts=0, nodes=("n1",), started_at=999_000.0)
-    changes = {
-        MARK: {JobId(3): Change(lever=MARK, job_id=JobId(3), field=Field.MARK, previous=mark, value=mark, **WHEN)},
-        BEGIN_TIME: {JobId(2): Change(lever=BEGIN_TIME, job_id=JobId(2), field=Field.BEGIN, **BEGIN, **WHEN)},
-        HOLD: {JobId(8): Change(lever=HOLD, job_id=JobId(8), field=Field.HOLD, previous=FREE, value=STANDS, **WHEN)},
+    changes: dict[str, dict[JobId, Change[Any]]] = {
+        Field.MARK: {JobId(3): Change(job_id=JobId(3), field=Field.MARK, previous=mark, value=mark, **WHEN)},
+        Field.BEGIN: {JobId(2): Change(job_id=JobId(2), field=Field.BEGIN, **BEGIN, **WHEN)},
+        Field.HOLD: {JobId(8): Change(job_id=JobId(8), field=Field.HOLD, previous=FREE, value=STANDS, **WHEN)},
     }
     memory = replace(remembering(order(1, 9, later, expires_at=1_000_200.0)), changes=changes)
     late = refusal(8, 8, RefusalCode.TE_LIMIT, "with it 2 TE jobs of ada would run at once")

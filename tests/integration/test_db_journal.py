@@ -8,7 +8,7 @@ from enum import StrEnum
 import pytest
 from sqlalchemy import Engine, event, update
 from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status
-from tesched_core.model.change import HOLD, PRIORITY, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -321,7 +321,7 @@ class Unkept:
 
 def test_a_raise_and_the_jobs_own_priority_are_read_back(store: Engine) -> None:
     one = Change(
-        lever=PRIORITY,
+        by=By.PREEMPTOR,
         job_id=JobId(7),
         field=Field.NICE,
         previous=0,
@@ -334,15 +334,15 @@ def test_a_raise_and_the_jobs_own_priority_are_read_back(store: Engine) -> None:
         undone=2,
     )
     writer = Writer(store)
-    writer.memory = replace(writer.memory, changes={PRIORITY: {one.job_id: one}})
+    writer.memory = replace(writer.memory, changes={Field.NICE: {one.job_id: one}})
     writer.look(100.0, job(7))
-    assert SqlJournal(store).load().changes == {PRIORITY: {one.job_id: one}}
+    assert SqlJournal(store).load().changes == {Field.NICE: {one.job_id: one}}
 
 
 def test_a_state_that_json_cannot_hold_is_left_out_and_the_rest_is_kept(store: Engine) -> None:
     job_id = JobId(7)
-    one = Change(lever=HOLD, job_id=job_id, field=Field.HOLD, previous=0, value=1, at=5.0, since=5.0)
-    held = {HOLD: {job_id: one}}
+    one = Change(job_id=job_id, field=Field.HOLD, previous=0, value=1, at=5.0, since=5.0)
+    held = {str(Field.HOLD): {job_id: one}}
     writer = Writer(store)
     writer.memory = replace(writer.memory, policy_states={"own": Unkept(what=object())}, changes=held)
     writer.look(100.0, job(3))

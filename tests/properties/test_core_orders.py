@@ -24,9 +24,9 @@ from tesched_core.model.actions import (
     kind_of,
     releases,
 )
-from tesched_core.model.change import BEGIN_TIME, NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, OrderState, VictimState
@@ -161,10 +161,10 @@ class Daemon:
         for job_id, job in snapshot.jobs.items():
             if job.pending and job.request.required_nodes:
                 # Known, so that it can be put back; the newest may be on its way.
-                assert job_id in self.memory.changes_of(NODE_BINDING)
+                assert job_id in self.memory.changes_of(Field.NODES)
                 assert job.request.required_nodes in self.bound_to[job_id]
             if job.pending and job_id in self.slurm.deferred:
-                assert job_id in self.memory.changes_of(BEGIN_TIME)
+                assert job_id in self.memory.changes_of(Field.BEGIN)
             if job_id not in under_way:
                 assert job_id not in self.slurm.suspended_by_tesched
             if job_id not in under_way and not job.finished:
@@ -204,4 +204,4 @@ def test_orders_hold_their_guarantees_whatever_happens(
     assert slurm.jobs == {}
     assert daemon.memory.open_orders() == ()
     assert daemon.memory.preemptions == {}
-    assert daemon.memory.changes_of(NODE_BINDING) == {}
+    assert daemon.memory.changes_of(Field.NODES) == {}

@@ -7,9 +7,8 @@ from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Status
-from tesched_core.model.change import BEGIN_TIME, HOLD, MARK, NODE_BINDING, REQUEUE, THROTTLE, Change, Mark
+from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
@@ -19,16 +18,18 @@ from tesched_core.orders.undo import changed_still, undo
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
-#: fields by lever, for those that set another one than the nice value
-FIELDS = {
-    BEGIN_TIME: Field.BEGIN,
-    HOLD: Field.HOLD,
-    REQUEUE: Field.HOLD,
-    NODE_BINDING: Field.NODES,
-    THROTTLE: Field.THROTTLE,
-    MARK: Field.MARK,
-}
-KEEPS_CHANGES = [lever.name for lever in LEVERS if lever.name not in {"notice", "suspend"}]
+#: fields of which changes are kept, and for what
+KEPT: list[tuple[Field, By | None]] = [
+    (Field.NICE, By.PREEMPTOR),
+    (Field.NICE, By.VICTIM),
+    (Field.NICE, By.QUEUE),
+    (Field.HOLD, None),
+    (Field.HOLD, By.REQUEUE),
+    (Field.NODES, None),
+    (Field.BEGIN, None),
+    (Field.THROTTLE, None),
+    (Field.MARK, None),
+]
 #: undo asks once, and sees it done the next time; a value that may be on its way is awaited for some seconds
 ENOUGH, EVERY_S = 4, 6
 #: value that no lever has asked for
@@ -36,9 +37,8 @@ OTHERS = 77_000
 
 
 @st.composite
-def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any], Job]:
-    """Return a change by the lever, and its job as it may be now."""
-    field = FIELDS.get(lever, Field.NICE)
+def changed_jobs(draw: st.DrawFn, field: Field, by: By | None, job_id: int) -> tuple[Change[Any], Job]:
+    """Return a change of the field, and its job as it may be now."""
     marked = Mark(order=0, score=0.0, grace_s=0.0, restarts=0, nodes=("n1",), started_at=NOW)
     values: dict[Field, tuple[Any, Any]] = {
         Field.NICE: (0, -500),
@@ -50,7 +50,7 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
     }
     previous, value = values[field]
     change = Change(
-        lever=lever,
+        by=by,
         job_id=JobId(job_id),
         field=field,
         previous=previous,
@@ -62,7 +62,7 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
     )
     arrived, others = draw(st.booleans()), draw(st.booleans()) and field in {Field.NICE, Field.THROTTLE, Field.BEGIN}
     shown: Any = OTHERS if others else value if arrived and not change.dry else previous
-    event(f"{lever}: {'of others' if others else 'arrived' if arrived else 'did not arrive'}")
+    event(f"{field} {by}: {'of others' if others else 'arrived' if arrived else 'did not arrive'}")
     job = waiting(job_id, priority=100)
     if field is Field.HOLD:
         job = replace(job, priority=0, reason="JobHeldAdmin") if shown else job
@@ -82,12 +82,15 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
 
 @given(
     some=st.tuples(
-        *(st.none() | changed_jobs(lever, number) for number, lever in enumerate(KEEPS_CHANGES, start=1))
+        *(st.none() | changed_jobs(field, by, number) for number, (field, by) in enumerate(KEPT, start=1))
     ).map(lambda some: [one for one in some if one is not None])
 )
 def test_after_undo_no_lever_has_anything_outstanding(some: list[tuple[Change[Any], Job]]) -> None:
     drive = Driver([node("n1")], [job for _, job in some], run_times={int(job.job_id): 60 for _, job in some})
-    drive.memory = Memory(changes={one.lever: {one.job_id: one} for one, _ in some})
+    fields = {one.field for one, _ in some}
+    drive.memory = Memory(
+        changes={field: {one.job_id: one for one, _ in some if one.field is field} for field in fields}
+    )
     before = dict(drive.jobs)
     for turn in range(ENOUGH):
         drive.memory, decision = undo(drive.memory, drive.snapshot(turn * EVERY_S), drive.limits)

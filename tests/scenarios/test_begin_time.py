@@ -12,7 +12,7 @@ import pytest
 from tesched_core.context import CycleContext
 from tesched_core.fields.begin_time import BEGIN_TIME_RULE
 from tesched_core.model.actions import Action, FailureKind, Status, sets
-from tesched_core.model.change import BEGIN_TIME, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState
@@ -58,7 +58,7 @@ def begins(actions: tuple[Action, ...]) -> list[tuple[int, int, int]]:
 
 
 def changes(drive: Driver) -> dict[JobId, Change[int]]:
-    return dict(drive.memory.changes_of(BEGIN_TIME))
+    return dict(drive.memory.changes_of(Field.BEGIN))
 
 
 def test_its_begin_time_is_put_later_when_it_is_about_to_come() -> None:

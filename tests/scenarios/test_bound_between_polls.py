@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.actions import OrderId, holds, kind_of
 from tesched_core.model.bystander import ended
-from tesched_core.model.change import BEGIN_TIME, HOLD, LET_THROUGH, Change
+from tesched_core.model.change import LET_THROUGH, Change
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.decision import Admission
 from tesched_core.model.field import Field
@@ -193,10 +193,8 @@ def test_te_job_that_would_keep_a_victim_of_this_cycle_away_is_held_before_it_le
 
 
 def test_one_that_an_operator_has_let_through_is_not_held_for_a_victim_of_this_cycle() -> None:
-    free = Change(
-        lever=HOLD, job_id=LATER, field=Field.HOLD, previous=0, value=LET_THROUGH, at=NOW, since=NOW, restored=True
-    )
-    drive = chosen(te_s=12, later_s=752, memory=Memory(changes={HOLD: {LATER: free}}))
+    free = Change(job_id=LATER, field=Field.HOLD, previous=0, value=LET_THROUGH, at=NOW, since=NOW, restored=True)
+    drive = chosen(te_s=12, later_s=752, memory=Memory(changes={Field.HOLD: {LATER: free}}))
     assert not [action for action in drive.decision.actions if holds(action)]
 
 
@@ -231,11 +229,9 @@ def test_te_job_waits_for_a_job_with_a_begin_time_that_tesched_has_put_off_and_m
         waiting(WAITS, cpus=32, user="bob", submit_time=NOW - 10, eligible_time=NOW + 100, reason="BeginTime"),
     ]
     drive = Driver([node("n1")], queue, limits=Limits(bound=BOUND), run_times={WAITS: 100}, graces={WAITS: 0})
-    put_off = Change(
-        lever=BEGIN_TIME, job_id=WAITS, field=Field.BEGIN, previous=int(NOW), value=int(NOW) + 100, at=NOW, since=NOW
-    )
+    put_off = Change(job_id=WAITS, field=Field.BEGIN, previous=int(NOW), value=int(NOW) + 100, at=NOW, since=NOW)
     past = {WAITS: Past(submitted_at=NOW - 10, ran_s=0, delayed_s=500)}
-    drive.memory = Memory(past=past, changes={BEGIN_TIME: {WAITS: put_off}} if by_us else {})
+    drive.memory = Memory(past=past, changes={Field.BEGIN: {WAITS: put_off}} if by_us else {})
     drive.cycle(0)
     assert [one.job_id for one in drive.decision.actions if holds(one)] == ([TE] if by_us else [])
 
@@ -254,7 +250,6 @@ def test_victim_with_a_begin_time_that_tesched_has_put_off_is_delayed_meanwhile(
     begin = int(NOW) + 300
     drive.change(BE, reason="BeginTime", eligible_time=float(begin))
     one = Change(
-        lever=BEGIN_TIME,
         job_id=JobId(BE),
         field=Field.BEGIN,
         previous=int(NOW) + 10,
@@ -263,7 +258,7 @@ def test_victim_with_a_begin_time_that_tesched_has_put_off_is_delayed_meanwhile(
         since=NOW + 10,
         order_id=OrderId(1),
     )
-    drive.memory = replace(drive.memory, changes={**drive.memory.changes, BEGIN_TIME: {JobId(BE): one}})
+    drive.memory = replace(drive.memory, changes={**drive.memory.changes, Field.BEGIN: {JobId(BE): one}})
     for at_s in range(20, 180, 10):
         drive.cycle(at_s)
     assert drive.decision.bound is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetField, Status, sets
-from tesched_core.model.change import QUEUE_BOOST
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -144,7 +143,7 @@ class TestPutBack:
         assert driver.cycle(4) == again, "it is believed to be back when that is seen"
         driver.obeys(*again)
         assert driver.cycle(6) == ()
-        assert driver.memory.changes_of(QUEUE_BOOST) == {}
+        assert driver.memory.changes_of(Field.NICE) == {}
 
     def test_when_it_has_not_started_in_time(self, driver: Driver) -> None:
         raised = driver.jobs[JobId(3)].nice
@@ -156,12 +155,12 @@ class TestPutBack:
         driver.starts(3, share("n1", 16))
         driver.change(3, nice=77)
         assert driver.cycle(2) == ()
-        assert driver.memory.changes_of(QUEUE_BOOST) == {}
+        assert driver.memory.changes_of(Field.NICE) == {}
 
     def test_not_when_it_has_ended(self, driver: Driver) -> None:
         driver.ends(3, JobState.CANCELLED)
         assert driver.cycle(2) == ()
-        assert driver.memory.changes_of(QUEUE_BOOST) == {}
+        assert driver.memory.changes_of(Field.NICE) == {}
 
     def test_nor_is_it_requested_again_meanwhile(self, driver: Driver) -> None:
         assert driver.cycle(10) == ()
@@ -173,12 +172,12 @@ class TestWhatSlurmSays:
     def test_refused_it_is_forgotten(self) -> None:
         driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=600)
         driver.says(Status.FAILED, *driver.cycle(0), kind=FailureKind.DENIED)
-        assert driver.memory.changes_of(QUEUE_BOOST) == {}
+        assert driver.memory.changes_of(Field.NICE) == {}
 
     def test_without_an_answer_it_may_have_arrived(self) -> None:
         driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=600)
         driver.says(Status.FAILED, *driver.cycle(0), kind=FailureKind.UNREACHABLE)
-        assert set(driver.memory.changes_of(QUEUE_BOOST)) == {3}
+        assert set(driver.memory.changes_of(Field.NICE)) == {3}
 
     def test_in_shadow_mode_it_is_said_once_and_nothing_is_put_back(self) -> None:
         driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=600)
@@ -186,7 +185,7 @@ class TestWhatSlurmSays:
         assert driver.cycle(2) == ()
         driver.starts(3, share("n1", 16))
         assert driver.cycle(4) == ()
-        assert driver.memory.changes_of(QUEUE_BOOST) == {}
+        assert driver.memory.changes_of(Field.NICE) == {}
 
 
 class TestSimulated:

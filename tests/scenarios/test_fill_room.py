@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.actions import ReasonCode
-from tesched_core.model.change import QUEUE_BOOST
+from tesched_core.model.field import Field
 
 from tests.builders import share
 from tests.scenarios.test_fill import drive, holder, queued
@@ -28,4 +28,4 @@ def test_a_nice_value_that_a_user_has_set_meanwhile_is_left(nice: int) -> None:
     driver.change(3, nice=nice)
     driver.starts(3, share("n1", 16), at_s=1)
     assert [action for action in driver.cycle(2) if action.job_id == 3] == []
-    assert driver.memory.changes_of(QUEUE_BOOST) == {}
+    assert driver.memory.changes_of(Field.NICE) == {}

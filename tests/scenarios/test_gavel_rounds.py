@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import Notify, kind_of, releases
-from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
@@ -222,7 +222,7 @@ def test_undo_releases_all_jobs() -> None:
     assert kinds(site) == [("release", C)]
     site.obeys(*site.decision.actions)
     site.memory, site.decision = undo(site.memory, site.snapshot(6), site.limits)
-    assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(Field.HOLD)) == ((), {})
 
 
 def test_another_policy_releases_all_jobs_as_well() -> None:
@@ -234,7 +234,7 @@ def test_another_policy_releases_all_jobs_as_well() -> None:
     site.obeys(*site.cycle(5))
     assert kinds(site) == [("release", C)]
     site.cycle(6)
-    assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(Field.HOLD)) == ((), {})
 
 
 def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:

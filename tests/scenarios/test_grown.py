@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import OrderId, sets
-from tesched_core.model.change import NODE_BINDING, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Request
 from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.notice import Target
@@ -165,7 +165,6 @@ def test_a_job_that_a_policy_moves_to_more_nodes_has_not_grown() -> None:
     ended = replace(ended, victims=(replace(left, job_id=JobId(2), purpose=Purpose.TE, size=size_of(victim)),))
     count, own = NodeCount(least=2, most=2, tasks=2, cpus=64), NodeCount(least=1, most=4, tasks=1, cpus=32)
     bound = Change(
-        lever=NODE_BINDING,
         job_id=JobId(1),
         field=Field.NODES,
         previous=Nodes(count=own),
@@ -180,7 +179,7 @@ def test_a_job_that_a_policy_moves_to_more_nodes_has_not_grown() -> None:
         drive.memory,
         orders={OrderId(1): move, OrderId(2): ended},
         next_order=OrderId(3),
-        changes={NODE_BINDING: {JobId(1): bound}},
+        changes={Field.NODES: {JobId(1): bound}},
     )
     raises = 0
     for at_s in range(0, 20, 2):

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.hold import HOLD_LEVER
 from tesched_core.model.actions import Action, SetField, holds, kind_of
-from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.field import HoldState
+from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_core.model.memory import Past
@@ -79,7 +78,7 @@ def test_one_that_is_admitted_is_released_and_explained(limits: Limits) -> None:
     drive.obeys(*(action for action in actions if action.job_id == TE))
     drive.change(TE, admin_comment="")
     drive.cycle(1)
-    assert JobId(TE) not in drive.memory.changes_of(HOLD)
+    assert JobId(TE) not in drive.memory.changes_of(Field.HOLD)
 
 
 def test_one_that_must_wait_is_held_as_by_an_operator_once() -> None:

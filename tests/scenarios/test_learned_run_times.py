@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.model.change import HOLD
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import ExpectedRun
 from tesched_policies.gavel.policy import Gavel
@@ -57,7 +57,7 @@ def gavel(**run_times: float) -> Driver:
 
 def held(site: Driver) -> set[int]:
     site.cycle(0)
-    return set(site.memory.changes_of(HOLD))
+    return set(site.memory.changes_of(Field.HOLD))
 
 
 def test_gavel_lets_the_job_with_fewest_steps_left_go_first() -> None:

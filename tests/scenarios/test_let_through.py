@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.other_hand import SAVED_S
 from tesched_core.model.actions import FailureKind, Status, kind_of, releases
-from tesched_core.model.change import LET_THROUGH, PRIORITY, Change
+from tesched_core.model.change import LET_THROUGH, By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -181,9 +181,9 @@ def test_what_another_tesched_undoes_lets_none_through(mark: str) -> None:
 def test_what_tesched_sets_of_its_priority_lets_none_through() -> None:
     drive = site()
     raised = Change(
-        lever=PRIORITY, job_id=JobId(SECOND), field=Field.NICE, previous=0, value=-9, at=NOW, since=NOW, restored=True
+        by=By.PREEMPTOR, job_id=JobId(SECOND), field=Field.NICE, previous=0, value=-9, at=NOW, since=NOW, restored=True
     )
-    drive.memory = replace(drive.memory, changes={**drive.memory.changes, PRIORITY: {JobId(SECOND): raised}})
+    drive.memory = replace(drive.memory, changes={**drive.memory.changes, Field.NICE: {JobId(SECOND): raised}})
     is_released_by_another(drive)
     assert holds(drive, 20) == [SECOND]
 
@@ -312,9 +312,9 @@ def test_an_array_a_task_of_which_is_held_on_was_not_released_as_a_whole() -> No
 def test_what_tesched_sets_of_an_arrays_priority_lets_no_task_through() -> None:
     drive = site(trial(SECOND, tasks="1-3"), task(20))
     raised = Change(
-        lever=PRIORITY, job_id=JobId(SECOND), field=Field.NICE, previous=0, value=-9, at=NOW, since=NOW, restored=True
+        by=By.PREEMPTOR, job_id=JobId(SECOND), field=Field.NICE, previous=0, value=-9, at=NOW, since=NOW, restored=True
     )
-    drive.memory = replace(drive.memory, changes={**drive.memory.changes, PRIORITY: {JobId(SECOND): raised}})
+    drive.memory = replace(drive.memory, changes={**drive.memory.changes, Field.NICE: {JobId(SECOND): raised}})
     is_released_by_another(drive, 20)
     assert holds(drive, 20) == [20]
 

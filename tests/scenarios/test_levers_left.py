@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.nice import MIN_NICE
 from tesched_core.model.actions import FailureKind, Notify, Status, kind_of, releases, sets
-from tesched_core.model.change import HOLD, NODE_BINDING, PRIORITY, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import JobState, Partition
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -69,7 +69,7 @@ class TestArrayTasks:
         drive.obeys(*back)
         drive.cycle(8)
         assert drive.decision.actions == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
 
 class TestBindFor:
@@ -92,24 +92,24 @@ class TestBindFor:
     def test_after_it_has_run_it_may_be_bound_anew(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 9}, binds=True)
         drive.obeys(*drive.cycle(0))
-        assert drive.memory.changes_of(NODE_BINDING)[JobId(TE)].since == NOW
+        assert drive.memory.changes_of(Field.NODES)[JobId(TE)].since == NOW
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         drive.cycle(6)
-        assert drive.memory.changes_of(NODE_BINDING)[JobId(TE)].since is None
+        assert drive.memory.changes_of(Field.NODES)[JobId(TE)].since is None
 
     def test_a_binding_that_did_not_arrive_does_not_count(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 9}, binds=True)
         (nodes,) = (action for action in drive.cycle(0) if sets(action, Field.NODES))
         drive.says(Status.FAILED, nodes, kind=FailureKind.BUSY)
-        assert drive.memory.changes_of(NODE_BINDING) == {}
+        assert drive.memory.changes_of(Field.NODES) == {}
 
 
 def held_since(at: float) -> dict[str, dict[JobId, Change[int]]]:
     """Return the change by which tesched holds the best-effort job."""
     job_id = JobId(BE)
-    one = Change(lever=HOLD, job_id=job_id, field=Field.HOLD, previous=0, value=1, at=at, since=at)
-    return {HOLD: {job_id: one}}
+    one = Change(job_id=job_id, field=Field.HOLD, previous=0, value=1, at=at, since=at)
+    return {Field.HOLD: {job_id: one}}
 
 
 def partitions(drive: Driver, *, te_tier: int = 1) -> Driver:
@@ -217,13 +217,13 @@ class TestHoldsOfRounds:
         drive.change(BE, priority=0)
         drive.memory = replace(drive.memory, changes=held_since(NOW - 100))
         assert drive.cycle(0) == ()
-        assert drive.memory.changes_of(HOLD)
+        assert drive.memory.changes_of(Field.HOLD)
         drive.requeued(BE)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [kind_of(action) for action in drive.cycle(2)] == ["release"]
         drive.obeys(*drive.decision.actions)
         drive.cycle(4)
-        assert not drive.memory.changes_of(HOLD)
+        assert not drive.memory.changes_of(Field.HOLD)
 
     def test_a_hold_that_is_on_its_way_is_remembered(self) -> None:
         drive = one_node()
@@ -231,7 +231,7 @@ class TestHoldsOfRounds:
         drive.requeued(BE)
         drive.memory = replace(drive.memory, changes=held_since(NOW - 1))
         drive.cycle(0)
-        assert drive.memory.changes_of(HOLD)
+        assert drive.memory.changes_of(Field.HOLD)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [kind_of(action) for action in drive.cycle(2)] == ["release"]
 

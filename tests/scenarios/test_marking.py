@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
-from tesched_core.model.change import MARK
 from tesched_core.model.cluster import JobState, PluginSettings, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -86,7 +86,7 @@ def test_no_job_is_marked_in_the_place_of_one_that_slurm_may_have_preempted(how:
     else:
         drive.requeued(SMALL)
     drive.cycle(2)
-    assert JobId(LARGE) not in drive.memory.changes_of(MARK)
+    assert JobId(LARGE) not in drive.memory.changes_of(Field.MARK)
 
 
 def test_a_job_that_has_declared_a_signal_is_not_marked() -> None:

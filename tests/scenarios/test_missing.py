@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Requeue, sets
-from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -112,7 +111,7 @@ def test_a_binding_is_remembered() -> None:
     drive = Driver([node("n1")], jobs, graces={BE: 100}, binds=True)
     drive.obeys(*drive.cycle(0))
     look_without(drive, TE, 2)
-    assert set(drive.memory.changes_of(NODE_BINDING)) == {TE}
+    assert set(drive.memory.changes_of(Field.NODES)) == {TE}
     drive.nodes["n1"] = node("n9")
     del drive.nodes["n1"]
     drive.cycle(4)

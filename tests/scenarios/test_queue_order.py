@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.nice import MAX_PRIORITY
 from tesched_core.model.actions import FailureKind, Status
-from tesched_core.model.change import PRIORITY, VICTIM_BOOST
+from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -66,7 +67,7 @@ class TestHowHigh:
         drive = one_node()
         drive.change(TE, priority=101)
         assert drive.cycle(0) == (notice(),)
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         assert drive.cycle(6) == ()  # nothing to put back
@@ -115,7 +116,7 @@ class TestTheVictimsPlace:
     def test_it_stays_where_it_is_when_it_is_first_already(self) -> None:
         drive = self.left(rival=99)
         assert [action.job_id for action in drive.decision.actions] == [TE]  # put back
-        assert drive.memory.changes_of(VICTIM_BOOST) == {}
+        assert drive.memory.raised(By.VICTIM) == {}
 
     def test_not_before_the_preemptor_has_its_resources(self) -> None:
         drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
@@ -179,7 +180,7 @@ class TestNiceIsIgnored:
         assert drive.cycle(10) == (priority_back(100, now=1101),)
         drive.obeys(*drive.decision.actions)
         assert drive.cycle(12) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     def test_a_job_that_overtakes_it_later_is_overtaken_again(self) -> None:
         drive = self.given_up_on_nice()
@@ -189,7 +190,7 @@ class TestNiceIsIgnored:
         drive.obeys(*drive.decision.actions)
         drive.ends(TE, JobState.CANCELLED)
         assert drive.cycle(10) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     def test_one_that_does_not_arrive_was_not_undone_by_others(self) -> None:
         drive = self.given_up_on_nice()
@@ -266,7 +267,7 @@ class TestPutBack:
         drive = self.started()
         drive.change(TE, nice=nice)
         assert drive.cycle(8) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.CANCELLED])
     def test_a_job_that_has_ended_has_nothing_to_be_put_back(self, state: JobState) -> None:
@@ -306,7 +307,7 @@ class TestPutBack:
         assert drive.cycle(8) == (waiting_tasks,)
         drive.obeys(waiting_tasks)
         drive.cycle(10)
-        anew = drive.memory.changes_of(PRIORITY)[JobId(TE)]
+        anew = drive.memory.changes_of(Field.NICE)[JobId(TE)]
         assert (anew.order_id, anew.previous) == (2, 0), "the next task's order raises it from its own value"
 
 

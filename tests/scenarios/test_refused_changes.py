@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 from tesched_core.model.actions import Action, FailureKind, ReasonCode, Status, kind_of, sets
-from tesched_core.model.change import NODE_BINDING, PRIORITY, THROTTLE, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -210,8 +210,8 @@ class TestBinding:
         raised, bound, told = refuses(drive, 0, "setnodes")
         assert (kind_of(raised), kind_of(bound), told) == ("setnice", "setnodes", notice())
         assert drive.cycle(2) == (notice(),)
-        assert drive.memory.changes_of(NODE_BINDING) == {}
-        assert PRIORITY in drive.memory.changes
+        assert drive.memory.changes_of(Field.NODES) == {}
+        assert Field.NICE in drive.memory.changes
 
     @pytest.mark.parametrize(
         "words",
@@ -315,7 +315,6 @@ class TestOthers:
         task = replace(running(11, share("n1", 1)), array_job_id=array, array_task_id=1, array_throttle=2, user="ann")
         drive = Driver([node("n1")], [task])
         one = Change(
-            lever=THROTTLE,
             job_id=array,
             field=Field.THROTTLE,
             previous=0,
@@ -324,7 +323,7 @@ class TestOthers:
             at=NOW - 100,
             since=NOW - 100,
         )
-        drive.memory = replace(drive.memory, changes={THROTTLE: {array: one}})
+        drive.memory = replace(drive.memory, changes={Field.THROTTLE: {array: one}})
         tried = []
         for at_s in range(0, 130, 2):
             actions = drive.cycle(at_s)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.fields.hold import MOST_HELD
 from tesched_core.model.actions import Action, FailureKind, OrderId, SetField, Status, kind_of, sets
-from tesched_core.model.change import NODE_BINDING, Change
+from tesched_core.model.change import Change
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -152,7 +152,6 @@ class TestABindingOfBefore:
         )
         site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("k",)))
         bound = Change(
-            lever=NODE_BINDING,
             job_id=JobId(A),
             field=Field.NODES,
             previous=Nodes(),
@@ -161,7 +160,7 @@ class TestABindingOfBefore:
             since=None,
             order_id=OrderId(77),
         )
-        changes = {NODE_BINDING: {JobId(A): bound}}
+        changes = {str(Field.NODES): {JobId(A): bound}}
         site.memory = replace(site.memory, changes=changes, next_order=OrderId(100))
         site.obeys(*site.cycle(0))
         site.cycle(5)
@@ -190,7 +189,7 @@ class TestABindingOfBefore:
         site = self.trading()
         site.cycle(10)
         site.says(Status.FAILED, *self.binding(site), kind=FailureKind.BUSY)
-        assert site.memory.changes_of(NODE_BINDING)[JobId(A)].value.names == ("k",)
+        assert site.memory.changes_of(Field.NODES)[JobId(A)].value.names == ("k",)
         site.cycle(12)
         assert [nodes.names for _, nodes in nodes_set(self.binding(site))] == [("v",)]
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tesched_core.model.actions import Action, FailureKind, Status, kind_of, sets
-from tesched_core.model.change import THROTTLE
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field, FieldValue
@@ -156,7 +155,7 @@ def test_its_own_limit_is_back_when_none_of_its_tasks_waits() -> None:
     assert throttles(site.cycle(41))[EARLY] == (3, 7)
     site.obeys(*site.decision.actions)
     assert EARLY not in throttles(site.cycle(42))
-    assert JobId(EARLY) not in site.memory.changes_of(THROTTLE)
+    assert JobId(EARLY) not in site.memory.changes_of(Field.THROTTLE)
 
 
 def test_a_task_that_was_put_back_in_the_queue_still_has_a_share() -> None:
@@ -199,7 +198,7 @@ def test_an_array_that_refuses_is_not_throttled_at_each_poll() -> None:
     assert set(throttles(site.cycle(61))) == {EARLY, LATE}
     site.says(Status.FAILED, *site.decision.actions, kind=FailureKind.DENIED)
     site.memory, site.decision = undo(site.memory, site.snapshot(62), site.limits)
-    assert (site.decision.actions, site.memory.changes_of(THROTTLE)) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(Field.THROTTLE)) == ((), {})
 
 
 def test_shadow_mode_says_it_once_and_leaves_nothing_to_put_back() -> None:
@@ -207,7 +206,7 @@ def test_shadow_mode_says_it_once_and_leaves_nothing_to_put_back() -> None:
     site.says(Status.WOULD, *site.cycle(0))
     assert site.cycle(31) == ()
     site.memory, site.decision = undo(site.memory, site.snapshot(32), site.limits)
-    assert (site.decision.actions, site.memory.changes_of(THROTTLE)) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(Field.THROTTLE)) == ((), {})
 
 
 def test_what_was_set_before_shadow_mode_is_not_forgotten_in_it() -> None:
@@ -234,7 +233,7 @@ def test_everything_is_put_back(how: str) -> None:
     assert throttles(again(41)) == {EARLY: (3, 5), LATE: (1, 0)}, "until it is seen"
     site.obeys(*site.decision.actions)
     assert again(42) == ()
-    assert site.memory.changes_of(THROTTLE) == {}
+    assert site.memory.changes_of(Field.THROTTLE) == {}
 
 
 def test_while_it_is_paused_throttles_stay_as_they_are() -> None:

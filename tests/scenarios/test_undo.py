@@ -6,8 +6,8 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 from __future__ import annotations
 
 from tesched_core.model.actions import Action, Rerun, Status
-from tesched_core.model.change import QUEUE_BOOST
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
@@ -78,7 +78,7 @@ def test_a_job_that_was_brought_forward_and_still_waits_gets_its_place_back() ->
     drive.obeys(*undone(drive, 1))
     assert drive.jobs[JobId(3)].nice == 0
     assert undone(drive, 2) == ()
-    assert drive.memory.changes_of(QUEUE_BOOST) == {}
+    assert drive.memory.changes_of(Field.NICE) == {}
 
 
 def test_a_value_that_another_user_has_set_is_left() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import pytest
 from tesched_core.fields.nice import BASIC, MOST_AGAIN
 from tesched_core.model.actions import Action, Status, kind_of, sets
-from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, OrderState, VictimState
@@ -89,7 +88,7 @@ class TestItsOwnPriority:
         done(drive, [back])
         assert drive.cycle(8) == ()
         assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 100)
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     def test_also_where_it_was_undone_right_before_it_started(self) -> None:
         drive = drive_on(BASIC)
@@ -142,7 +141,7 @@ class TestItsOwnPriority:
         drive.starts(TE, HALF, at_s=5)
         drive.change(TE, nice=0, priority=77)
         assert drive.cycle(6) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     @pytest.mark.parametrize("priority", [50, 500, 1000, 1100])
     def test_is_not_touched_where_an_admin_has_set_one_below_the_raise(self, priority: int) -> None:
@@ -152,7 +151,7 @@ class TestItsOwnPriority:
         drive.starts(TE, HALF, at_s=5)
         drive.change(TE, nice=0, priority=priority)
         assert drive.cycle(6) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     @pytest.mark.parametrize("raised_again", [False, True])
     def test_is_the_new_one_of_a_job_that_was_held_and_released(self, raised_again: bool) -> None:
@@ -190,7 +189,7 @@ class TestItsOwnPriority:
         done(drive, drive.cycle(1200))
         assert drive.jobs[JobId(TE)].priority == 100
         assert drive.cycle(1210) == ()
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
 
 class TestAdmin:
@@ -242,7 +241,7 @@ class TestAdmin:
         assert drive.order().ending is Ending.OVERRULED
         drive.cycle(at_s + 6)
         assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     def test_a_hold_is_not_lifted_by_putting_nice_back(self) -> None:
         """With priority/basic a change of nice gives a held job priority 2, and it may start."""
@@ -258,7 +257,7 @@ class TestAdmin:
         done(drive, drive.decision.actions)
         assert drive.cycle(106) == ()
         assert drive.jobs[JobId(TE)].priority == 50
-        assert drive.memory.changes_of(PRIORITY) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     @pytest.mark.parametrize("priority", [0, 50 + 1001])
     def test_of_a_job_that_is_completing_it_is_put_back_when_it_is_in_the_queue(self, priority: int) -> None:
@@ -316,7 +315,7 @@ class TestOtherRaises:
         assert (back.job_id, back.value) == (BE, 100)
         done(drive, [back])
         drive.cycle(23)
-        assert drive.memory.changes_of(VICTIM_BOOST) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}
 
     def test_a_victim_s_is_left_when_it_was_undone_so_often(self) -> None:
         drive = brought_forward_on(BASIC)
@@ -345,4 +344,4 @@ class TestOtherRaises:
         assert back.value == 98
         done(drive, [back])
         assert drive.cycle(6) == ()
-        assert drive.memory.changes_of(QUEUE_BOOST) == {}
+        assert drive.memory.changes_of(Field.NICE) == {}

@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 from tesched_core.guard.until import RefusedJob, ends_at
-from tesched_core.model.change import BEGIN_TIME, HELD, HOLD, MARK, STANDS, Change, Mark
+from tesched_core.model.change import HELD, STANDS, Change, Mark
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import LeftOfBound, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim, VictimState
@@ -112,7 +113,7 @@ def change_lines(job: JobView, until: Until) -> Iterator[str]:
 def _changes(job: JobView, until: Until) -> Iterator[tuple[str, UnixSeconds, str]]:
     """Yield of each such change its name, the time, and what goes before the time."""
     find = partial(_change, until.memory, job)
-    mark: Change[Mark] | None = find(MARK)
+    mark: Change[Mark] | None = find(Field.MARK)
     if mark is not None and not mark.value.ended:
         rank = f"marked, rank {mark.value.order}: Slurm may preempt it for TE jobs"
         if mark.value.until is not None and mark.value.until < mark.at + until.limits.mark_for_s:
@@ -120,12 +121,12 @@ def _changes(job: JobView, until: Until) -> Iterator[tuple[str, UnixSeconds, str
         else:
             renewed = "guard.mark_for_s, renewed by the daemon for as long as it stands"
             yield "mark", mark.at + until.limits.mark_for_s, f"{rank} ({renewed}) until "
-    begin: Change[int] | None = find(BEGIN_TIME)
+    begin: Change[int] | None = find(Field.BEGIN)
     if begin is not None:
         text = "put later by tesched, while another victim of its order holds its nodes, until "
         yield "begin", float(begin.value), text
-    hold: Change[int] | None = find(HOLD)
-    if hold is not None and hold.value in {HELD, STANDS}:
+    hold: Change[int] | None = find(Field.HOLD)
+    if hold is not None and hold.by is None and hold.value in {HELD, STANDS}:
         since = hold.at or job.first_seen
         yield "hold", since, "held by tesched until it may start, as is said below; since "
 

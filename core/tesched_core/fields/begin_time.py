@@ -41,7 +41,7 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders, final, open_now
 from tesched_core.fields.reconcile import FieldRule, Want, is_on_its_way, standing
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
-from tesched_core.model.change import BEGIN_TIME, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_ROOM, Order, Victim
@@ -55,7 +55,7 @@ SPARE_S = 15.0
 class BeginTimeRule(FieldRule[int]):
     """Begin times of victims that wait to run again."""
 
-    name = BEGIN_TIME
+    name = Field.BEGIN
     field = Field.BEGIN
 
     def read(self, job: Job) -> int:

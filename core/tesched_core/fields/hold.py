@@ -23,7 +23,7 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
 from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
-from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
@@ -45,7 +45,7 @@ _NEVER = 0.0
 class HoldLever(Lever):
     """Hold and release of pending jobs."""
 
-    name = HOLD
+    name = Field.HOLD
     intents = (HoldJob, ReleaseJob)
 
     def follow(self, context: CycleContext) -> None:
@@ -75,7 +75,7 @@ class HoldLever(Lever):
         see_other_hands(context)
         self._take_over(context)
         held = context.changes_of(self.name)
-        for job_id, one in held.items():
+        for job_id, one in context.made_by(self.name, None).items():
             if one.restored:
                 held[job_id] = replace(one, since=context.now)
         served = {order.preemptor: order for order in open_now(orders)}
@@ -94,7 +94,8 @@ class HoldLever(Lever):
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many holds are to be ended. Of a job that runs none can be."""
         jobs, changes = snapshot.jobs, memory.changes_of(self.name)
-        return sum(job_id in jobs and jobs[job_id].pending and not one.restored for job_id, one in changes.items())
+        mine = (job_id for job_id, one in changes.items() if one.by is None and not one.restored)
+        return sum(job_id in jobs and jobs[job_id].pending for job_id in mine)
 
     def _take_over(self, context: CycleContext) -> None:
         """Take over the holds of the submission hook; of a job that has its mark and is not held, that this is so."""
@@ -131,7 +132,7 @@ class HoldLever(Lever):
         """Release the held jobs that are wanted no more and those with an order; forget the holds that are gone."""
         held = context.changes_of(self.name)
         admitted = 0
-        for job_id, one in list(held.items()):
+        for job_id, one in context.made_by(self.name, None).items():
             job = context.snapshot.jobs.get(job_id)
             if one.restored or not _still_held(one, context):
                 if job is not None and job.pending and has_hook_mark(job):
@@ -157,7 +158,6 @@ class HoldLever(Lever):
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
     return Change(
-        lever=HOLD,
         job_id=job_id,
         field=Field.HOLD,
         previous=FREE,
@@ -210,6 +210,8 @@ def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> 
     """Return whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
     if one is None or one.restored:
         return not job.held
+    if one.by is By.REQUEUE:
+        return False  # it is released first
     return job.held and job.reason == HELD_BY_ITS_USER and context.now - one.at > RESEND_AFTER_S
 
 

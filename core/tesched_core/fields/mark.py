@@ -15,7 +15,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever, Orders
 from tesched_core.model.actions import CameBack, MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
-from tesched_core.model.change import MARK, Change, Mark, TeRules
+from tesched_core.model.change import Change, Mark, TeRules
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -28,7 +28,7 @@ _NONE = Mark(order=0, score=0.0, grace_s=0.0, restarts=0, nodes=(), started_at=0
 class MarkLever(Lever):
     """Marks of running jobs."""
 
-    name = MARK
+    name = Field.MARK
     intents = (MarkJobs,)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
@@ -60,7 +60,6 @@ class MarkLever(Lever):
             marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))
         for job_id, mark in wanted.items():
             marks[job_id] = Change(
-                lever=self.name,
                 job_id=job_id,
                 field=Field.MARK,
                 previous=_NONE,

@@ -33,7 +33,7 @@ from tesched_core.model.actions import (
     Status,
     sets,
 )
-from tesched_core.model.change import Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.refused import PUTS_BACK, field_of
@@ -53,12 +53,13 @@ BASIC = "priority/basic"
 
 
 def nice_set(
-    job: Job, value: int, one: Change[int] | None, *, lever: str, order_id: OrderId | None, context: CycleContext
+    job: Job, value: int, one: Change[int] | None, *, by: By, order_id: OrderId | None, context: CycleContext
 ) -> Change[int]:
     """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
     if one is not None:
         return replace(
             with_own(one, job),
+            by=by,
             value=value,
             before=job.nice,
             at=context.now,
@@ -68,7 +69,7 @@ def nice_set(
             undone=one.undone + is_undone(one, job),
         )
     return Change(
-        lever=lever,
+        by=by,
         job_id=job.job_id,
         field=Field.NICE,
         previous=job.nice,
@@ -107,12 +108,12 @@ def put_back(
     """
     jobs = [job for job in jobs if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
-    context.changes_of(one.lever)[one.job_id] = one
+    context.changes_of(_name_of(one))[one.job_id] = one
     reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
-        context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
+        context.changes_of(_name_of(one))[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
@@ -124,6 +125,11 @@ def put_back(
             text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
+
+
+def _name_of(one: Change[int]) -> str:
+    """Return under which field the change is kept: an explicit priority stands for a nice value."""
+    return Field.HOLD if one.field is Field.HOLD else Field.NICE
 
 
 def is_futile(one: Change[int], job: Job) -> bool:

@@ -28,7 +28,7 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
 from tesched_core.fields.reconcile import FieldRule, Standing, Want
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
-from tesched_core.model.change import NODE_BINDING, Change, is_as_set
+from tesched_core.model.change import Change, is_as_set
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.order import Order
@@ -40,7 +40,7 @@ from tesched_core.placement.node_count import is_bindable, is_open
 class NodeBindingRule(FieldRule[Nodes]):
     """Nodes that pending jobs must have."""
 
-    name = NODE_BINDING
+    name = Field.NODES
     field = Field.NODES
 
     def read(self, job: Job) -> Nodes:
@@ -107,7 +107,6 @@ class NodeBindingRule(FieldRule[Nodes]):
         count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
         since = earlier.since if earlier is not None else None
         return Change(
-            lever=self.name,
             job_id=job.job_id,
             field=Field.NODES,
             previous=previous,
@@ -186,7 +185,7 @@ def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
     """
     if context.snapshot.job_class(job_id) is JobClass.BE:
         return False  # in a round it is bound however long it takes
-    one, most_s = context.changes_of(NODE_BINDING).get(job_id), context.limits.bind_for_s
+    one, most_s = context.changes_of(Field.NODES).get(job_id), context.limits.bind_for_s
     since = context.now if one is None or one.since is None else one.since
     if most_s <= 0:
         return True

@@ -37,18 +37,7 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.model.actions import releases
-from tesched_core.model.change import (
-    FREE,
-    HELD,
-    HOLD,
-    LET_THROUGH,
-    PRIORITY,
-    QUEUE_BOOST,
-    STANDS,
-    VICTIM_BOOST,
-    Change,
-    lets_through,
-)
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, lets_through
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.hook import has_hook_mark
@@ -63,8 +52,8 @@ SAVED_S = 8.0
 
 def see_other_hands(context: CycleContext) -> None:
     """Note which holds stand, which jobs another hand has released, and which of those have had their run."""
-    held = context.changes_of(HOLD)
-    for job_id, one in list(held.items()):
+    held = context.changes_of(Field.HOLD)
+    for job_id, one in context.made_by(Field.HOLD, None).items():
         job = context.snapshot.jobs.get(job_id)
         if job_id in context.absent:
             continue
@@ -85,12 +74,12 @@ def note_releases(context: CycleContext) -> None:
     The last task that waits has the array's id, and its release does the same; so does that of a heterogeneous job's
     first component for the others.
     """
-    held = context.changes_of(HOLD)
+    held = context.changes_of(Field.HOLD)
     for action in context.actions:
         if releases(action):
             for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
-                if one is not None and not one.restored:
+                if one is not None and one.by is None and not one.restored:
                     held[job_id] = released(one)
 
 
@@ -137,7 +126,7 @@ def _is_free(job: Job, context: CycleContext) -> bool:
         return False
     # What is set of an array is set of its tasks.
     ids = {job.job_id, job.array_job_id}
-    set_by_us = any(not ids.isdisjoint(context.changes_of(lever)) for lever in (PRIORITY, QUEUE_BOOST, VICTIM_BOOST))
+    set_by_us = not ids.isdisjoint(context.changes_of(Field.NICE))
     return not set_by_us and context.snapshot.job_class(job.job_id) is JobClass.TE
 
 
@@ -145,7 +134,6 @@ def _let_through(one: Change[int], context: CycleContext) -> Change[int]:
     # Of an array, one task that is held still tells that it was not released as a whole.
     whole = one.of_array and not any(task.pending and task.held for task in context.tasks_of(one.job_id))
     return Change(
-        lever=HOLD,
         job_id=one.job_id,
         field=Field.HOLD,
         previous=FREE,

@@ -25,13 +25,14 @@ from tesched_core.fields.nice import (
 )
 from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status, sets
-from tesched_core.model.change import PRIORITY, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import JobClass
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import AwaitRoom, Plan
 
 #: Margin above the others, so that a priority that grows with age does not overtake at once.
@@ -42,7 +43,7 @@ _RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 class PriorityLever(Lever):
     """Nice values and priorities of preemptors."""
 
-    name = PRIORITY
+    name = Field.NICE
 
     def keep_first(self, order: Order, context: CycleContext) -> None:
         """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
@@ -53,7 +54,7 @@ class PriorityLever(Lever):
         missing = wanted - job.priority
         if missing <= 0 or job.nice <= MIN_NICE:
             return
-        before: Change[int] | None = context.changes_of(self.name).get(job.job_id)
+        before = _in_force(job.job_id, context)
         one = self._raised(job, wanted, missing, order.order_id, context)
         in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
         if not in_round and context.is_refused(one.field, job.user):
@@ -73,13 +74,13 @@ class PriorityLever(Lever):
 
     def _raised(self, job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
         """Return the change that makes the job first."""
-        one: Change[int] | None = context.changes_of(self.name).get(job.job_id)
+        one = _in_force(job.job_id, context)
         undone = 0 if one is None else one.undone + is_undone(one, job)
         if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
             one = None  # others have set it since: that is what it is put back to
         explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
         fresh = Change(
-            lever=self.name,
+            by=By.PREEMPTOR,
             job_id=job.job_id,
             field=Field.PRIORITY,
             previous=job.priority,
@@ -96,10 +97,12 @@ class PriorityLever(Lever):
             return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
         if one is None or one.field is Field.NICE:
             value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
-            new = nice_set(job, value, one, lever=self.name, order_id=order_id, context=context)
+            new = nice_set(job, value, one, by=By.PREEMPTOR, order_id=order_id, context=context)
             return replace(new, undone=undone)
         taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
-        return replace(one, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at)
+        return replace(
+            one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
+        )
 
     def why_left(self, order: Order, job: Job, context: CycleContext) -> str:
         """Return why the order's job is not raised once more, in words; empty if it may be."""
@@ -113,19 +116,19 @@ class PriorityLever(Lever):
     def put_back(self, order: Order, context: CycleContext) -> None:
         """Put the preemptor's priority back once it no longer waits for its resources."""
         one = context.changes_of(self.name).get(order.preemptor)
-        if one is not None and one.order_id == order.order_id:
+        if one is not None and one.by is By.PREEMPTOR and one.order_id == order.order_id:
             self._put_back(one, context)
 
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
         """Put back what belongs to no open order."""
         here = {order.order_id for order in under_way(orders)}
-        for one in list(context.changes_of(self.name).values()):
+        for one in context.made_by(self.name, By.PREEMPTOR).values():
             if one.order_id not in here:
                 self._put_back(one, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Put all priorities back."""
-        for one in list(context.changes_of(self.name).values()):
+        for one in context.made_by(self.name, By.PREEMPTOR).values():
             self._put_back(one, context)
 
     def _put_back(self, one: Change[int], context: CycleContext) -> None:
@@ -143,11 +146,13 @@ class PriorityLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in what became of the raises: one that certainly did not reach Slurm has nothing to put back."""
         raised = context.changes_of(self.name)
-        raised |= {job_id: counted(one, outcomes) for job_id, one in raised.items()}
+        raised |= {job_id: counted(one, outcomes) for job_id, one in context.made_by(self.name, By.PREEMPTOR).items()}
         for outcome in outcomes:
             action = outcome.action
             one = raised.get(action.job_id)
-            if one is None or not sets(action, Field.NICE, Field.PRIORITY) or action.reason.code not in _RAISES:
+            if one is None or one.by is not By.PREEMPTOR or action.reason.code not in _RAISES:
+                continue
+            if not sets(action, Field.NICE, Field.PRIORITY):
                 continue
             order = orders.get(one.order_id) if one.order_id is not None else None
             if order is None or order.state is not OrderState.OPEN or action.reason.order_id != order.order_id:
@@ -157,6 +162,16 @@ class PriorityLever(Lever):
                 raised[action.job_id] = replace(one, taken_at=outcome.at)
             elif first and (outcome.status is Status.WOULD or certainly_failed(outcome)):
                 del raised[action.job_id]  # else an earlier raise did arrive
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Count the raises that are to be put back."""
+        return sum(not one.restored for one in memory.raised(By.PREEMPTOR).values())
+
+
+def _in_force(job_id: JobId, context: CycleContext) -> Change[int] | None:
+    """Return what was set of the job's nice value, for whatever purpose: that is raised further; None: nothing was."""
+    one = context.changes_of(Field.NICE).get(job_id)
+    return None if one is None or one.restored else one
 
 
 def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:

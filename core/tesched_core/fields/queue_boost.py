@@ -27,7 +27,7 @@ from tesched_core.fields.nice import (
     with_own,
 )
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
-from tesched_core.model.change import QUEUE_BOOST, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -45,7 +45,7 @@ MARGIN = 250
 class QueueBoostLever(Lever):
     """Nice values of best-effort jobs that are next among their kind."""
 
-    name = QUEUE_BOOST
+    name = Field.NICE
     intents = (BoostJob,)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
@@ -64,7 +64,7 @@ class QueueBoostLever(Lever):
     def _set_again(self, stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:
         """Set the boosts again that others have undone (`fields/nice.py`)."""
         boosted = context.changes_of(self.name)
-        for job_id, one in list(boosted.items()):
+        for job_id, one in context.made_by(self.name, By.QUEUE).items():
             job = context.snapshot.jobs.get(job_id)
             waits = job is not None and job.pending and not job.held and job_id not in context.absent
             if job is None or not waits or one.restored or job.nice != one.value:
@@ -74,7 +74,7 @@ class QueueBoostLever(Lever):
                 reason = Reason(code=code, text="it was put at the head of its queue, and others have undone that")
                 again = self._boosted(job, going, reason, context)
                 if not again.restored:
-                    boosted[job_id] = nice_set(job, again.value, one, lever=self.name, order_id=None, context=context)
+                    boosted[job_id] = nice_set(job, again.value, one, by=By.QUEUE, order_id=None, context=context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """End all boosts."""
@@ -83,11 +83,12 @@ class QueueBoostLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Forget the boosts that certainly did not reach Slurm; in shadow mode, none did."""
         boosted = context.changes_of(self.name)
-        boosted |= {job_id: counted(one, outcomes) for job_id, one in boosted.items()}
+        mine = context.made_by(self.name, By.QUEUE)
+        boosted |= {job_id: counted(one, outcomes) for job_id, one in mine.items()}
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)
-            if one is None or action.reason.code not in _CODES:
+            if one is None or one.by is not By.QUEUE or action.reason.code not in _CODES:
                 continue
             if outcome.status is Status.WOULD:
                 boosted[action.job_id] = _nothing_to_put_back(one, dry=True)
@@ -96,12 +97,12 @@ class QueueBoostLever(Lever):
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many boosts there are; one that changed nothing ends as well."""
-        return len(memory.changes_of(self.name))
+        return len(memory.raised(By.QUEUE))
 
     def _put_back(self, stays: Collection[JobId], lasts_s: float, context: CycleContext) -> None:
         """Put back the jobs that have started, or have not in time."""
         boosted = context.changes_of(self.name)
-        for job_id, one in list(boosted.items()):
+        for job_id, one in context.made_by(self.name, By.QUEUE).items():
             job = context.snapshot.jobs.get(job_id)
             if job_id in context.absent:
                 continue
@@ -122,7 +123,7 @@ class QueueBoostLever(Lever):
         rivals = context.partitions_beside(job.partitions)
         missing = 1 + context.columns.first_in_queue(rivals, going, best_effort=True) - job.priority
         value = max(job.nice - missing - MARGIN, MIN_NICE)
-        one = nice_set(job, value, None, lever=self.name, order_id=None, context=context)
+        one = nice_set(job, value, None, by=By.QUEUE, order_id=None, context=context)
         if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
             return _nothing_to_put_back(one, dry=False)
         context.actions.append(by_nice(job, reason, value))

@@ -266,7 +266,6 @@ class FieldRule(Lever, Generic[V]):
 
     def _first(self, want: Want[V], shown: V, context: CycleContext) -> Change[V]:
         return Change(
-            lever=self.name,
             job_id=want.job_id,
             field=self.field,
             previous=shown,

@@ -14,7 +14,7 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders
 from tesched_core.fields.reconcile import FieldRule, Want
 from tesched_core.model.actions import Reason, ReasonCode, SetField
-from tesched_core.model.change import THROTTLE, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -26,7 +26,7 @@ from tesched_core.policy import ThrottleArray
 class ThrottleRule(FieldRule[int]):
     """Throttles of job arrays, by the array's id."""
 
-    name = THROTTLE
+    name = Field.THROTTLE
     field = Field.THROTTLE
     intents = (ThrottleArray,)
     most_a_poll = 50

@@ -15,11 +15,13 @@ from tesched_core.fields.contract import Lever, Orders, certainly_failed, under_
 from tesched_core.fields.nice import MIN_NICE, by_nice, counted, is_left, nice_set, put_back
 from tesched_core.fields.priority import PRIORITY_MARGIN
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, sets
-from tesched_core.model.change import VICTIM_BOOST, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.size import growth, size_of
+from tesched_core.model.snapshot import Snapshot
 
 #: Margin above the others: less than that of the preemptors, so that it stays behind them.
 VICTIM_MARGIN = PRIORITY_MARGIN // 2
@@ -28,7 +30,7 @@ VICTIM_MARGIN = PRIORITY_MARGIN // 2
 class VictimBoostLever(Lever):
     """Nice values of victims that wait to run again."""
 
-    name = VICTIM_BOOST
+    name = Field.NICE
 
     def why_not(self, victim: Victim, context: CycleContext) -> str:
         """Return why a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
@@ -53,19 +55,21 @@ class VictimBoostLever(Lever):
             return
         boosted = context.changes_of(self.name)
         one: Change[int] | None = boosted.get(job.job_id)
+        if one is not None and (one.by is By.PREEMPTOR or (one.by is By.VICTIM and one.restored)):
+            return  # it is first already, or Slurm refused once
         if one is not None and one.restored:
-            return  # Slurm refused once
+            one = None
         others = {other.job_id for other in order.victims if not self.why_not(other, context)}
         fellows = {job.job_id} | context.returning | others
         rivals = context.partitions_beside(job.partitions)
         first = context.columns.first_in_queue(rivals, fellows, best_effort=True)
         missing = 1 + first - job.priority
-        if missing <= 0 or (one is not None and (job.nice != one.value or is_left(one, job))):
+        if missing <= 0 or (one is not None and one.by is By.VICTIM and (job.nice != one.value or is_left(one, job))):
             return
         value = max(job.nice - missing - VICTIM_MARGIN, MIN_NICE)
         if value >= job.nice:
             return
-        boosted[job.job_id] = nice_set(job, value, one, lever=self.name, order_id=order.order_id, context=context)
+        boosted[job.job_id] = nice_set(job, value, one, by=By.VICTIM, order_id=order.order_id, context=context)
         reason = Reason(
             code=ReasonCode.BACK_TO_THE_HEAD,
             text=f"it freed resources for job {order.preemptor} and is next among the best-effort jobs",
@@ -77,7 +81,7 @@ class VictimBoostLever(Lever):
     def put_back(self, victim: Victim, order: Order, context: CycleContext, why: str) -> None:
         """Put a victim's nice value back once it no longer waits to run again, or has no claim to be ahead (`why`)."""
         one = context.changes_of(self.name).get(victim.job_id)
-        if one is not None and one.order_id == order.order_id:
+        if one is not None and one.by is By.VICTIM and one.order_id == order.order_id:
             self._put_back(one, order.preemptor, context, why)
 
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
@@ -89,7 +93,7 @@ class VictimBoostLever(Lever):
         self._put_back_all(orders, frozenset(), context)
 
     def _put_back_all(self, orders: Orders, stay: frozenset[OrderId] | set[OrderId], context: CycleContext) -> None:
-        for one in list(context.changes_of(self.name).values()):
+        for one in context.made_by(self.name, By.VICTIM).values():
             if one.order_id not in stay:
                 self._put_back(one, _preemptor(one, orders), context)
 
@@ -103,15 +107,21 @@ class VictimBoostLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in what became of the raises: a victim that could not be raised keeps the place that Slurm gave it."""
         boosted = context.changes_of(self.name)
-        boosted |= {job_id: counted(one, outcomes) for job_id, one in boosted.items()}
+        boosted |= {job_id: counted(one, outcomes) for job_id, one in context.made_by(self.name, By.VICTIM).items()}
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)
-            if one is None or not sets(action, Field.NICE) or action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+            if one is None or one.by is not By.VICTIM or action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+                continue
+            if not sets(action, Field.NICE):
                 continue
             # With another value before it, an earlier raise did arrive, and is to be put back.
             if certainly_failed(outcome) and action.previous == one.previous:
                 boosted[action.job_id] = replace(one, restored=True)
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Count the raises that are to be put back."""
+        return sum(not one.restored for one in memory.raised(By.VICTIM).values())
 
 
 def _preemptor(one: Change[int], orders: Mapping[OrderId, Order]) -> JobId | None:

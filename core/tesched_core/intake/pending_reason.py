@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tesched_core.model.change import PRIORITY
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
@@ -145,7 +145,7 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
     """
     for order in memory.open_orders() if memory else ():
         job = snapshot.jobs.get(order.preemptor)
-        raised = memory.changes_of(PRIORITY).get(order.preemptor) if memory else None
+        raised = memory.raised(By.PREEMPTOR).get(order.preemptor) if memory else None
         if not order.waits or raised is None or raised.taken_at is None or job is None or not job.pending:
             continue
         if not seen_at_the_head(job) and 0 <= snapshot.taken_at - raised.taken_at < within_s:

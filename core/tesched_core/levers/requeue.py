@@ -37,11 +37,13 @@ from tesched_core.model.actions import (
     SetField,
     Status,
 )
-from tesched_core.model.change import REQUEUE, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 
 #: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
 #: apart, and from the rerun on they find a job that waits.
@@ -51,7 +53,7 @@ MEND_FOR_S = 120.0
 class RequeueLever(Lever):
     """Requeue of victims. Its changes are the holds that a requeue has left, which were not asked for."""
 
-    name = REQUEUE
+    name = Field.HOLD
 
     def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
         """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
@@ -122,7 +124,7 @@ class RequeueLever(Lever):
         if ("REQUEUE_HOLD" in job.flags) is not failed:
             return
         context.changes_of(self.name)[job.job_id] = Change(
-            lever=self.name,
+            by=By.REQUEUE,
             job_id=job.job_id,
             field=Field.HOLD,
             previous=0,
@@ -135,7 +137,7 @@ class RequeueLever(Lever):
     def has_left_held(self, victim: Victim, order: Order, context: CycleContext) -> bool:
         """Return whether the victim is still held by its requeue; its release is asked for."""
         one = context.changes_of(self.name).get(victim.job_id)
-        if one is None or one.order_id != order.order_id:
+        if one is None or one.by is not By.REQUEUE or one.order_id != order.order_id:
             return False
         self._release(one, order, context)
         return victim.job_id in context.changes_of(self.name)
@@ -143,13 +145,13 @@ class RequeueLever(Lever):
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
         """Release what belongs to no order under way."""
         here = {order.order_id for order in under_way(orders)}
-        for one in list(context.changes_of(self.name).values()):
+        for one in context.made_by(self.name, By.REQUEUE).values():
             if one.order_id not in here:
                 self._release(one, None, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all jobs that were left held."""
-        for one in list(context.changes_of(self.name).values()):
+        for one in context.made_by(self.name, By.REQUEUE).values():
             self._release(one, orders.get(one.order_id) if one.order_id is not None else None, context)
 
     def _release(self, one: Change[int], order: Order | None, context: CycleContext) -> None:
@@ -176,6 +178,10 @@ class RequeueLever(Lever):
                 orders[again.order_id] = with_victim(again, job_id, is_lost)
             elif again is not None and outcome.status is Status.SKIPPED:
                 orders[again.order_id] = with_victim(again, job_id, partial(replace, requeue_sent_at=None))
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Count the jobs that a requeue has left held."""
+        return sum(one.by is By.REQUEUE for one in memory.changes_of(self.name).values())
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:

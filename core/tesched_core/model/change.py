@@ -1,9 +1,10 @@
-"""Change: what one lever has set of one job in Slurm, kept until it is seen to be reverted."""
+"""Change: what tesched has set of one field of one job in Slurm, kept until it is seen to be reverted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from dataclasses import field as with_default
+from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
 from tesched_core.model.actions import CameBack, OrderId
@@ -12,16 +13,19 @@ from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
-#: Names of the levers that keep changes; a lever of a site's own has a name of its own.
-PRIORITY = "priority"
-VICTIM_BOOST = "victim_boost"
-QUEUE_BOOST = "queue_boost"
-NODE_BINDING = "node_binding"
-HOLD = "hold"
-THROTTLE = "throttle"
-BEGIN_TIME = "begin_time"
-REQUEUE = "requeue"
-MARK = "mark"
+
+class By(StrEnum):
+    """What a field was set for, where that may be more than one thing."""
+
+    #: nice value of a preemptor: it is first in its queue
+    PREEMPTOR = "preemptor"
+    #: nice value of a victim that waits to run again
+    VICTIM = "victim"
+    #: nice value of a best-effort job that is next among its kind
+    QUEUE = "queue"
+    #: hold that a requeue has left, and that was not asked for
+    REQUEUE = "requeue"
+
 
 #: Values of a hold: it is to end; it was asked for; slurmctld has it after a restart, too; another hand has ended it.
 FREE, HELD, STANDS, LET_THROUGH = 0, 1, 2, 3
@@ -67,12 +71,13 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[V]):
-    """A value that a lever has set, and the one that it is to be put back to."""
+    """A value that tesched has set, and the one that it is to be put back to."""
 
-    lever: str
     #: of a throttle, the array
     job_id: JobId
+    #: `PRIORITY` where Slurm ignores nice values: it stands for that
     field: Field
+    by: By | None = None
     #: the job's own value, which is put back
     previous: V
     #: what was asked for last
@@ -87,7 +92,7 @@ class Change(Generic[V]):
     order_id: OrderId | None = None
     #: shadow mode: it was only said what would be done, and nothing is to be put back
     dry: bool = False
-    #: nothing is to be put back (any more); kept as long as it keeps the lever from asking anew
+    #: nothing is to be put back (any more); kept as long as it keeps the field from being set anew
     restored: bool = False
     #: when Slurm took the command; of a hold when it was first seen, or was seen to be ended by another hand; None:
     #: that is not known

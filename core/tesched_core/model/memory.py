@@ -8,7 +8,7 @@ from typing import Any
 
 from tesched_core.model.actions import OrderId
 from tesched_core.model.bystander import Bystander, Examined
-from tesched_core.model.change import HOLD, NODE_BINDING, Change, TeRules, lets_through, own_request
+from tesched_core.model.change import By, Change, TeRules, lets_through, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, Order
@@ -132,39 +132,43 @@ class Memory:
     examined: Examined | None = field(default=None, compare=False)
     #: time of the last poll; None: there was none
     seen_at: UnixSeconds | None = field(default=None, compare=False)
-    #: what tesched has changed in Slurm and is to put back, by lever, then by job (of a throttle, by the array)
+    #: what tesched has changed in Slurm and is to put back, by field, then by job (of a throttle, by the array)
     changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
     #: kinds of change that Slurm refuses on this site, by the field that is set
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)
 
-    def changes_of(self, lever: str) -> Mapping[JobId, Change[Any]]:
-        """Return the changes by one lever, by job."""
-        return self.changes.get(lever, {})
+    def changes_of(self, field: str) -> Mapping[JobId, Change[Any]]:
+        """Return the changes of one field, by job."""
+        return self.changes.get(field, {})
+
+    def raised(self, by: By) -> Mapping[JobId, Change[int]]:
+        """Return the changes of nice values that were made for one purpose, by job."""
+        return {job_id: one for job_id, one in self.changes_of(Field.NICE).items() if one.by is by}
 
     def without_dry_runs(self) -> Memory:
         """Return the memory without what shadow mode has only recorded: in mode enforce that is still to be done."""
         done = {
-            lever: {job_id: one for job_id, one in by_job.items() if not one.dry}
-            for lever, by_job in self.changes.items()
+            name: {job_id: one for job_id, one in by_job.items() if not one.dry}
+            for name, by_job in self.changes.items()
         }
-        return replace(self, changes={lever: by_job for lever, by_job in done.items() if by_job}, shadowed={})
+        return replace(self, changes={name: by_job for name, by_job in done.items() if by_job}, shadowed={})
 
     def is_bound(self, job_id: JobId) -> bool:
         """Return whether tesched has bound the job to nodes."""
-        binding = self.changes_of(NODE_BINDING).get(job_id)
+        binding = self.changes_of(Field.NODES).get(job_id)
         return binding is not None and not binding.restored
 
     def is_let_through(self, job: Job) -> bool:
         """Return whether another hand has released the job, or its array, that tesched had held: for one run."""
-        holds = self.changes_of(HOLD)
+        holds = self.changes_of(Field.HOLD)
         found = (holds.get(one) for one in (job.job_id, job.array_job_id) if one is not None)
         return any(one is not None and lets_through(one, job) for one in found)
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
-        return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
+        return own_request(job, self.changes_of(Field.NODES).get(job.job_id))
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

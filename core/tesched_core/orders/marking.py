@@ -26,9 +26,10 @@ from tesched_core.guard.misuse import barred_users
 from tesched_core.intake import patience
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import MARK, Change, Mark, TeRules
+from tesched_core.model.change import Change, Mark, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
@@ -130,7 +131,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
 
 def _size(job: Job, context: CycleContext) -> Size:
     """Return what the job has; that of a run that is marked already is known."""
-    before: Change[Mark] | None = context.changes_of(MARK).get(job.job_id)
+    before: Change[Mark] | None = context.changes_of(Field.MARK).get(job.job_id)
     known = before is not None and before.value.restarts == job.restarts and not before.value.ended
     return before.value.size if known and before is not None and before.value.size is not None else size_of(job)
 
@@ -140,7 +141,7 @@ def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
 
     They count as if it had: else others would be marked in their place, and more would leave than the limits allow.
     """
-    for job_id, one in context.changes_of(MARK).items():
+    for job_id, one in context.changes_of(Field.MARK).items():
         job = context.snapshot.jobs.get(job_id)
         if job is not None and one.order_id is None and (job.completing or job.restarts > one.value.restarts):
             yield job, one.value
@@ -150,7 +151,7 @@ def _why_not(job: Job, context: CycleContext) -> RefusalCode | None:
     """Return why a job that may be a victim is not marked, whatever the limits are."""
     if context.snapshot.traits[job.job_id].notice_signal:
         return RefusalCode.DECLARES_SIGNAL
-    before = context.changes_of(MARK).get(job.job_id)
+    before = context.changes_of(Field.MARK).get(job.job_id)
     put_back = before is not None and before.order_id is None and job.restarts > before.value.restarts
     return RefusalCode.COOL_DOWN if put_back else None
 
@@ -248,7 +249,7 @@ def _waits_for_slurm(job: Job, marked_jobs: int, wait_s: int, context: CycleCont
 
 def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory with an order for each preemption by Slurm of a marked job; its mark is spent."""
-    marks = context.changes_of(MARK)
+    marks = context.changes_of(Field.MARK)
     orders, next_order = dict(memory.orders), memory.next_order
     for job_id, one in list(marks.items()):
         job = context.snapshot.jobs.get(job_id)

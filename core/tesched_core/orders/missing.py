@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tesched_core.model.change import THROTTLE
 from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
@@ -44,5 +44,5 @@ def _remembered(memory: Memory) -> set[JobId]:
         memory.futile,
         memory.bystanders,
         # An array's id, by which its throttle is remembered, may be no job's.
-        *(by_job for lever, by_job in memory.changes.items() if lever != THROTTLE),
+        *(by_job for field, by_job in memory.changes.items() if field != Field.THROTTLE),
     )

@@ -22,7 +22,7 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import said
 from tesched_core.fields.priority import needed_priority
 from tesched_core.model.actions import Outcome, ReasonCode, sets
-from tesched_core.model.change import PRIORITY
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -77,7 +77,7 @@ def given_up(order: Order, context: CycleContext) -> str:
 def say_what_is_missing(order: Order, context: CycleContext) -> None:
     """Record of an order that has just been opened what Slurm refuses, and what is done instead."""
     job = context.snapshot.jobs[order.preemptor]
-    raised = context.changes_of(PRIORITY).get(job.job_id)
+    raised = context.made_by(Field.NICE, By.PREEMPTOR).get(job.job_id)
     if raised is not None and raised.field is Field.PRIORITY and context.is_refused(Field.NICE, job.user):
         text = f"it is raised by an explicit priority: {_refuses(Field.NICE, context)}"
         context.order_step(order, order, text)

@@ -25,11 +25,11 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.node_binding import NODE_BINDING_RULE
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
-from tesched_core.model.change import NODE_BINDING, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
-from tesched_core.model.field import Nodes
+from tesched_core.model.field import Field, Nodes
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
@@ -129,7 +129,7 @@ def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[
 
 def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
     """Return whether the trial waits bound to this room, and will not fit there when its victims have left."""
-    bound: Change[Nodes] | None = memory.changes_of(NODE_BINDING).get(order.preemptor)
+    bound: Change[Nodes] | None = memory.changes_of(Field.NODES).get(order.preemptor)
     waits_here = (
         order.state is OrderState.OPEN
         and bool(order.victims)

@@ -10,28 +10,29 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.nice import awaits_release
 from tesched_core.intake.delays import delay_by
 from tesched_core.intake.pending_reason import starts_by_itself
-from tesched_core.model.change import BEGIN_TIME, PRIORITY, REQUEUE, VICTIM_BOOST, Change
+from tesched_core.model.change import Change
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.orders.bystanders import MOST_BETWEEN_S
 
-#: Levers whose changes are a part of an order: it has not ended before they are put back.
-_OF_ORDERS = (PRIORITY, VICTIM_BOOST, REQUEUE)
+#: Fields whose changes are a part of an order: it has not ended before they are put back.
+_OF_ORDERS = (Field.NICE, Field.HOLD)
 
 
 def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None) -> bool:
     """Return whether a change for the order is yet to be put back; with a job, of that job alone.
 
-    One that stays for as long as its job is held does not count: its lever puts it back whenever the job is released.
+    One that stays for as long as its job is held does not count: it is put back whenever the job is released.
     """
     return any(
         one.order_id == order.order_id
         and not one.restored
         and job_id in {None, one.job_id}
         and not _awaits_release(one, context)
-        for lever in _OF_ORDERS
-        for one in context.changes_of(lever).values()
+        for field in _OF_ORDERS
+        for one in context.changes_of(field).values()
     )
 
 
@@ -54,7 +55,7 @@ def excused(memory: Memory, context: CycleContext) -> Memory:
         return memory
     past = dict(memory.past)
     # What tesched itself keeps from starting, for its order, waits for TE jobs.
-    put_off = {job_id for job_id, one in memory.changes_of(BEGIN_TIME).items() if not one.restored}
+    put_off = {job_id for job_id, one in memory.changes_of(Field.BEGIN).items() if not one.restored}
     for order in memory.open_orders():
         for victim in order.victims:
             job = context.snapshot.jobs.get(victim.job_id)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
-from tesched_core.model.change import PRIORITY
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.hook import is_held_by_hook
@@ -41,7 +41,7 @@ def te_queue(
     patient = {order.preemptor for order in is_open if order.waits}
     pressing = {order.preemptor for order in is_open if any(one.noticed_at is not None for one in order.victims)}
     # A job array goes on waiting after one of its tasks has started.
-    still_raised = memory.changes_of(PRIORITY)
+    still_raised = memory.raised(By.PREEMPTOR)
     waiting: list[Job] = []
     refusals: list[Refusal] = []
     trials = tuple(trials)

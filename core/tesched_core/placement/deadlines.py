@@ -41,10 +41,10 @@ from numpy.typing import NDArray
 from tesched_core.intake.bounds import bound_s, delays_of, known_run_s
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import starts_by_itself
-from tesched_core.model.change import BEGIN_TIME
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
@@ -132,7 +132,7 @@ class Deadlines:
         self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
-        self.put_off = frozenset(self.memory.changes_of(BEGIN_TIME))
+        self.put_off = frozenset(self.memory.changes_of(Field.BEGIN))
         suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, suspended)]

@@ -39,7 +39,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tesched_core.model.change import QUEUE_BOOST, THROTTLE
+from tesched_core.model.change import By
+from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Intent, Policy, Proposal, ThrottleArray, View
 
@@ -84,14 +85,14 @@ class Slaq(SlaqParameters, Policy[SlaqState]):
                 yield ThrottleArray(job_id=array, tasks=tasks, why=state.said.get(array, ""))
         # A job that Slurm did not move is boosted again with the next allocation, not at each poll.
         first = state.first
-        if first is not None and (first in view.memory.changes_of(QUEUE_BOOST) or state.allocated_at == view.now):
+        if first is not None and (first in view.memory.raised(By.QUEUE) or state.allocated_at == view.now):
             yield BoostJob(job_id=first, why=state.said.get(first, ""), stays=True)
 
     def _throttle(self, view: View, array: JobId, share: int, seen: int) -> int:
         """Return the throttle that the array should have now: a small change, or a second one soon, is not made."""
         from tesched_core.fields.throttle import in_place  # noqa: PLC0415 - a configuration needs none
 
-        before = view.memory.changes_of(THROTTLE).get(array)
+        before = view.memory.changes_of(Field.THROTTLE).get(array)
         now_at = in_place(seen, before)
         if before is not None and view.now - before.at < self.throttle_cool_down_s:
             return now_at

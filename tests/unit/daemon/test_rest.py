@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tesched_core.fields.nice import BASIC
-from tesched_core.model.change import PRIORITY, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
@@ -35,7 +35,7 @@ def seen(**changes: Any) -> Snapshot:
 
 
 AT_REST = seen(state=JobState.RUNNING, reason="")
-RAISED = Change(lever=PRIORITY, job_id=JobId(2), field=Field.NICE, previous=0, value=-5, at=990.0, since=990.0)
+RAISED = Change(by=By.PREEMPTOR, job_id=JobId(2), field=Field.NICE, previous=0, value=-5, at=990.0, since=990.0)
 NOTHING = Memory()
 LIMITS = Limits()
 
@@ -102,7 +102,7 @@ def test_a_waiting_be_job_wants_none() -> None:
     "memory",
     [
         Memory(orders={1: None}),  # type: ignore[dict-item]
-        Memory(changes={PRIORITY: {JobId(2): RAISED}}),
+        Memory(changes={Field.NICE: {JobId(2): RAISED}}),
         Memory(missing={JobId(2): 990.0}),
         Memory(newly_lost=frozenset({JobId(1)})),
         Memory(policy_states={"own": 7}),
@@ -118,7 +118,7 @@ def test_what_is_only_remembered_wants_none() -> None:
 
 @pytest.mark.parametrize("over", [{"restored": True}, {"dry": True}])
 def test_a_change_of_which_nothing_is_to_be_put_back_wants_none(over: dict[str, Any]) -> None:
-    assert not due(memory=Memory(changes={PRIORITY: {JobId(2): replace(RAISED, **over)}}))
+    assert not due(memory=Memory(changes={Field.NICE: {JobId(2): replace(RAISED, **over)}}))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_change_that_stays_while_its_job_is_held_wants_none(
     priority_type: str, over: dict[str, Any], whole: bool
 ) -> None:
     held = replace(seen(**over), settings=SlurmSettings(priority_type=priority_type))
-    assert due(held, memory=Memory(changes={PRIORITY: {TRIAL.job_id: RAISED}})) is whole
+    assert due(held, memory=Memory(changes={Field.NICE: {TRIAL.job_id: RAISED}})) is whole
 
 
 def test_a_policy_that_moves_be_jobs_and_the_plugin_want_whole_polls() -> None:

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from sqlalchemy import event
 from tesched_core.intake.class_rules import Classification, Match, Rule
-from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import JobState
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.snapshot import JobClass
@@ -262,10 +262,10 @@ class Site:
         waits = {job_id for job_id, work in self.slurm.jobs.items() if work.waits}
         changes = (one for by_job in memory.changes.values() for one in by_job.values())
         return orders + [
-            f"job {one.job_id}: {one.lever}"
+            f"job {one.job_id}: {one.field} {one.by or ''}".rstrip()
             for one in changes
             # Slurm changes nothing of the nodes of a job that runs.
-            if one.lever != NODE_BINDING or (one.job_id in waits and not one.restored)
+            if one.field is not Field.NODES or (one.job_id in waits and not one.restored)
         ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.intake.pending_reason import room_would_not_help, starts_no_more
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import PRIORITY, Change
+from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -117,7 +117,7 @@ def order(state: OrderState, *, raised: bool = False) -> Memory:
         ended_at=NOW if state is OrderState.ENDED else None,
     )
     change = Change(
-        lever=PRIORITY,
+        by=By.PREEMPTOR,
         job_id=JobId(1),
         field=Field.NICE,
         previous=0,
@@ -126,7 +126,7 @@ def order(state: OrderState, *, raised: bool = False) -> Memory:
         since=NOW,
         order_id=OrderId(1),
     )
-    return Memory(orders={OrderId(1): one}, changes={PRIORITY: {JobId(1): change}} if raised else {})
+    return Memory(orders={OrderId(1): one}, changes={Field.NICE: {JobId(1): change}} if raised else {})
 
 
 class TestSortOut:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.change import NODE_BINDING, Change
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field, Nodes
@@ -91,7 +91,6 @@ def test_victims_that_save_for_longer_than_it_is_bound_leave_for_no_fixed_number
 
 def test_one_that_was_bound_before_is_bound_for_the_rest_alone() -> None:
     before = Change(
-        lever=NODE_BINDING,
         job_id=JobId(9),
         field=Field.NODES,
         previous=Nodes(names=()),
@@ -102,7 +101,7 @@ def test_one_that_was_bound_before_is_bound_for_the_rest_alone() -> None:
     )
     snapshot = cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])
     saving = snapshot.with_traits({job_id: traits(JobClass.BE, 30) for job_id in snapshot.jobs})
-    memory = Memory(changes={NODE_BINDING: {JobId(9): before}})
+    memory = Memory(changes={Field.NODES: {JobId(9): before}})
     assert plans(proposed(replace(view_of(saving), memory=memory))) == []
     assert plans(proposed(view_of(saving))) == [("n1,n2", (1, 2))]
 

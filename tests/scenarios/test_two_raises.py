@@ -1,0 +1,61 @@
+"""One nice value with two wants: a job at the head of its queue becomes a preemptor, and is put back to its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tesched_core.model.field import Field
+from tesched_core.model.limits import TurnLimits
+from tesched_core.model.resources import JobId
+from tesched_core.policy import BoostJob, ChosenVictim, Intent, MakeRoom, Policy, Proposal, View
+
+from tests.builders import node, running, share, waiting
+from tests.scenarios.driver import Driver
+
+RUNS, MOVES, FIRST = 1, 2, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wants(Policy[None]):
+    """Propose what a test says."""
+
+    name: ClassVar[str] = "wants"
+    intents: tuple[Intent, ...] = ()
+
+    @property
+    def turn_limits(self) -> TurnLimits:
+        return TurnLimits()
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        return Proposal(intents=self.intents)
+
+
+BOOST = BoostJob(job_id=JobId(MOVES), why="it is next", stays=True)
+TURN = MakeRoom(preemptor=JobId(MOVES), nodes=("n1",), victims=(ChosenVictim(job_id=JobId(RUNS)),))
+
+
+def boosted() -> Driver:
+    """Return the case right after a waiting best-effort job was put at the head of its queue."""
+    jobs = [running(RUNS, share("n1", 32)), waiting(MOVES, cpus=32), waiting(FIRST, cpus=32, priority=700)]
+    known = {RUNS: 60.0, MOVES: 60.0, FIRST: 60.0}
+    drive = Driver([node("n1")], jobs, best_effort=Wants(intents=(BOOST,)), run_times=known)
+    drive.obeys(*drive.cycle(0))
+    assert drive.jobs[JobId(MOVES)].nice < 0
+    return drive
+
+
+def test_a_boosted_job_that_becomes_a_preemptor_has_its_own_nice_value_when_both_are_over() -> None:
+    drive = boosted()
+    drive.best_effort = Wants(intents=(BOOST, TURN))
+    drive.obeys(*drive.cycle(2))
+    drive.change(FIRST, priority=5000)
+    drive.obeys(*drive.cycle(4))
+    drive.requeued(RUNS)
+    drive.obeys(*drive.cycle(6))
+    drive.starts(MOVES, share("n1", 32), at_s=7)
+    drive.best_effort = Wants()
+    for at_s in (8, 10, 12, 130):
+        drive.obeys(*drive.cycle(at_s))
+    assert drive.jobs[JobId(MOVES)].nice == 0
+    assert JobId(MOVES) not in drive.memory.changes_of(Field.NICE)
