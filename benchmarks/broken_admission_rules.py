@@ -88,7 +88,7 @@ ADMISSION_MUTATIONS = (
     Mutation("hook: no end of that", _HOLD, " or over_s > UNMARK_FOR_S", ""),
     Mutation("hook: not of one that its user holds", _HOLD, "if job.held or tried_s", "if tried_s"),
     Mutation("hook: undo tries it anew", _HOLD, "held[job_id] = replace(one, since=context.now)", "pass"),
-    Mutation("hook: nothing is to be put back", _HOLD, "pending and not one.restored for", "pending for"),
+    Mutation("hook: nothing is to be put back", _HOLD, "one.by is None and not one.restored)", "one.by is None)"),
     Mutation("hook: no user's own hold", _HOLD, "and not is_held_by_hook(job):", "and False:"),
     Mutation("hook: its user's reason", _HOLD, "== HELD_BY_US or is_held_by_hook(job))", "== HELD_BY_US)"),
     Mutation("hook: held anew once", _HOLD, " and context.now - one.at > RESEND_AFTER_S\n\n", "\n\n"),

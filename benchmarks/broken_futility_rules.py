@@ -284,8 +284,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "missing: a binding",
         "core/tesched_core/fields/node_binding.py",
-        "            if job_id in context.absent:\n                continue\n",
-        "",
+        "return None if job is None or job.finished or one.restored else",
+        "return None if True else",
     ),
     Mutation(
         "silent: one missed ping is no end",
@@ -338,8 +338,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "a binding that did not arrive does not count",
         "core/tesched_core/fields/node_binding.py",
-        "elif one.since == one.at:",
-        "elif False:",
+        "None if one.since == one.at else",
+        "None if False else",
     ),
     Mutation(
         "no clocks are compared",

@@ -101,7 +101,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "number of nodes: of the nodes of its own, put back once",
         _BINDING,
-        "if _now(job) == one.previous.names:",
+        "if names == one.previous.names and not is_as_set(job, one):",
         "if False:",
     ),
     Mutation(

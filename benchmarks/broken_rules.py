@@ -11,6 +11,7 @@ from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
+from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
@@ -157,7 +158,7 @@ MUTATIONS = (
     Mutation(
         "fill: who was helped has his room",
         "policies/tesched_policies/fill.py",
-        "helped = job_id in view.memory.changes_of(QUEUE_BOOST)",
+        "helped = job_id in boosted",
         "helped = False",
     ),
     Mutation(
@@ -429,8 +430,8 @@ MUTATIONS = (
     Mutation(
         "bound: before the notice",
         "core/tesched_core/fields/node_binding.py",
-        "        context.actions.append(_set(job.job_id, reason, one.value, one.previous))",
-        "        _set(job.job_id, reason, one.value, one.previous)",
+        "        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))",
+        "        self.action(job.job_id, reason, one.value, one.previous)",
     ),
     Mutation(
         "bound: set free when the order is over",
@@ -456,7 +457,9 @@ MUTATIONS = (
         "self._put_back((), -1.0, context)",
         "self._put_back((), LASTS_S, context)",
     ),
-    Mutation("undo: who is bound", "core/tesched_core/fields/node_binding.py", "self._unbind({}, context)", "pass"),
+    Mutation(
+        "undo: who is bound", "core/tesched_core/fields/node_binding.py", "super().restore(orders, context)", "pass"
+    ),
     Mutation(
         "bound: not for ever",
         "core/tesched_core/fields/node_binding.py",
@@ -617,6 +620,7 @@ MUTATIONS = (
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *BEGIN_MUTATIONS,
+    *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
     *RUN_TIME_MUTATIONS,
     *MARKING_MUTATIONS,

@@ -75,7 +75,7 @@ NEAR = {
     "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, _PLACES),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
-    "other_hand": (_LET,),
+    "other_hand": (_LET, "tests/scenarios/test_victim.py"),
     "misuse": (_MISUSE,),
     "step": ("tests/scenarios/test_te_limits.py", _BETWEEN),
     "r0_2": ("tests/integration/test_finished_runs.py",),
@@ -103,7 +103,13 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_held_by_hook.py", _LET, "tests/scenarios/test_refused_changes.py", _BETWEEN),
+    "hold": (
+        "tests/scenarios/test_held_by_hook.py",
+        "tests/scenarios/test_victim.py",
+        _LET,
+        "tests/scenarios/test_refused_changes.py",
+        _BETWEEN,
+    ),
     "eligibility": (
         "tests/unit/core/guard/test_own_most.py",
         "tests/unit/core/guard/test_guard.py",
@@ -139,6 +145,11 @@ NEAR = {
     "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
     "pending_reason": ("tests/unit/core/intake/test_pending_reason.py",),
+    "reconcile": (
+        "tests/unit/core/fields/test_reconcile.py",
+        "tests/scenarios/test_begin_time.py",
+        "tests/scenarios/test_shares.py",
+    ),
     "begin_time": ("tests/scenarios/test_begin_time.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),
@@ -194,7 +205,11 @@ NEAR = {
     "common": ("tests/integration/test_cli_users_text.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
-    "queue_boost": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
+    "queue_boost": (
+        "tests/scenarios/test_two_raises.py",
+        "tests/scenarios/test_fill.py",
+        "tests/scenarios/test_fill_room.py",
+    ),
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": (
         "tests/scenarios/test_came_back.py",
@@ -300,6 +315,7 @@ NEAR = {
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "priority": (
+        "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",
         "tests/scenarios/test_victim.py",
         "tests/scenarios/test_refused_changes.py",

@@ -1,0 +1,94 @@
+"""The rules of reconciliation, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_FIELD = "core/tesched_core/fields/reconcile.py"
+
+FIELD_MUTATIONS = (
+    Mutation(
+        "field: one that may yet arrive",
+        _FIELD,
+        "return one.taken_at is None and now - one.at <= within_s",
+        "return False",
+    ),
+    Mutation("field: one that was seen is on no way", _FIELD, "return one.taken_at is None and now", "return now"),
+    Mutation("field: what others have set is left", _FIELD, "or where is Standing.OTHERS:", "or False:"),
+    Mutation(
+        "field: nothing was set in shadow mode",
+        _FIELD,
+        "if one.dry or one.restored or where",
+        "if one.restored or where",
+    ),
+    Mutation(
+        "field: the value before is tesched's too", _FIELD, "before = shown if where.is_ours else None", "before = None"
+    ),
+    Mutation(
+        "field: what is not tesched's is none of the values before",
+        _FIELD,
+        "before = shown if where.is_ours else None",
+        "before = shown",
+    ),
+    Mutation(
+        "field: nothing to do", _FIELD, "if one.restored or want.value == in_force or on_its_way:", "if one.restored:"
+    ),
+    Mutation(
+        "field: in place by more than its looks",
+        _FIELD,
+        "in_force = one.value if one.dry or where is Standing.IN_PLACE else shown",
+        "in_force = one.value if one.dry else shown",
+    ),
+    Mutation("field: what shadow mode would have set", _FIELD, "one.value if one.dry or where", "one.value if where"),
+    Mutation(
+        "field: one that is not seen is left as it is",
+        _FIELD,
+        "            if job_id in wants or job_id in context.absent:",
+        "            if job_id in wants:",
+    ),
+    Mutation(
+        "field: one that is not seen is not over",
+        _FIELD,
+        "            if job_id in context.absent:\n                continue\n            job = self.record(job_id, context)\n            if job is None",
+        "            job = self.record(job_id, context)\n            if job is None",
+    ),
+    Mutation(
+        "field: a refusal", _FIELD, "if context.is_refused(self.field, job.user, puts_back=puts_back):", "if False:"
+    ),
+    Mutation(
+        "field: what is put back is refused apart",
+        _FIELD,
+        "self._may_send(job, context, puts_back=True)",
+        "self._may_send(job, context)",
+    ),
+    Mutation("field: most in a poll", _FIELD, "self.most_a_poll == inf or sum(", "True or sum("),
+    Mutation(
+        "field: certainly not set", _FIELD, "if is_dry or certainly_failed(outcome) else one", "if is_dry else one"
+    ),
+    Mutation("field: no such job", _FIELD, "outcome.failure.kind is FailureKind.NOT_FOUND", "False"),
+    Mutation("field: an answer to a command that puts back", _FIELD, " or outcome.action.reason.code in PUTS_BACK", ""),
+    Mutation(
+        "nice: a boost that becomes a raise is one change",
+        "core/tesched_core/fields/priority.py",
+        "return None if one is None or one.restored else one",
+        "return one if one is not None and one.by is By.PREEMPTOR else None",
+    ),
+    Mutation(
+        "nice: a boost does not put a raise back",
+        "core/tesched_core/fields/queue_boost.py",
+        "for job_id, one in context.made_by(self.name, By.QUEUE).items():\n            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent",
+        "for job_id, one in list(context.changes_of(self.name).items()):\n            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent",
+    ),
+    Mutation(
+        "hold: one that a requeue has left is none of tesched's",
+        "core/tesched_core/fields/hold.py",
+        "if one.by is By.REQUEUE:",
+        "if False:",
+    ),
+    Mutation(
+        "hold: the release of one that a requeue has left",
+        "core/tesched_core/fields/other_hand.py",
+        "one.by is None and not one.restored:",
+        "not one.restored:",
+    ),
+)
