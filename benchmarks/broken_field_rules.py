@@ -6,6 +6,9 @@ from benchmarks.mutation import Mutation
 
 _FIELD = "core/tesched_core/fields/reconcile.py"
 
+_RECORD = "            job = self.record(job_id, context)\n            if job is None"
+_UNSEEN = "            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent"
+
 FIELD_MUTATIONS = (
     Mutation(
         "field: one that may yet arrive",
@@ -49,8 +52,8 @@ FIELD_MUTATIONS = (
     Mutation(
         "field: one that is not seen is not over",
         _FIELD,
-        "            if job_id in context.absent:\n                continue\n            job = self.record(job_id, context)\n            if job is None",
-        "            job = self.record(job_id, context)\n            if job is None",
+        "            if job_id in context.absent:\n                continue\n" + _RECORD,
+        _RECORD,
     ),
     Mutation(
         "field: a refusal", _FIELD, "if context.is_refused(self.field, job.user, puts_back=puts_back):", "if False:"
@@ -76,8 +79,8 @@ FIELD_MUTATIONS = (
     Mutation(
         "nice: a boost does not put a raise back",
         "core/tesched_core/fields/queue_boost.py",
-        "for job_id, one in context.made_by(self.name, By.QUEUE).items():\n            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent",
-        "for job_id, one in list(context.changes_of(self.name).items()):\n            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent",
+        "in context.made_by(self.name, By.QUEUE).items():\n" + _UNSEEN,
+        "in list(context.changes_of(self.name).items()):\n" + _UNSEEN,
     ),
     Mutation(
         "hold: one that a requeue has left is none of tesched's",
