@@ -85,7 +85,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                         standbys=view.standbys,
                         paused=view.paused,
                         deeds=view.deeds,
-                        changed={lever: tuple(sorted(jobs)) for lever, jobs in changed.items()},
+                        changed={field: tuple(sorted(jobs)) for field, jobs in changed.items()},
                         let_through=let_through(engine),
                         barred=no_te,
                         queues=view.queues,
@@ -161,8 +161,8 @@ def _page(
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
     parts += trouble_lines(view, limits, now)
     if changed:
-        levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))
-        parts.append(Text(f"changed  {levers} (jobs by lever; `tesched undo` puts them back)"))
+        fields = ", ".join(f"{field} {len(jobs)}" for field, jobs in sorted(changed.items()))
+        parts.append(Text(f"changed  {fields} (jobs by field; `tesched undo` puts them back)"))
     parts += [Text(f"admin    {clock(deed.at)} {deed.by}: {deed.what}") for deed in view.deeds]
     parts += [
         Text(),

@@ -45,7 +45,7 @@ class StatusJson:
     paused: Pause | None
     #: what admins did last, the newest first
     deeds: tuple[Deed, ...]
-    #: jobs that are changed now, by lever
+    #: jobs that are changed now, by field
     changed: Mapping[str, tuple[JobId, ...]]
     #: TE jobs that an operator has let through
     let_through: tuple[LetThrough, ...]
