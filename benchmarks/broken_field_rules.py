@@ -7,7 +7,6 @@ from benchmarks.mutation import Mutation
 _FIELD = "core/tesched_core/fields/reconcile.py"
 
 _RECORD = "            job = self.record(job_id, context)\n            if job is None"
-_UNSEEN = "            job = context.snapshot.jobs.get(job_id)\n            if job_id in context.absent"
 
 FIELD_MUTATIONS = (
     Mutation(
@@ -36,13 +35,7 @@ FIELD_MUTATIONS = (
     Mutation(
         "field: nothing to do", _FIELD, "if one.restored or want.value == in_force or on_its_way:", "if one.restored:"
     ),
-    Mutation(
-        "field: in place by more than its looks",
-        _FIELD,
-        "in_force = one.value if one.dry or where is Standing.IN_PLACE else shown",
-        "in_force = one.value if one.dry else shown",
-    ),
-    Mutation("field: what shadow mode would have set", _FIELD, "one.value if one.dry or where", "one.value if where"),
+    Mutation("field: what shadow mode would have set", _FIELD, "one.value if one.dry else shown", "shown"),
     Mutation(
         "field: one that is not seen is left as it is",
         _FIELD,
@@ -78,9 +71,9 @@ FIELD_MUTATIONS = (
     ),
     Mutation(
         "nice: a boost does not put a raise back",
-        "core/tesched_core/fields/queue_boost.py",
-        "in context.made_by(self.name, By.QUEUE).items():\n" + _UNSEEN,
-        "in list(context.changes_of(self.name).items()):\n" + _UNSEEN,
+        "core/tesched_core/fields/nice_rule.py",
+        "if one.by is By.QUEUE else one.order_id in here",
+        "if True else one.order_id in here",
     ),
     Mutation(
         "hold: one that a requeue has left is none of tesched's",

@@ -277,7 +277,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "missing: a priority is put back later",
-        "core/tesched_core/fields/priority.py",
+        "core/tesched_core/fields/nice_rule.py",
         "        if one.job_id in context.absent:\n            return\n",
         "",
     ),
@@ -313,9 +313,9 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "all tasks that started are put back",
-        "core/tesched_core/fields/priority.py",
-        "jobs = {task.job_id: task for task in context.tasks_of(one.job_id)}",
-        "jobs = {}",
+        "core/tesched_core/fields/nice_rule.py",
+        "jobs |= {task.job_id: task for task in context.tasks_of(one.job_id)}",
+        "pass",
     ),
     Mutation(
         "victims that wait to run again stop nothing",

@@ -24,8 +24,8 @@ OWN_USER_MUTATIONS = (
         "if False:",
     ),
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
-    Mutation("own: not one of those it is compared with", _BOOST, "if not self.why_not(other, context)}", "}"),
-    Mutation("own: none that returns", _ADVANCE, "LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)", "LEFT"),
+    Mutation("own: not one of those it is compared with", _BOOST, "if not why_not(other, context)}", "}"),
+    Mutation("own: none that returns", _ADVANCE, "LEFT and not why_not(victim, context)", "LEFT"),
     Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
     Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),
     Mutation(

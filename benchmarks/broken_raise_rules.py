@@ -22,18 +22,18 @@ RAISE_MUTATIONS = (
         "job.nice != one.value or is_left(one, job)",
         "job.nice != one.value",
     ),
-    Mutation("raise: a BE job's is made again", _QUEUE, "        self._set_again(stays, going, context)\n", ""),
+    Mutation("raise: a BE job's is made again", _QUEUE, "    _set_again(stays, going, context)\n", ""),
     Mutation(
         "raise: the order ends",
         "core/tesched_core/orders/advance.py",
-        "elif why := PRIORITY_LEVER.why_left",
-        "elif why := False and PRIORITY_LEVER.why_left",
+        "elif why := why_left",
+        "elif why := False and why_left",
     ),
     Mutation(
         "raise: none is needed by a job that is first",
         _PRIORITY,
-        '        if needed_priority(job, order.victims, context) <= job.priority:\n            return ""',
-        '        if False:\n            return ""',
+        '    if needed_priority(job, order.victims, context) <= job.priority:\n        return ""',
+        '    if False:\n        return ""',
     ),
     Mutation(
         "own priority: where it was undone",

@@ -170,20 +170,20 @@ MUTATIONS = (
     Mutation(
         "forwarded: put back when he has not started in time",
         "core/tesched_core/fields/queue_boost.py",
-        "and (job_id in stays or context.now - one.at <= lasts_s):",
-        ":",
+        "job.pending and (one.job_id in stays or context.now - one.at <= LASTS_S)",
+        "job.pending",
     ),
     Mutation(
         "forwarded: believed to be back when that is seen",
-        "core/tesched_core/fields/queue_boost.py",
-        "            reason = Reason(code=ReasonCode.FILLED,",
-        "            del boosted[job_id]\n            reason = Reason(code=ReasonCode.FILLED,",
+        "core/tesched_core/fields/nice_rule.py",
+        "if one.restored or put_back(one, in_order, preemptor, context, why):",
+        "if one.restored or put_back(one, in_order, preemptor, context, why) or one.by is By.QUEUE:",
     ),
     Mutation(
         "forwarded: who certainly was not is forgotten",
         "core/tesched_core/fields/queue_boost.py",
-        "                del boosted[action.job_id]\n",
-        "                pass\n",
+        "return None if certainly_failed(outcome) else one",
+        "return one",
     ),
     Mutation(
         "forwarded: what may have arrived is remembered",
@@ -424,8 +424,8 @@ MUTATIONS = (
     Mutation(
         "queue: what a user sets meanwhile is put back to",
         "core/tesched_core/fields/priority.py",
-        "            one = None  # others have",
-        "            pass  # others have",
+        "        one = None  # others have",
+        "        pass  # others have",
     ),
     Mutation(
         "bound: before the notice",
@@ -441,21 +441,21 @@ MUTATIONS = (
     ),
     Mutation(
         "undo: the preemptor's raise",
-        "core/tesched_core/fields/priority.py",
-        '        """Put all priorities back."""\n        for one in',
-        '        """Put all priorities back."""\n        for one in () and',
+        "core/tesched_core/fields/nice_rule.py",
+        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda one: one.by is By.PREEMPTOR, orders, context)",
     ),
     Mutation(
         "undo: the victims' raises",
-        "core/tesched_core/fields/victim_boost.py",
-        "self._put_back_all(orders, frozenset(), context)",
-        "pass",
+        "core/tesched_core/fields/nice_rule.py",
+        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda one: one.by is By.VICTIM, orders, context)",
     ),
     Mutation(
         "undo: who was brought forward",
-        "core/tesched_core/fields/queue_boost.py",
-        "self._put_back((), -1.0, context)",
-        "self._put_back((), LASTS_S, context)",
+        "core/tesched_core/fields/nice_rule.py",
+        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda one: one.by is By.QUEUE, orders, context)",
     ),
     Mutation(
         "undo: who is bound", "core/tesched_core/fields/node_binding.py", "super().restore(orders, context)", "pass"

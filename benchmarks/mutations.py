@@ -314,6 +314,12 @@ NEAR = {
     "columns_of": ("tests/scenarios/test_notice.py", "tests/unit/core/placement/test_expected_runs.py"),
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
+    "nice_rule": (
+        "tests/scenarios/test_two_raises.py",
+        "tests/scenarios/test_queue_order.py",
+        "tests/scenarios/test_fill.py",
+        "tests/scenarios/test_missing.py",
+    ),
     "priority": (
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fields.hold import HOLD_LEVER
+from tesched_core.fields.hold import HOLD_RULE
 from tesched_core.model.actions import Action, SetField, holds, kind_of
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
@@ -122,7 +122,7 @@ def test_one_that_is_no_te_job_is_released() -> None:
 def test_a_hold_of_another_is_left(job: Job, delayed_s: float) -> None:
     drive = site(job, delayed_s=delayed_s)
     assert of(TE, drive.cycle(0)) == []
-    assert HOLD_LEVER.outstanding(drive.memory, drive.snapshot(0)) == 0
+    assert HOLD_RULE.outstanding(drive.memory, drive.snapshot(0)) == 0
     assert of(TE, undo(drive.memory, drive.snapshot(1), drive.limits)[1].actions) == []
 
 
@@ -130,7 +130,7 @@ def test_where_the_mark_stays_a_later_hold_is_its_user_s_own() -> None:
     drive = site(held(TE))
     drive.obeys(*(action for action in drive.cycle(0) if action.job_id == TE))
     drive.cycle(1)
-    assert HOLD_LEVER.outstanding(drive.memory, drive.snapshot(1)) == 0
+    assert HOLD_RULE.outstanding(drive.memory, drive.snapshot(1)) == 0
     drive.change(TE, priority=0, reason="JobHeldUser")
     assert of(TE, drive.cycle(2)) == []
     # It can be held again by tesched itself.
@@ -164,10 +164,10 @@ def test_undo_releases_all_of_them_and_has_nothing_left() -> None:
     drive = site(held(TE), held(SECOND, reason="JobHeldAdmin"), delayed_s=TOO_LONG_S)
     memory, decision = undo(drive.memory, drive.snapshot(0), drive.limits)
     assert [of(job_id, decision.actions) for job_id in (TE, SECOND)] == [["release"], ["release"]]
-    assert HOLD_LEVER.outstanding(memory, drive.snapshot(0)) == 2
+    assert HOLD_RULE.outstanding(memory, drive.snapshot(0)) == 2
     drive.obeys(*decision.actions)
     memory, decision = undo(memory, drive.snapshot(1), drive.limits)
-    assert HOLD_LEVER.outstanding(memory, drive.snapshot(1)) == 0
+    assert HOLD_RULE.outstanding(memory, drive.snapshot(1)) == 0
 
 
 def test_te_jobs_that_are_free_are_held_before_those_that_the_hook_holds() -> None:
@@ -189,4 +189,4 @@ def test_one_that_is_its_user_s_own_hold_by_now_is_left_to_the_user() -> None:
     drive.change(TE, reason="JobHeldUser")
     drive.forgets(BE_WAITS)
     assert of(TE, drive.cycle(1)) == []
-    assert HOLD_LEVER.outstanding(drive.memory, drive.snapshot(1)) == 0
+    assert HOLD_RULE.outstanding(drive.memory, drive.snapshot(1)) == 0

@@ -1,8 +1,9 @@
 """Lever interface: one of Slurm's levers, how a change by it is followed, and how it is put back.
 
-A lever keeps a `Change` for each job that it has changed, in `context.changes`, until the job is seen to be as it was
-before, or to have ended. `step`, `undo`, the outcomes, clock jumps and `tesched status` go over all levers
-(`levers/all.py`) and know none of them by name. docs/howto/add-a-lever.md adds one.
+A lever that sets a field of jobs keeps a `Change` for each, in `context.changes`, until the job is seen to be as it was
+before, or to have ended (`reconcile.py`); the others are how a victim leaves and comes back (`levers/`). `step`, `undo`,
+the outcomes, clock jumps and `tesched status` go over all levers (`levers/all.py`) and know none of them by name.
+docs/howto/add-a-lever.md adds one.
 
 Rules that each lever keeps:
 
@@ -36,7 +37,7 @@ MAY_HAVE_ARRIVED = frozenset({FailureKind.UNREACHABLE, FailureKind.UNKNOWN})
 class Lever(ABC):
     """Lever of Slurm. It holds no state: that is in the changes, and in the orders' victims."""
 
-    #: the lever of its changes
+    #: under which its changes are kept: the field that it sets
     name: ClassVar[str]
     #: the intents of policies that it carries out; empty: orders alone move it
     intents: ClassVar[tuple[type[Any], ...]] = ()

@@ -1,4 +1,4 @@
-"""Hold lever: a job that would start where or when it should not is held, and released when that is over.
+"""Hold rule: a job that would start where or when it should not is held, and released when that is over.
 
 A policy proposes `HoldJob` for a job at each poll for as long as the job is to be held. A job that tesched holds and
 that no policy wants held any more is released; so is one whose order opens, since it can start on its own nodes alone
@@ -42,7 +42,7 @@ _NOT_WANTED = "no policy wants it held any more"
 _NEVER = 0.0
 
 
-class HoldLever(Lever):
+class HoldRule(Lever):
     """Hold and release of pending jobs."""
 
     name = Field.HOLD
@@ -232,4 +232,4 @@ def _shows(job_id: JobId, context: CycleContext) -> bool:
     return not context.is_refused(Field.HOLD, job.user, puts_back=True)
 
 
-HOLD_LEVER = HoldLever()
+HOLD_RULE = HoldRule()

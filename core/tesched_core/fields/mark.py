@@ -1,4 +1,4 @@
-"""Mark lever: running BE jobs are marked, and Slurm's plugin preempt/tesched preempts marked jobs alone.
+"""Mark rule: running BE jobs are marked, and Slurm's plugin preempt/tesched preempts marked jobs alone.
 
 All marks are one file, which is replaced whole (docs/adr/0018-marks.md). A mark holds for one run of its job, for one
 preemption, and until `guard.mark_for_s` after it was written: it is renewed when half of that has passed. So Slurm
@@ -25,7 +25,7 @@ from tesched_core.policy import MarkJobs
 _NONE = Mark(order=0, score=0.0, grace_s=0.0, restarts=0, nodes=(), started_at=0.0)
 
 
-class MarkLever(Lever):
+class MarkRule(Lever):
     """Marks of running jobs."""
 
     name = Field.MARK
@@ -128,4 +128,4 @@ class MarkLever(Lever):
         return sum(not (one.dry or one.restored) for one in memory.changes_of(self.name).values())
 
 
-MARK_LEVER = MarkLever()
+MARK_RULE = MarkRule()

@@ -109,7 +109,8 @@ def put_back(
     jobs = [job for job in jobs if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
     context.changes_of(_name_of(one))[one.job_id] = one
-    reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
+    code = ReasonCode.FILLED if one.by is By.QUEUE else ReasonCode.ORDER_ENDED
+    reason = Reason(code=code, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.

@@ -1,171 +1,122 @@
-"""Priority lever: the preemptor is first in the queue while its victims leave.
+"""Nice value of a preemptor: it is first in the queue while its victims leave.
 
 It is raised by its nice value; where Slurm ignores that, by an explicit priority (`fields/nice.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.contract import Lever, Orders, certainly_failed, under_way
+from tesched_core.fields.contract import Orders, certainly_failed
 from tesched_core.fields.nice import (
     MAX_PRIORITY,
     MIN_NICE,
     by_nice,
     by_priority,
-    counted,
     is_left,
     is_ours,
     is_undone,
     nice_set,
-    put_back,
     value_of,
 )
 from tesched_core.intake.pending_reason import WANTS_ROOM
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status, sets
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import AwaitRoom, Plan
 
 #: Margin above the others, so that a priority that grows with age does not overtake at once.
 PRIORITY_MARGIN = 1000
-_RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
+#: why a preemptor is raised
+RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 
 
-class PriorityLever(Lever):
-    """Nice values and priorities of preemptors."""
+def keep_first(order: Order, context: CycleContext) -> None:
+    """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
+    job = context.snapshot.jobs.get(order.preemptor)
+    if job is None or not job.pending or job.held:
+        return
+    wanted = needed_priority(job, order.victims, context)
+    missing = wanted - job.priority
+    if missing <= 0 or job.nice <= MIN_NICE:
+        return
+    before = _in_force(job.job_id, context)
+    one = _raised(job, wanted, missing, order.order_id, context)
+    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+    if not in_round and context.is_refused(one.field, job.user):
+        return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
+    context.changes_of(Field.NICE)[job.job_id] = one
+    if before is not None and one.undone > before.undone:
+        text = f"{_what_undid_it(before, job)}; it is raised again"
+        context.moved(order.order_id, job.job_id, "raised", "raised", text)
+    reason = Reason(
+        code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
+        text="it must be first in the queue, or another job takes the resources",
+        preemptor=job.job_id,
+        order_id=order.order_id,
+    )
+    raised_by = by_nice if one.field is Field.NICE else by_priority
+    context.actions.append(raised_by(job, reason, one.value))
 
-    name = Field.NICE
 
-    def keep_first(self, order: Order, context: CycleContext) -> None:
-        """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
-        job = context.snapshot.jobs.get(order.preemptor)
-        if job is None or not job.pending or job.held:
-            return
-        wanted = needed_priority(job, order.victims, context)
-        missing = wanted - job.priority
-        if missing <= 0 or job.nice <= MIN_NICE:
-            return
-        before = _in_force(job.job_id, context)
-        one = self._raised(job, wanted, missing, order.order_id, context)
-        in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
-        if not in_round and context.is_refused(one.field, job.user):
-            return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
-        context.changes_of(self.name)[job.job_id] = one
-        if before is not None and one.undone > before.undone:
-            text = f"{_what_undid_it(before, job)}; it is raised again"
-            context.moved(order.order_id, job.job_id, "raised", "raised", text)
-        reason = Reason(
-            code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
-            text="it must be first in the queue, or another job takes the resources",
-            preemptor=job.job_id,
-            order_id=order.order_id,
-        )
-        raised_by = by_nice if one.field is Field.NICE else by_priority
-        context.actions.append(raised_by(job, reason, one.value))
+def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
+    """Return the change that makes the job first."""
+    one = _in_force(job.job_id, context)
+    undone = 0 if one is None else one.undone + is_undone(one, job)
+    if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
+        one = None  # others have set it since: that is what it is put back to
+    explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
+    fresh = Change(
+        by=By.PREEMPTOR,
+        job_id=job.job_id,
+        field=Field.PRIORITY,
+        previous=job.priority,
+        value=explicit,
+        at=context.now,
+        since=context.now,
+        order_id=order_id,
+        undone=undone,
+    )
+    if one is not None and _ignored(one, job, context):
+        return fresh
+    in_force = one is not None and value_of(job, one) != one.previous
+    if not in_force and context.is_refused(Field.NICE, job.user):
+        return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
+    if one is None or one.field is Field.NICE:
+        value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
+        new = nice_set(job, value, one, by=By.PREEMPTOR, order_id=order_id, context=context)
+        return replace(new, undone=undone)
+    taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
+    return replace(
+        one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
+    )
 
-    def _raised(self, job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
-        """Return the change that makes the job first."""
-        one = _in_force(job.job_id, context)
-        undone = 0 if one is None else one.undone + is_undone(one, job)
-        if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
-            one = None  # others have set it since: that is what it is put back to
-        explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
-        fresh = Change(
-            by=By.PREEMPTOR,
-            job_id=job.job_id,
-            field=Field.PRIORITY,
-            previous=job.priority,
-            value=explicit,
-            at=context.now,
-            since=context.now,
-            order_id=order_id,
-            undone=undone,
-        )
-        if one is not None and _ignored(one, job, context):
-            return fresh
-        in_force = one is not None and value_of(job, one) != one.previous
-        if not in_force and context.is_refused(Field.NICE, job.user):
-            return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
-        if one is None or one.field is Field.NICE:
-            value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
-            new = nice_set(job, value, one, by=By.PREEMPTOR, order_id=order_id, context=context)
-            return replace(new, undone=undone)
-        taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
-        return replace(
-            one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
-        )
 
-    def why_left(self, order: Order, job: Job, context: CycleContext) -> str:
-        """Return why the order's job is not raised once more, in words; empty if it may be."""
-        one = context.changes_of(self.name).get(job.job_id)
-        if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
-            return ""
-        if needed_priority(job, order.victims, context) <= job.priority:
-            return ""  # it is first without
-        return f"{_what_undid_it(one, job)}: it was raised again {one.undone} times, and is left"
+def why_left(order: Order, job: Job, context: CycleContext) -> str:
+    """Return why the order's job is not raised once more, in words; empty if it may be."""
+    one = context.changes_of(Field.NICE).get(job.job_id)
+    if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
+        return ""
+    if needed_priority(job, order.victims, context) <= job.priority:
+        return ""  # it is first without
+    return f"{_what_undid_it(one, job)}: it was raised again {one.undone} times, and is left"
 
-    def put_back(self, order: Order, context: CycleContext) -> None:
-        """Put the preemptor's priority back once it no longer waits for its resources."""
-        one = context.changes_of(self.name).get(order.preemptor)
-        if one is not None and one.by is By.PREEMPTOR and one.order_id == order.order_id:
-            self._put_back(one, context)
 
-    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
-        """Put back what belongs to no open order."""
-        here = {order.order_id for order in under_way(orders)}
-        for one in context.made_by(self.name, By.PREEMPTOR).values():
-            if one.order_id not in here:
-                self._put_back(one, context)
-
-    def restore(self, orders: Orders, context: CycleContext) -> None:
-        """Put all priorities back."""
-        for one in context.made_by(self.name, By.PREEMPTOR).values():
-            self._put_back(one, context)
-
-    def _put_back(self, one: Change[int], context: CycleContext) -> None:
-        if one.job_id in context.absent:
-            return
-        # Tasks of an array that started with the raised value have it for as long as they run.
-        jobs = {task.job_id: task for task in context.tasks_of(one.job_id)}
-        current = context.snapshot.jobs.get(one.job_id)
-        if current is not None:
-            jobs[current.job_id] = current
-        in_order = [jobs[job_id] for job_id in sorted(jobs, reverse=True)]
-        if put_back(one, in_order, one.job_id, context):
-            del context.changes_of(self.name)[one.job_id]
-
-    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take in what became of the raises: one that certainly did not reach Slurm has nothing to put back."""
-        raised = context.changes_of(self.name)
-        raised |= {job_id: counted(one, outcomes) for job_id, one in context.made_by(self.name, By.PREEMPTOR).items()}
-        for outcome in outcomes:
-            action = outcome.action
-            one = raised.get(action.job_id)
-            if one is None or one.by is not By.PREEMPTOR or action.reason.code not in _RAISES:
-                continue
-            if not sets(action, Field.NICE, Field.PRIORITY):
-                continue
-            order = orders.get(one.order_id) if one.order_id is not None else None
-            if order is None or order.state is not OrderState.OPEN or action.reason.order_id != order.order_id:
-                continue
-            first = action.previous == one.previous
-            if outcome.status is Status.SENT and one.taken_at is None:
-                raised[action.job_id] = replace(one, taken_at=outcome.at)
-            elif first and (outcome.status is Status.WOULD or certainly_failed(outcome)):
-                del raised[action.job_id]  # else an earlier raise did arrive
-
-    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Count the raises that are to be put back."""
-        return sum(not one.restored for one in memory.raised(By.PREEMPTOR).values())
+def after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool) -> Change[int] | None:
+    """Return a raise after what became of its command: of the first that certainly did not arrive nothing is left."""
+    order = orders.get(one.order_id) if one.order_id is not None else None
+    if order is None or order.state is not OrderState.OPEN or outcome.action.reason.order_id != order.order_id:
+        return one
+    if outcome.status is Status.SENT and one.taken_at is None:
+        return replace(one, taken_at=outcome.at)
+    # Else an earlier raise did arrive.
+    return None if is_first and (outcome.status is Status.WOULD or certainly_failed(outcome)) else one
 
 
 def _in_force(job_id: JobId, context: CycleContext) -> Change[int] | None:
@@ -237,6 +188,3 @@ def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
             text = f"job {other.label} {where}: it would take what a victim leaves there"
             return Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.OUTRANKED, text=text)
     return None
-
-
-PRIORITY_LEVER = PriorityLever()

@@ -112,7 +112,7 @@ def wanted(
 
     `shown` is what Slurm shows, and after `again_s` seconds a command that has not been seen to arrive is lost.
     """
-    in_force = one.value if one.dry or where is Standing.IN_PLACE else shown
+    in_force = one.value if one.dry else shown
     on_its_way = want.value == one.value and is_on_its_way(one, now, again_s)
     if one.restored or want.value == in_force or on_its_way:
         return one

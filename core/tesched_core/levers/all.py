@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from tesched_core.fields.begin_time import BEGIN_TIME_RULE
 from tesched_core.fields.contract import Lever
-from tesched_core.fields.hold import HOLD_LEVER
-from tesched_core.fields.mark import MARK_LEVER
+from tesched_core.fields.hold import HOLD_RULE
+from tesched_core.fields.mark import MARK_RULE
+from tesched_core.fields.nice_rule import NICE_RULE
 from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import PRIORITY_LEVER
-from tesched_core.fields.queue_boost import QUEUE_BOOST_LEVER
 from tesched_core.fields.throttle import THROTTLE_RULE
-from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
 from tesched_core.levers.notice import NOTICE_LEVER
 from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.levers.suspend import SUSPEND_LEVER
@@ -20,12 +18,10 @@ LEVERS: tuple[Lever, ...] = (
     # before the requeue lever: a victim that was requeued while it was suspended is held
     SUSPEND_LEVER,
     REQUEUE_LEVER,
-    PRIORITY_LEVER,
-    VICTIM_BOOST_LEVER,
+    NICE_RULE,
     BEGIN_TIME_RULE,
-    HOLD_LEVER,
+    HOLD_RULE,
     THROTTLE_RULE,
     NODE_BINDING_RULE,
-    QUEUE_BOOST_LEVER,
-    MARK_LEVER,
+    MARK_RULE,
 )

@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.nice_rule import NICE_RULE
 from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import PRIORITY_LEVER
-from tesched_core.fields.victim_boost import VICTIM_BOOST_LEVER
+from tesched_core.fields.priority import keep_first, why_left
+from tesched_core.fields.victim_boost import bring_forward, why_not
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
@@ -25,6 +26,7 @@ from tesched_core.levers.notice import NOTICE_LEVER
 from tesched_core.levers.requeue import REQUEUE_LEVER, lost
 from tesched_core.levers.suspend import SUSPEND_LEVER
 from tesched_core.model.actions import OrderId, ReasonCode
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
@@ -71,7 +73,7 @@ def advance(
         victim.job_id
         for order in context.orders
         for victim in order.victims
-        if victim.state is VictimState.LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)
+        if victim.state is VictimState.LEFT and not why_not(victim, context)
     }
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
@@ -103,7 +105,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
         else:
-            PRIORITY_LEVER.keep_first(order, context)
+            keep_first(order, context)
             NODE_BINDING_RULE.keep_bound(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
     for victim, after in zip(order.victims, victims, strict=True):
@@ -114,7 +116,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
         order = judged(order, context)
-        PRIORITY_LEVER.put_back(order, context)
+        NICE_RULE.settle(order.preemptor, By.PREEMPTOR, order, context)
         order = ended_if_settled(order, context)
     return order
 
@@ -148,7 +150,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
-    elif why := PRIORITY_LEVER.why_left(order, job, context):
+    elif why := why_left(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and context.is_awaited(order):
         # One that moves is a victim of its own, and may not start right after its end.
@@ -257,11 +259,11 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             victim = replace(victim, size=victim.size.waiting(job))
     if REQUEUE_LEVER.has_left_held(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
-    why_not = VICTIM_BOOST_LEVER.why_not(victim, context) if victim.awaited else ""
-    if victim.awaited and not why_not:
-        VICTIM_BOOST_LEVER.bring_forward(victim, order, context)
+    no_claim = why_not(victim, context) if victim.awaited else ""
+    if victim.awaited and not no_claim:
+        bring_forward(victim, order, context)
     else:
-        VICTIM_BOOST_LEVER.put_back(victim, order, context, why_not)
+        NICE_RULE.settle(victim.job_id, By.VICTIM, order, context, no_claim)
     return victim
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import PRIORITY_LEVER
+from tesched_core.fields.priority import keep_first
 from tesched_core.model.actions import (
     OrderId,
 )
@@ -56,7 +56,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     context.order_step(before, order, f"resources for job {job.label}{_where_from(plan, context.now)}")
     context.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in context.actions):
-        PRIORITY_LEVER.keep_first(order, context)
+        keep_first(order, context)
     NODE_BINDING_RULE.keep_bound(order, context)
     say_what_is_missing(order, context)
     order = replace(

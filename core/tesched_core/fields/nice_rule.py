@@ -1,0 +1,120 @@
+"""Nice rule: the nice value of a job, which tesched raises for three purposes, and puts back.
+
+A preemptor is first while its victims leave (`priority.py`), a victim that waits to run again is ahead of other
+best-effort jobs (`victim_boost.py`), and so is a job that its policy has next (`queue_boost.py`). The job's own value
+is known once, whatever it is raised for, and a stronger purpose takes the change of a weaker one over. How a raise is
+seen, set again and put back is the same for all of them (`nice.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from tesched_core.context import CycleContext
+from tesched_core.fields import priority, queue_boost, victim_boost
+from tesched_core.fields.contract import Lever, Orders, under_way
+from tesched_core.fields.nice import counted, put_back
+from tesched_core.model.actions import Outcome, ReasonCode, sets
+from tesched_core.model.change import By, Change
+from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import BoostJob
+
+#: why a nice value is raised, by its purpose
+_CODES: Mapping[By, frozenset[ReasonCode]] = MappingProxyType(
+    {
+        By.PREEMPTOR: priority.RAISES,
+        By.VICTIM: frozenset({ReasonCode.BACK_TO_THE_HEAD}),
+        By.QUEUE: queue_boost.CODES,
+    }
+)
+
+
+class NiceRule(Lever):
+    """Nice values of jobs, and explicit priorities where Slurm ignores them."""
+
+    name = Field.NICE
+    intents = (BoostJob,)
+
+    def settle(self, job_id: JobId, by: By, order: Order, context: CycleContext, why: str = "") -> None:
+        """Put a job's nice value back that was raised for an order, which needs it no more (`why`)."""
+        one = context.changes_of(self.name).get(job_id)
+        if one is not None and one.by is by and one.order_id == order.order_id:
+            self._put_back(one, order.preemptor, context, why)
+
+    def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
+        """Put back what belongs to no order under way and the boosts that are over; boost the proposed jobs."""
+        here = {order.order_id for order in under_way(orders)}
+        stays = {one.job_id for one in intents if one.stays}
+        self._put_back_all(
+            lambda one: queue_boost.lasts(one, stays, context) if one.by is By.QUEUE else one.order_id in here,
+            orders,
+            context,
+        )
+        queue_boost.boost(intents, context)
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Put all nice values back."""
+        self._put_back_all(lambda _: False, orders, context)
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take in what became of the raises: one that certainly did not reach Slurm has nothing to put back."""
+        changes = context.changes_of(self.name)
+        changes |= {job_id: counted(one, outcomes) for job_id, one in changes.items()}
+        for outcome in outcomes:
+            action, one = outcome.action, changes.get(outcome.action.job_id)
+            if one is None or one.by is None or action.reason.code not in _CODES[one.by]:
+                continue
+            if not sets(action, Field.NICE, Field.PRIORITY):
+                continue
+            now = _after(one, outcome, orders, is_first=action.previous == one.previous)
+            if now is None:
+                del changes[one.job_id]
+            else:
+                changes[one.job_id] = now
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Count the raises that are to be put back; a boost that changed nothing ends as well."""
+        return sum(one.by is By.QUEUE or not one.restored for one in memory.changes_of(self.name).values())
+
+    def _put_back_all(self, stays: Callable[[Change[int]], bool], orders: Orders, context: CycleContext) -> None:
+        for one in list(context.changes_of(self.name).values()):
+            if not stays(one):
+                self._put_back(one, _preemptor(one, orders), context)
+
+    def _put_back(self, one: Change[int], preemptor: JobId | None, context: CycleContext, why: str = "") -> None:
+        if one.job_id in context.absent:
+            return
+        job = context.snapshot.jobs.get(one.job_id)
+        jobs = {} if job is None else {job.job_id: job}
+        if one.by is By.PREEMPTOR:
+            # Tasks of an array that started with the raised value have it for as long as they run.
+            jobs |= {task.job_id: task for task in context.tasks_of(one.job_id)}
+        in_order = [jobs[job_id] for job_id in sorted(jobs, reverse=True)]
+        if one.restored or put_back(one, in_order, preemptor, context, why):
+            del context.changes_of(self.name)[one.job_id]
+
+
+def _after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool) -> Change[int] | None:
+    match one.by:
+        case By.PREEMPTOR:
+            return priority.after(one, outcome, orders, is_first=is_first)
+        case By.VICTIM:
+            return victim_boost.after(one, outcome, is_first=is_first)
+        case _:
+            return queue_boost.after(one, outcome)
+
+
+def _preemptor(one: Change[int], orders: Orders) -> JobId | None:
+    if one.by is By.PREEMPTOR:
+        return one.job_id
+    order = orders.get(one.order_id) if one.order_id is not None else None
+    return None if order is None else order.preemptor
+
+
+NICE_RULE = NiceRule()
