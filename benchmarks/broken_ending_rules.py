@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/levers/requeue.py"
+_EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/orders/requeue.py"
 _DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/leave_together.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
 _PROBES = "daemon/tesched_daemon/probes.py"

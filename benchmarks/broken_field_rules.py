@@ -16,7 +16,7 @@ FIELD_MUTATIONS = (
         "return False",
     ),
     Mutation("field: one that was seen is on no way", _FIELD, "return one.taken_at is None and now", "return now"),
-    Mutation("field: what others have set is left", _FIELD, "or where is Standing.OTHERS:", "or False:"),
+    Mutation("field: what others have set is left", _FIELD, "or where is FieldState.OTHERS:", "or False:"),
     Mutation(
         "field: nothing was set in shadow mode",
         _FIELD,

@@ -301,7 +301,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "a hold of somebody else stays",
-        "core/tesched_core/levers/requeue.py",
+        "core/tesched_core/orders/requeue.py",
         "or victim.held_before or",
         "or",
     ),

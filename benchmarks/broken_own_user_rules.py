@@ -6,7 +6,7 @@ from benchmarks.mutation import Mutation
 
 _ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/model/order.py"
 _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
-_BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_core/levers/suspend.py"
+_BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_core/orders/suspend.py"
 _OWN = "victim.of_own_user"
 _EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
 _IDLE = "daemon/tesched_daemon/idle_file.py"

@@ -102,7 +102,7 @@ WORD_MUTATIONS = (
     ),
     Mutation(
         "end: a cancel that fails",
-        "core/tesched_core/levers/requeue.py",
+        "core/tesched_core/orders/requeue.py",
         "(Requeue, Cancel), orders)",
         "Requeue, orders)",
     ),

@@ -21,7 +21,6 @@ from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
 from tesched_core.intake.patience import patience_ends
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Action, holds, sets
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
@@ -34,6 +33,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
+from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve

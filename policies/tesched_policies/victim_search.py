@@ -19,12 +19,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.levers.suspend import suffices
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
+from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, share_of
 from tesched_core.placement.fewest import least_of_all

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import FailureKind, Status, sets
 from tesched_core.model.field import Field, FieldValue
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
+from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import LeverIntent, Policy, Proposal, View
 from tesched_daemon.plausibility import doubt

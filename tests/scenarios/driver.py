@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from tesched_core.fields.contract import Lever
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import (
     Action,
     Failure,
@@ -46,6 +45,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.order import Order, OrderState, Transition, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.outcomes import learned
 from tesched_core.policy import Policy, PolicyEntry, in_turn
 from tesched_core.step import step

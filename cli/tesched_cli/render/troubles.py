@@ -76,7 +76,7 @@ def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
 
 
 def _goes_on_late(victim: Victim, now: float, limits: Limits) -> bool:
-    from tesched_core.levers.suspend import overdue_since  # noqa: PLC0415 - levers bring NumPy
+    from tesched_core.orders.suspend import overdue_since  # noqa: PLC0415 - levers bring NumPy
 
     due = overdue_since(victim, limits.suspend_for_s)
     return due is not None and now > due

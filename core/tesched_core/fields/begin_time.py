@@ -39,7 +39,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders, final, open_now
-from tesched_core.fields.reconcile import FieldRule, Want, is_on_its_way, standing
+from tesched_core.fields.reconcile import FieldRule, Want, is_on_its_way, state_of
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
@@ -108,7 +108,7 @@ class BeginTimeRule(FieldRule[int]):
         yield Want(job_id=victim.job_id, value=until, why=why)
 
     def _is_in_place(self, one: Change[int] | None, job: Job) -> bool:
-        return one is not None and standing(one, self.read(job)).is_ours
+        return one is not None and state_of(one, self.read(job)).is_ours
 
 
 def _comes_soon(job: Job, context: CycleContext) -> bool:

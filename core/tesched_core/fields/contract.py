@@ -1,8 +1,8 @@
 """Lever interface: one of Slurm's levers, how a change by it is followed, and how it is put back.
 
 A lever that sets a field of jobs keeps a `Change` for each, in `context.changes`, until the job is seen to be as it was
-before, or to have ended (`reconcile.py`); the others let victims leave and come back (`levers/`). `step`, `undo`,
-the outcomes, clock jumps and `tesched status` go over all levers (`levers/all.py`) and know none of them by name.
+before, or to have ended (`reconcile.py`); the others let victims leave and come back (`orders/`). `step`, `undo`,
+the outcomes, clock jumps and `tesched status` go over all levers (`orders/levers.py`) and know none of them by name.
 docs/howto/add-a-lever.md adds one.
 
 Rules that each lever keeps:

@@ -26,7 +26,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
-from tesched_core.fields.reconcile import FieldRule, Standing, Want
+from tesched_core.fields.reconcile import FieldRule, FieldState, Want
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import Change, is_as_set
 from tesched_core.model.cluster import Job
@@ -47,16 +47,16 @@ class NodeBindingRule(FieldRule[Nodes]):
         """Return the nodes that Slurm shows as required."""
         return Nodes(names=_now(job))
 
-    def standing(self, one: Change[Nodes], job: Job) -> Standing:
+    def state_of(self, one: Change[Nodes], job: Job) -> FieldState:
         """Return where the nodes of a job stand; where it shows its own list, by their number."""
         names = _now(job)
         if names == one.previous.names and not is_as_set(job, one):
-            return Standing.OWN
+            return FieldState.OWN
         if names == one.value.names:
-            return Standing.IN_PLACE if _has_arrived(job, one) else Standing.EARLIER
+            return FieldState.IN_PLACE if _has_arrived(job, one) else FieldState.EARLIER
         if names in {one.previous.names, _before(one)}:
-            return Standing.EARLIER
-        return Standing.PARTLY if is_as_set(job, one) else Standing.OTHERS
+            return FieldState.EARLIER
+        return FieldState.PARTLY if is_as_set(job, one) else FieldState.OTHERS
 
     def keep_bound(self, order: Order, context: CycleContext) -> None:
         """Bind the preemptor to the nodes of its order before its victims are notified; again if that was lost."""
@@ -75,7 +75,7 @@ class NodeBindingRule(FieldRule[Nodes]):
             if one is None:
                 return
             changes[job.job_id] = one
-        elif self.standing(one, job) not in {Standing.OWN, Standing.EARLIER}:
+        elif self.state_of(one, job) not in {FieldState.OWN, FieldState.EARLIER}:
             return
         reason = Reason(
             code=ReasonCode.BOUND,
@@ -112,7 +112,7 @@ class NodeBindingRule(FieldRule[Nodes]):
             previous=previous,
             value=Nodes(names=nodes, count=count),
             # What an order before this one has set is ours, too, until the new list is seen.
-            before=Nodes(names=_now(job)) if one is not None and self.standing(one, job).is_ours else None,
+            before=Nodes(names=_now(job)) if one is not None and self.state_of(one, job).is_ours else None,
             at=context.now,
             since=context.now if since is None else since,
             order_id=order_id,
@@ -161,7 +161,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         """Set a job free: its own nodes and their number; what others have set in the meantime stays."""
         text = "it may start wherever it was allowed to"
         why = Reason(code=ReasonCode.SET_FREE, text=text, preemptor=one.job_id, order_id=one.order_id)
-        names = one.previous.names if self.standing(one, job).is_ours else _now(job)
+        names = one.previous.names if self.state_of(one, job).is_ours else _now(job)
         count = one.previous.count if is_as_set(job, one) else None
         return self.action(one.job_id, why, Nodes(names=names, count=count), one.value)
 

@@ -1,11 +1,11 @@
 """Reconciliation of one field of jobs: what is wanted, what tesched has set, and what Slurm shows.
 
-    wanted(want, change, standing, shown) -> change'      unwanted(change, standing) -> change', is to be put back
+    wanted(want, change, state, shown) -> change'      unwanted(change, state) -> change', is to be put back
 
 Definitions
     want       what an order or a policy wants a job's field to be, said anew in each cycle for as long as it does
     change     what tesched has set of the field, and the job's own value, kept until that is seen to be back
-    standing   where Slurm shows the field to be, by the change: at the value that was set, at an earlier one of
+    state      where Slurm shows the field to be, by the change: at the value that was set, at an earlier one of
                tesched's, at the job's own, or at one that others have set
 
 Principle
@@ -64,7 +64,7 @@ class Want(Generic[V]):
     why: Reason
 
 
-class Standing(Enum):
+class FieldState(Enum):
     """Where Slurm shows a field to be, by what tesched has set of it."""
 
     IN_PLACE = auto()
@@ -79,16 +79,16 @@ class Standing(Enum):
     @property
     def is_ours(self) -> bool:
         """Check whether it is a value of tesched's."""
-        return self in {Standing.IN_PLACE, Standing.EARLIER}
+        return self in {FieldState.IN_PLACE, FieldState.EARLIER}
 
 
-def standing(one: Change[V], shown: V) -> Standing:
+def state_of(one: Change[V], shown: V) -> FieldState:
     """Return where a field stands that is shown with this value."""
     if shown == one.previous:
-        return Standing.OWN
+        return FieldState.OWN
     if shown == one.value:
-        return Standing.IN_PLACE
-    return Standing.EARLIER if one.before is not None and shown == one.before else Standing.OTHERS
+        return FieldState.IN_PLACE
+    return FieldState.EARLIER if one.before is not None and shown == one.before else FieldState.OTHERS
 
 
 def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFTER_S) -> bool:
@@ -96,17 +96,17 @@ def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFT
     return one.taken_at is None and now - one.at <= within_s
 
 
-def unwanted(one: Change[V], where: Standing, now: UnixSeconds) -> tuple[Change[V] | None, bool]:
+def unwanted(one: Change[V], where: FieldState, now: UnixSeconds) -> tuple[Change[V] | None, bool]:
     """Return what is left of a change that is not wanted any more (None: it is over), and whether to put it back."""
-    if one.dry or one.restored or where is Standing.OTHERS:
+    if one.dry or one.restored or where is FieldState.OTHERS:
         return None, False
-    if where is Standing.OWN:
+    if where is FieldState.OWN:
         return (one if is_on_its_way(one, now) and one.value != one.previous else None), False
-    return replace(one, taken_at=now if one.taken_at is None and where is Standing.IN_PLACE else one.taken_at), True
+    return replace(one, taken_at=now if one.taken_at is None and where is FieldState.IN_PLACE else one.taken_at), True
 
 
 def wanted(
-    want: Want[V], one: Change[V], where: Standing, shown: V, *, now: UnixSeconds, again_s: float = RESEND_AFTER_S
+    want: Want[V], one: Change[V], where: FieldState, shown: V, *, now: UnixSeconds, again_s: float = RESEND_AFTER_S
 ) -> Change[V]:
     """Return a change that is wanted; another one than before if the value is to be set, for the first time or again.
 
@@ -156,9 +156,9 @@ class FieldRule(Lever, Generic[V]):
         """Check whether Slurm takes a change of the field of this job."""
         return job.pending
 
-    def standing(self, one: Change[V], job: Job) -> Standing:
+    def state_of(self, one: Change[V], job: Job) -> FieldState:
         """Return where Slurm shows the field to be."""
-        return standing(one, self.read(job))
+        return state_of(one, self.read(job))
 
     def taken_over(self, one: Change[V]) -> Change[V] | None:
         """Return what is remembered of a change once others have set the field; None: that is the job's own now."""
@@ -192,10 +192,10 @@ class FieldRule(Lever, Generic[V]):
                 continue
             if one.restored or one.dry:
                 continue
-            where = self.standing(one, job)
-            if where is Standing.IN_PLACE and one.taken_at is None:
+            where = self.state_of(one, job)
+            if where is FieldState.IN_PLACE and one.taken_at is None:
                 changes[job_id] = replace(one, taken_at=context.now)
-            elif where is Standing.OTHERS:
+            elif where is FieldState.OTHERS:
                 self._keep(one, self.taken_over(one), context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
@@ -221,7 +221,7 @@ class FieldRule(Lever, Generic[V]):
             if job is None or not self.can_be_set(job):
                 self._keep(one, self.unset(one, job), context)
                 continue
-            after, is_ours = unwanted(one, self.standing(one, job), context.now)
+            after, is_ours = unwanted(one, self.state_of(one, job), context.now)
             self._keep(one, self.over(one) if after is None else after, context)
             if is_ours and self._may_send(job, context, puts_back=True):
                 context.actions.append(self.back(one, job, context))
@@ -235,7 +235,7 @@ class FieldRule(Lever, Generic[V]):
         if one is None:
             after = None if want.value == shown else self._first(want, shown, context)
         else:
-            after = wanted(want, one, self.standing(one, job), shown, now=context.now, again_s=self.again_s)
+            after = wanted(want, one, self.state_of(one, job), shown, now=context.now, again_s=self.again_s)
         if after is None or after == one or not self._may_send(job, context):
             return
         changes[want.job_id] = after

@@ -23,11 +23,11 @@ class By(StrEnum):
     VICTIM = "victim"
     #: nice value of a best-effort job that is next among its kind
     QUEUE = "queue"
-    #: hold that a requeue has left, and that was not asked for
+    #: hold that a requeue has left, and that nothing wants
     REQUEUE = "requeue"
 
 
-#: Values of a hold: it is to end; it was asked for; slurmctld has it after a restart, too; another hand has ended it.
+#: Values of a hold: it is to end; it was set; slurmctld has it after a restart, too; another hand has ended it.
 FREE, HELD, STANDS, LET_THROUGH = 0, 1, 2, 3
 
 

@@ -22,9 +22,6 @@ from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
-from tesched_core.levers.notice import NOTICE_LEVER
-from tesched_core.levers.requeue import REQUEUE_LEVER, lost
-from tesched_core.levers.suspend import SUSPEND_LEVER
 from tesched_core.model.actions import OrderId, ReasonCode
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
@@ -52,9 +49,12 @@ from tesched_core.orders.futility import came_to_nothing, tries_of, was_asked
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
+from tesched_core.orders.notice import NOTICE_LEVER
 from tesched_core.orders.refused_changes import given_up
+from tesched_core.orders.requeue import REQUEUE_LEVER, lost
 from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
+from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.can_return import why_it_cannot_return
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.intake.pending_reason import has_failed
-from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.model.cluster import Job, SlurmSettings
 from tesched_core.model.order import Order, Victim, VictimState
 from tesched_core.orders.departures import had_its_notice
+from tesched_core.orders.requeue import REQUEUE_LEVER
 
 
 def failed_of_its_notice(victim: Victim, job: Job, settings: SlurmSettings) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever, final, said
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Outcome, ReasonCode, Rerun, Status, sets
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
@@ -19,6 +18,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import end_wait
 from tesched_core.orders.futility import came_to_nothing
+from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.refused_changes import after_refusal
 from tesched_core.orders.settled import has_changes
 from tesched_core.placement.columns_of import columns_of

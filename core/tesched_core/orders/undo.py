@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever
-from tesched_core.levers.all import LEVERS
 from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -21,6 +20,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import leave
 from tesched_core.orders.departures import departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
+from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.settled import add_delay, ended_if_settled
 from tesched_core.placement.columns_of import columns_of
 

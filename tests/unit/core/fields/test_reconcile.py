@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.reconcile import Standing, Want, standing, unsent, unwanted, wanted
+from tesched_core.fields.reconcile import FieldState, Want, state_of, unsent, unwanted, wanted
 from tesched_core.fields.throttle import THROTTLE_RULE
 from tesched_core.model.actions import Failure, FailureKind, Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import Change
@@ -41,15 +41,15 @@ def want(value: int) -> Want[int]:
 @pytest.mark.parametrize(
     ("one", "shown", "where"),
     [
-        (change(), OWN, Standing.OWN),
-        (change(), FIRST, Standing.IN_PLACE),
-        (change(SECOND, before=FIRST), FIRST, Standing.EARLIER),
-        (change(SECOND), FIRST, Standing.OTHERS),
-        (change(), OTHERS, Standing.OTHERS),
+        (change(), OWN, FieldState.OWN),
+        (change(), FIRST, FieldState.IN_PLACE),
+        (change(SECOND, before=FIRST), FIRST, FieldState.EARLIER),
+        (change(SECOND), FIRST, FieldState.OTHERS),
+        (change(), OTHERS, FieldState.OTHERS),
     ],
 )
-def test_a_field_stands_where_slurm_shows_it(one: Change[int], shown: int, where: Standing) -> None:
-    assert standing(one, shown) is where
+def test_a_field_stands_where_slurm_shows_it(one: Change[int], shown: int, where: FieldState) -> None:
+    assert state_of(one, shown) is where
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_field_stands_where_slurm_shows_it(one: Change[int], shown: int, where
 def test_what_is_not_wanted_any_more(
     one: Change[int], shown: int, at: float, *, is_kept: bool, is_put_back: bool
 ) -> None:
-    after, sent = unwanted(one, standing(one, shown), at)
+    after, sent = unwanted(one, state_of(one, shown), at)
     assert (after is not None, sent) == (is_kept, is_put_back)
 
 
@@ -89,7 +89,7 @@ def test_what_is_not_wanted_any_more(
     ],
 )
 def test_what_is_wanted(one: Change[int], shown: int, at: float, value: int, *, is_set: bool) -> None:
-    where = standing(one, shown)
+    where = state_of(one, shown)
     after = wanted(want(value), one, where, shown, now=at)
     assert (after != one) is is_set
     if is_set:

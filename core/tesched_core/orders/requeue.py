@@ -26,7 +26,6 @@ from functools import partial
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
 from tesched_core.fields.nice import put_back
-from tesched_core.levers.notice import not_taken
 from tesched_core.model.actions import (
     Cancel,
     Outcome,
@@ -44,6 +43,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.notice import not_taken
 
 #: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
 #: apart, and from the rerun on they find a job that waits.

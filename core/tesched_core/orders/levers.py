@@ -9,9 +9,9 @@ from tesched_core.fields.mark import MARK_RULE
 from tesched_core.fields.nice_rule import NICE_RULE
 from tesched_core.fields.node_binding import NODE_BINDING_RULE
 from tesched_core.fields.throttle import THROTTLE_RULE
-from tesched_core.levers.notice import NOTICE_LEVER
-from tesched_core.levers.requeue import REQUEUE_LEVER
-from tesched_core.levers.suspend import SUSPEND_LEVER
+from tesched_core.orders.notice import NOTICE_LEVER
+from tesched_core.orders.requeue import REQUEUE_LEVER
+from tesched_core.orders.suspend import SUSPEND_LEVER
 
 LEVERS: tuple[Lever, ...] = (
     NOTICE_LEVER,

@@ -42,7 +42,6 @@ import numpy as np
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_way, with_victim
 from tesched_core.guard.budget import paying
-from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.memory import Memory, Past
@@ -50,6 +49,7 @@ from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.requeue import REQUEUE_LEVER
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.reserved import beside_preemptors
 from tesched_core.policy import View

@@ -1,1 +1,0 @@
-"""Levers: what tesched changes in Slurm, and how each change is followed and put back."""
