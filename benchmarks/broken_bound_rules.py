@@ -60,7 +60,7 @@ BOUND_MUTATIONS = (
         "",
     ),
     Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
-    Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
+    Mutation("bound: excused", _SETTLED, "excused_s=past.excused_s + since_s", "excused_s=0.0"),
     Mutation("bound: excused is no delay", _BOUNDS, "past.delayed_s - past.excused_s", "past.delayed_s"),
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
     Mutation("bound: a boost stays", _STEP, "[*context.deadlines.due, *boosted]", "context.deadlines.due"),

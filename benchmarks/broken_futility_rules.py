@@ -386,7 +386,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "shadow: records again only later",
         "core/tesched_core/orders/outcomes.py",
-        "shadowed[order.preemptor] = at + limits.retry_after_s",
+        "context.draft.update(order.preemptor, shadowed_until=at + limits.retry_after_s)",
         "pass",
     ),
 )

@@ -58,7 +58,7 @@ MARKING_MUTATIONS = (
         "marks: renewed", _LEVER, "half_s = context.limits.mark_for_s / 2", "half_s = context.limits.mark_for_s * 2"
     ),
     Mutation("marks: a file in doubt", _LEVER, "or due or context.snapshot.marks_doubtful", "or due"),
-    Mutation("marks: barred users are written", _LEVER, "or rules != context.te_rules", ""),
+    Mutation("marks: barred users are written", _LEVER, "or rules != context.draft.te_rules", ""),
     Mutation(
         "marks: no wait where little ends",
         _TURNOVER,
@@ -76,6 +76,9 @@ MARKING_MUTATIONS = (
         "in by_job.items()",
     ),
     Mutation("came back: each return doubles the wait", _BACK, "count = times + (known.count", "count = times + (0"),
+    Mutation(
+        "came back: a useful run ends the wait", _FUTILITY, "if one.ending is Ending.CAME_BACK and", "if False and"
+    ),
     Mutation("came back: a task was its array's", _BACK, "before = memory.te_runs.get(job.array_job_id)", "pass"),
     Mutation(
         "came back: before it was seen", _BACK, "and job.job_id > memory.te_poll[1] and job.restarts", "and False"

@@ -77,7 +77,7 @@ REQUEST_MUTATIONS = (
         "settings if lacks.isdisjoint(on_nodes) else None",
         "None",
     ),
-    Mutation("reading: more after Slurm has declined", _FUTILITY, "context.declined.add(family)", "pass"),
+    Mutation("reading: more after Slurm has declined", _FUTILITY, "context.draft.declined.add(family)", "pass"),
     Mutation("reading: declined with the resources free", _FUTILITY, "return context.fits(order)", "return True"),
     Mutation("reading: declined by a pass of Slurm's", _FUTILITY, " or not seen_at_the_head(job):", ":"),
     Mutation(

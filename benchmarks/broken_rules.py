@@ -14,6 +14,7 @@ from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
+from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
@@ -78,8 +79,8 @@ MUTATIONS = (
     Mutation(
         "P",
         "core/tesched_core/guard/eligibility.py",
-        "if count >= limits.max_preemptions_per_job",
-        "if count > limits.max_preemptions_per_job",
+        "if one.preemptions >= max(",
+        "if one.preemptions > max(",
     ),
     Mutation(
         "least run time",
@@ -87,7 +88,7 @@ MUTATIONS = (
         "now - running.started < seconds",
         "now - running.started <= seconds",
     ),
-    Mutation("cool-down", "core/tesched_core/guard/eligibility.py", "if now - at < seconds", "if now - at < 0"),
+    Mutation("cool-down", "core/tesched_core/guard/eligibility.py", "and now - at < seconds", "and now - at < 0"),
     Mutation("nobody pays in vain", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
     Mutation(
         "a victim is taken once",
@@ -106,8 +107,8 @@ MUTATIONS = (
     Mutation(
         "a preemption is remembered",
         "core/tesched_core/orders/advance.py",
-        "            context.last_preempted[victim.job_id] = context.now\n        before",
-        "        before",
+        "preemptions=times, last_preempted=context.now)",
+        "preemptions=times)",
     ),
     Mutation(
         "who leaves after all has paid",
@@ -276,7 +277,7 @@ MUTATIONS = (
     Mutation(
         "budget: who has paid has paid",
         "core/tesched_core/orders/advance.py",
-        "context.paid.append(paying(victim, context.now, order.preemptor))",
+        "context.draft.paid.append(paying(victim, context.now, order.preemptor))",
         "pass",
     ),
     Mutation(
@@ -300,14 +301,14 @@ MUTATIONS = (
     Mutation(
         "order: a cool-down after a requeue that Slurm refused",
         "core/tesched_core/orders/requeue.py",
-        "context.last_preempted[job_id] = context.now",
+        "context.draft.update(job_id, last_preempted=context.now)",
         "pass",
     ),
     Mutation("order: a preemptor that is held", "core/tesched_core/orders/advance.py", "elif job.held:", "elif False:"),
     Mutation(
         "order: a cool-down after a notice in vain",
         "core/tesched_core/orders/advance.py",
-        "context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))",
+        "context.draft.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))",
         "pass",
     ),
     Mutation(
@@ -469,7 +470,7 @@ MUTATIONS = (
     Mutation(
         "undo: the cool-down",
         "core/tesched_core/orders/undo.py",
-        "context.last_preempted[victim.job_id] = context.now",
+        "context.draft.update(victim.job_id, last_preempted=context.now)",
         "pass",
     ),
     Mutation(
@@ -632,6 +633,7 @@ MUTATIONS = (
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
+    *MEMORY_MUTATIONS,
     *WORD_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

@@ -17,8 +17,8 @@ WORD_MUTATIONS = (
     Mutation(
         "own most: reached, not passed",
         _GUARD,
-        "memory.preemptions.get(job_id, 0) >= most",
-        "memory.preemptions.get(job_id, 0) > most",
+        "memory.job(job_id).preemptions >= most",
+        "memory.job(job_id).preemptions > most",
     ),
     Mutation(
         "own most: 0 where the site allows it", _CLASSIFY, "said == 0 and not word.may_say_no_preemptions", "False"

@@ -234,6 +234,8 @@ NEAR = {
         "tests/scenarios/test_last_victim.py",
     ),
     "marks_file": ("tests/unit/daemon/test_marks_file.py",),
+    "draft": ("tests/unit/core/model/test_draft.py",),
+    "memory_rows": ("tests/integration/test_db_journal.py",),
     "missing": ("tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
     "lease": ("tests/integration/test_lease.py",),

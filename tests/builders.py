@@ -15,7 +15,9 @@ from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import Action, Reason, SetField
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.draft import MemoryDraft
 from tesched_core.model.field import Field, HoldState, Nodes
+from tesched_core.model.job_memory import NOTHING, RecordFields
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import ExitZero, Target
@@ -190,6 +192,19 @@ def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, W
     found = eligible_victims(running, memory, limits, snapshot.taken_at, columns_of(snapshot).room.index)
     pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
     return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}
+
+
+def by_job(memory: Memory, name: str) -> dict[JobId, Any]:
+    """One field of a memory's records by job, of the jobs of which it is set; `name` is a field of `JobMemory`."""
+    values = {job_id: getattr(one, name) for job_id, one in memory.jobs.items()}
+    return {job_id: value for job_id, value in values.items() if value != getattr(NOTHING, name)}
+
+
+def remembered(memory: Memory, job_id: int, **fields: Unpack[RecordFields]) -> Memory:
+    """Memory in which a job's record has these fields, too."""
+    draft = MemoryDraft.of(memory)
+    draft.update(JobId(job_id), **fields)
+    return draft.written(memory)
 
 
 def hold(job_id: JobId, reason: Reason) -> SetField:

@@ -25,7 +25,8 @@ from tesched_core.model.actions import (
 from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
 from tesched_core.model.field import Field, HoldState, NodeCount, Nodes
-from tesched_core.model.memory import Futility, Memory, Past
+from tesched_core.model.job_memory import NOTHING, Futility, JobMemory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
@@ -256,6 +257,22 @@ changes = st.fixed_dictionaries(
 _refusals = st.builds(
     RefusedChange, users=st.tuples(words), last=words, count=counts, since=times, at=times, said=words
 )
+_futile = st.builds(
+    Futility,
+    count=st.integers(1, 9),
+    ending=st.sampled_from(Ending),
+    **dict.fromkeys(("said", "basis"), words),
+    fellows=st.integers(0, 9),
+    changed=st.booleans(),
+)
+#: as the store keeps them
+job_memories = st.builds(
+    JobMemory,
+    preemptions=counts,
+    **dict.fromkeys(("last_preempted", "retry_at"), st.none() | times),
+    futile=st.none() | _futile,
+    past=st.none() | st.builds(Past, submitted_at=times, **dict.fromkeys(_PAST_SPANS, st.floats(0, 2**30))),
+)
 memories = st.builds(
     Memory,
     refused=st.dictionaries(st.sampled_from(Field), _refusals, max_size=2),
@@ -264,21 +281,7 @@ memories = st.builds(
     orders=st.lists(orders(st.integers(1, 9).map(OrderId)), max_size=3).map(
         lambda some: {order.order_id: order for order in some}
     ),
-    preemptions=st.dictionaries(job_ids, counts, max_size=3),
-    last_preempted=st.dictionaries(job_ids, times, max_size=3),
-    retry_at=st.dictionaries(job_ids, times, max_size=3),
-    futile=st.dictionaries(
-        job_ids,
-        st.builds(
-            Futility,
-            count=st.integers(1, 9),
-            ending=st.sampled_from(Ending),
-            **dict.fromkeys(("said", "basis"), words),
-            fellows=st.integers(0, 9),
-            changed=st.booleans(),
-        ),
-        max_size=3,
-    ),
+    jobs=st.dictionaries(job_ids, job_memories.filter(lambda one: one != NOTHING), max_size=5),
     paid=st.lists(
         st.builds(
             Paid,
@@ -294,11 +297,6 @@ memories = st.builds(
         max_size=3,
         unique_by=lambda one: (one.at, one.job_id),
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
-    past=st.dictionaries(
-        job_ids,
-        st.builds(Past, submitted_at=times, **dict.fromkeys(_PAST_SPANS, st.floats(0, 2**30))),
-        max_size=3,
-    ),
     policy_states=states,
     changes=changes,
     outlived=outlived,

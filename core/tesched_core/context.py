@@ -8,14 +8,14 @@ from typing import Any
 
 from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import By, Change, TeRules, own_request
+from tesched_core.model.change import By, Change, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.draft import MemoryDraft
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Futility, Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order, Transition, Victim
-from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
@@ -28,11 +28,6 @@ from tesched_core.placement.spread import fits_on
 RESEND_AFTER_S = 5.0
 
 
-def copied(changes: Mapping[str, Mapping[JobId, Change[Any]]]) -> dict[str, dict[JobId, Change[Any]]]:
-    """Return a copy of changes that may be written, without fields that have none."""
-    return {field: dict(by_job) for field, by_job in changes.items() if by_job}
-
-
 @dataclass
 class CycleContext:
     """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
@@ -40,6 +35,8 @@ class CycleContext:
     snapshot: Snapshot
     columns: ClusterColumns
     limits: Limits
+    #: the memory as far as orders and levers write it in this cycle
+    draft: MemoryDraft = field(default_factory=MemoryDraft)
     #: jobs that orders make room for: none of them has to be ahead of another
     preemptors: set[JobId] = field(default_factory=set)
     #: those under way when the step began
@@ -50,24 +47,13 @@ class CycleContext:
     returning: set[JobId] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
-    preemptions: dict[JobId, int] = field(default_factory=dict)
-    last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
-    paid: list[Paid] = field(default_factory=list)
-    past: dict[JobId, Past] = field(default_factory=dict)
     #: leave times seen in this cycle, with user and name
     leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
     #: for how long victims that have left in this cycle were ending, with their nodes; and what was known before
     ending_times: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
     known_ending_times: EndingTimes = field(default_factory=dict)
-    retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
-    futile: dict[JobId, Futility] = field(default_factory=dict)
-    declined: set[JobId] = field(default_factory=set)
-    #: what was changed, by field, then by job: a copy of the memory's, which the rules of the fields write
-    changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
     #: kinds of change that Slurm refuses, which are not tried yet again; empty where all is tried (`undo`)
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
-    #: what goes with the marks
-    te_rules: TeRules = field(default_factory=TeRules)
     #: no policy is asked: an admin has paused tesched
     paused: bool = False
     #: the longest time between two polls, in seconds
@@ -88,17 +74,9 @@ class CycleContext:
             snapshot=snapshot,
             columns=columns,
             limits=limits,
+            draft=MemoryDraft.of(memory),
             orders=memory.open_orders(),
-            preemptions=dict(memory.preemptions),
-            last_preempted=dict(memory.last_preempted),
-            paid=list(memory.paid),
-            past=dict(memory.past),
-            retry_at=dict(memory.retry_at),
-            futile=dict(memory.futile),
-            declined=set(memory.declined),
-            changes=copied(memory.changes),
             refused=memory.refused,
-            te_rules=memory.te_rules,
             known_ending_times=memory.ending_times,
         )
 
@@ -111,6 +89,11 @@ class CycleContext:
     def release(self) -> str:
         """Return Slurm's release."""
         return self.snapshot.settings.release
+
+    @property
+    def changes(self) -> dict[str, dict[JobId, Change[Any]]]:
+        """What was changed, by field, then by job; to be written."""
+        return self.draft.changes
 
     def changes_of(self, field: str) -> dict[JobId, Change[Any]]:
         """Return the changes of one field, by job; to be written."""
@@ -171,10 +154,6 @@ class CycleContext:
 
     def _is_patient(self, nodes: Iterable[str], since: UnixSeconds) -> bool:
         return self.now - since <= patience_s(self.known_ending_times, nodes)
-
-    def changes_now(self) -> dict[str, dict[JobId, Change[Any]]]:
-        """Return a copy of the changes as they are now, for the memory."""
-        return copied(self.changes)
 
     def tasks_of(self, array: JobId) -> Sequence[Job]:
         """Return the tasks of a job array that have a record of their own, and its record of those that wait."""

@@ -37,7 +37,7 @@ from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
-from tesched_core.orders.settled import excused
+from tesched_core.orders.settled import excuse_waits
 from tesched_core.orders.summary import summary
 from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
@@ -83,8 +83,9 @@ def step(
     memory = see_returns(see_what_slurm_did(reopened(memory, context), context), context)
     for lever in levers:
         lever.follow(context)
-    memory = replace(memory, changes=context.changes_now())
-    memory = excused(with_tasks(memory, context) if counts_bystanders else memory, context)
+    excuse_waits(memory, context)
+    memory = context.draft.written(memory)
+    memory = with_tasks(memory, context) if counts_bystanders else memory
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(Field.HOLD).items() if not one.restored]
     free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
@@ -265,4 +266,4 @@ def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContex
     orders = dict(memory.orders)
     for lever in levers:
         lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
-    return replace(memory, orders=orders, changes=context.changes_now(), te_rules=context.te_rules)
+    return context.draft.written(replace(memory, orders=orders))

@@ -9,11 +9,10 @@ missing sooner than that have not simply ended; for so long the answer counts as
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tesched_core.model.cluster import Job
+from tesched_core.model.draft import MemoryDraft
 from tesched_core.model.memory import Memory
-from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.missing import MOST_S, believed_gone_after_s
 
@@ -46,7 +45,11 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 
 def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
-    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.futile)
+    # An order that came to nothing without a victim is left out: no harm is done if it is forgotten.
+    of_jobs = (
+        one.preemptions or one.last_preempted is not None or one.past is not None or one.futile is not None
+        for one in memory.jobs.values()
+    )
     return bool(memory.open_orders()) or any(of_jobs) or any(memory.changes.values())
 
 
@@ -77,21 +80,16 @@ def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:
     busy = {victim.job_id for order in memory.open_orders() for victim in order.victims}
     others = {
         job_id
-        for job_id, times in memory.preemptions.items()
-        if job_id not in busy and _another(snapshot.jobs.get(job_id), times)
+        for job_id, one in memory.jobs.items()
+        if job_id not in busy and _another(snapshot.jobs.get(job_id), one.preemptions)
     }
     if not others:
         return memory
 
-    def kept(job_id: JobId) -> bool:
-        return job_id not in others
-
-    return replace(
-        memory,
-        preemptions={job_id: times for job_id, times in memory.preemptions.items() if kept(job_id)},
-        last_preempted={job_id: at for job_id, at in memory.last_preempted.items() if kept(job_id)},
-        past={job_id: past for job_id, past in memory.past.items() if kept(job_id)},
-    )
+    draft = MemoryDraft.of(memory)
+    for job_id in others:
+        draft.update(job_id, preemptions=0, last_preempted=None, past=None)
+    return draft.written(memory)
 
 
 def _another(job: Job | None, times: int) -> bool:

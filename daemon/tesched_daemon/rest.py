@@ -69,7 +69,8 @@ def all_is_due(
     if mode is Mode.OBSERVE:
         return False
     return (
-        bool(memory.orders or memory.missing or memory.newly_lost)
+        bool(memory.orders or memory.newly_lost)
+        or any(one.missing_since is not None for one in memory.jobs.values())
         or any(_is_open(change, last) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.
         or any(state is not None for state in memory.policy_states.values())

@@ -11,12 +11,13 @@ from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import OrderId
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Futility, Memory, Past
+from tesched_core.model.job_memory import NOTHING, Futility, JobMemory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import JobId
 
 from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
@@ -27,23 +28,12 @@ from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, Victim
 from tesched_db.upsert import upsert
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfJob:
-    """Memory of one job."""
-
-    preemptions: int | None
-    last_preempted: UnixSeconds | None
-    retry_at: UnixSeconds | None
-    futile: Futility | None
-    past: Past | None
-
-
 @dataclass
 class Remembered:
     """The memory as the store holds it, but for its scalars."""
 
     orders: dict[OrderId, Order] = field(default_factory=dict)
-    by_job: dict[JobId, OfJob] = field(default_factory=dict)
+    jobs: dict[JobId, JobMemory] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
     outlived: tuple[Outlived, ...] = ()
     bystanders: Bystanders = field(default_factory=Bystanders)
@@ -59,7 +49,7 @@ class Remembered:
         paid = session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
         return Remembered(
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
-            by_job={JobId(row.job_id): _of_job(row) for row in by_job},
+            jobs={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(from_row(row, Paid) for row in paid),
             outlived=outlived_rows.load(session),
             bystanders=Bystanders.load(session),
@@ -73,16 +63,10 @@ class Remembered:
             cycle=cycle,
             next_order=OrderId(next_order),
             orders=dict(self.orders),
-            preemptions={job_id: one.preemptions for job_id, one in self.by_job.items() if one.preemptions is not None},
-            last_preempted={
-                job_id: one.last_preempted for job_id, one in self.by_job.items() if one.last_preempted is not None
-            },
+            jobs=dict(self.jobs),
             paid=self.paid,
             outlived=self.outlived,
             bystanders=self.bystanders.by_job,
-            past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
-            retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
-            futile={job_id: one.futile for job_id, one in self.by_job.items() if one.futile is not None},
             policy_states=dict(self.states),
             changes=self.changes,
         )
@@ -103,7 +87,7 @@ class Remembered:
                 surplus = (VictimRow.order_id == order.order_id) & (VictimRow.position >= len(order.victims))
                 connection.execute(delete(VictimRow).where(surplus))
         self.orders = dict(memory.orders)
-        self._write_by_job(connection, memory)
+        self._write_jobs(connection, memory)
         self._write_paid(connection, memory)
         self.bystanders.write(connection, memory, seen)
         outlived_rows.write(connection, self.outlived, memory.outlived)
@@ -123,35 +107,23 @@ class Remembered:
         upsert(connection, PaidRow, [to_row(one) for one in memory.paid if one not in held])
         self.paid = memory.paid
 
-    def _write_by_job(self, connection: Connection, memory: Memory) -> None:
-        by_job = {
-            job_id: OfJob(
-                preemptions=memory.preemptions.get(job_id),
-                last_preempted=memory.last_preempted.get(job_id),
-                retry_at=memory.retry_at.get(job_id),
-                futile=memory.futile.get(job_id),
-                past=memory.past.get(job_id),
-            )
-            for job_id in {
-                *memory.preemptions,
-                *memory.last_preempted,
-                *memory.retry_at,
-                *memory.futile,
-                *memory.past,
-            }
-        }
-        rows = [_job_values(job_id, one) for job_id, one in by_job.items() if self.by_job.get(job_id) != one]
+    def _write_jobs(self, connection: Connection, memory: Memory) -> None:
+        lasting = {job_id: one.lasting for job_id, one in memory.jobs.items()}
+        jobs = {job_id: one for job_id, one in lasting.items() if one != NOTHING}
+        # Most are the very records of the last write, and need no comparison.
+        changed = ((job_id, one) for job_id, one in jobs.items() if self.jobs.get(job_id) is not one)
+        rows = [_job_values(job_id, one) for job_id, one in changed if self.jobs.get(job_id) != one]
         upsert(connection, JobMemoryRow, rows)
-        forgotten = [job_id for job_id in self.by_job if job_id not in by_job]
+        forgotten = [job_id for job_id in self.jobs if job_id not in jobs]
         for start in range(0, len(forgotten), CHUNK):
             some = forgotten[start : start + CHUNK]
             connection.execute(delete(JobMemoryRow).where(JobMemoryRow.job_id.in_(some)))
-        self.by_job = by_job
+        self.jobs = jobs
 
 
-def _of_job(row: JobMemoryRow) -> OfJob:
-    return OfJob(
-        preemptions=row.preemptions,
+def _of_job(row: JobMemoryRow) -> JobMemory:
+    return JobMemory(
+        preemptions=row.preemptions or 0,
         last_preempted=row.last_preempted,
         retry_at=row.retry_at,
         futile=None if row.futile_count is None else from_row(row, Futility, prefix="futile_"),
@@ -159,7 +131,7 @@ def _of_job(row: JobMemoryRow) -> OfJob:
     )
 
 
-def _job_values(job_id: JobId, one: OfJob) -> Values:
+def _job_values(job_id: JobId, one: JobMemory) -> Values:
     return {
         "job_id": job_id,
         "preemptions": one.preemptions,

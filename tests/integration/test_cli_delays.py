@@ -16,8 +16,9 @@ from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare
 from tesched_core.model.decision import BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.enforcement import Enforced, Enforcement
+from tesched_core.model.job_memory import JobMemory, Past
 from tesched_core.model.limits import Bound, Limits
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.placement.columns_of import room_of
@@ -264,7 +265,7 @@ def bounded(tmp_path: Path, *jobs: Job, memory: Memory | None = None, **more: An
 def test_bound_of_a_job_grows_with_what_it_has_run(tmp_path: Path) -> None:
     runs = job(3, JobState.RUNNING, nodes=("n1",), start_time=NOW - 1000)
     past = Past(submitted_at=NOW - 9000, ran_s=4000, longest_run_s=4000)
-    path = bounded(tmp_path, runs, job(4), job(5), te=[5], memory=Memory(past={JobId(4): past}))
+    path = bounded(tmp_path, runs, job(4), job(5), te=[5], memory=Memory(jobs={JobId(4): JobMemory(past=past)}))
     assert as_json(path, "explain", "3")["bound"]["bound_s"] == pytest.approx(2000)
     assert as_json(path, "explain", "4")["bound"]["bound_s"] == 8000
     # It is a TE job.
@@ -291,7 +292,7 @@ def test_bound_is_worked_out_as_the_daemon_does_by_which_te_jobs_are_held(tmp_pa
     delayed = Bystander(
         submitted_at=0.0, user="ada", delayed_s=60, since=NOW - 5, by=(TeRunInTheWay(JobId(7), "bob", 0),)
     )
-    memory = Memory(past={JobId(5): past}, bystanders={JobId(4): delayed})
+    memory = Memory(jobs={JobId(5): JobMemory(past=past)}, bystanders={JobId(4): delayed})
     seen = snapshot(NOW, *jobs, nodes=[Node(name="n1", state="MIXED", total=Tres(cpus=8))])
     # Its owner says how long it runs.
     seen = seen.with_traits({**seen.traits, JobId(4): replace(seen.traits[JobId(4)], run_time_s=9000.0)})

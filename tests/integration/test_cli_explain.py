@@ -20,6 +20,7 @@ from tesched_core.model.change import FREE, LET_THROUGH, STANDS, Change, Mark
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.model.outlived import Outlived
@@ -228,7 +229,7 @@ def test_until_when_is_said_of_each_refusal_that_ends_by_itself(
     }
     refusals = [refusal(number, 9, code, text) for number, (code, text) in texts.items()]
     own = refusal(9, 9, RefusalCode.RETRY_LATER, "tried again after guard.retry_after_s")
-    memory = Memory(retry_at={JobId(9): 1_000_300.0}, last_preempted={JobId(3): 999_900.0})
+    memory = Memory(jobs={JobId(9): JobMemory(retry_at=1_000_300.0), JobId(3): JobMemory(last_preempted=999_900.0)})
     Writer(engine).look(1_000_010.0, *young, te, te=[9], memory=memory, refusals=(*refusals, own))
     engine.dispose()
 

@@ -12,6 +12,7 @@ from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -317,6 +318,19 @@ class Unkept:
 
     def shifted(self, by_s: float) -> Unkept:
         return self
+
+
+def test_absence_and_what_shadow_mode_has_recorded_are_not_kept(store: Engine) -> None:
+    writer = Writer(store)
+    kept = JobMemory(preemptions=1, retry_at=300.0)
+    absent, shadowed = JobMemory(missing_since=90.0), JobMemory(shadowed_until=400.0)
+    more = replace(kept, missing_since=90.0, shadowed_until=400.0)
+    writer.memory = replace(writer.memory, jobs={JobId(7): more, JobId(8): absent, JobId(9): shadowed})
+    writer.look(100.0, job(7))
+    assert SqlJournal(store).load().jobs == {JobId(7): kept}
+    writer.memory = replace(writer.memory, jobs={JobId(7): absent})
+    writer.look(101.0, job(7))
+    assert SqlJournal(store).load().jobs == {}
 
 
 def test_a_raise_and_the_jobs_own_priority_are_read_back(store: Engine) -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, update
 from tesched_core.model.actions import Reason, kind_of
 from tesched_core.model.decision import Decision
-from tesched_core.model.memory import Futility, Memory, Past
+from tesched_core.model.job_memory import Futility, JobMemory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -24,6 +25,7 @@ from tesched_policies.registry import STATES
 from tesched_testcluster.harness import store_examples
 
 from tests import strategies
+from tests.builders import by_job
 from tests.examples import examples
 
 # The store is emptied before each example, so one fixture serves them all.
@@ -86,14 +88,14 @@ def test_actions_transitions_and_refusals_are_read_as_they_were_decided(
 def test_what_an_earlier_release_did_not_write_is_the_fields_default(store: Engine) -> None:
     past = Past(submitted_at=100.0, ran_s=30.0, longest_run_s=20.0, delayed_s=5.0)
     futile = Futility(count=2, ending=Ending.STARTED_ELSEWHERE, said="Resources", fellows=3)
-    memory = Memory(cycle=1, past={JobId(1): past}, futile={JobId(2): futile})
+    memory = Memory(cycle=1, jobs={JobId(1): JobMemory(past=past), JobId(2): JobMemory(futile=futile)})
     intend(SqlJournal(emptied(store), states=STATES), memory, store_examples.decision(1, 1.0))
     with writing(store).begin() as connection:
         unwritten = {"longest_run_s": None, "delayed_s": None, "futile_said": None, "futile_fellows": None}
         connection.execute(update(JobMemoryRow).values(unwritten))
     loaded = SqlJournal(store, states=STATES).load()
-    assert loaded.past == {JobId(1): replace(past, longest_run_s=0.0, delayed_s=0.0)}
-    assert loaded.futile == {JobId(2): replace(futile, said="", fellows=0)}
+    assert by_job(loaded, "past") == {JobId(1): replace(past, longest_run_s=0.0, delayed_s=0.0)}
+    assert by_job(loaded, "futile") == {JobId(2): replace(futile, said="", fellows=0)}
 
 
 def test_a_record_that_another_hand_has_changed_is_an_error_of_one_line(store: Engine) -> None:

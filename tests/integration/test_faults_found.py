@@ -15,6 +15,8 @@ from tesched_testcluster.harness.faults.faulty_daemon import Fault, Port, What
 from tesched_testcluster.harness.faults.faulty_site import LIMITS, Site
 from tesched_testcluster.harness.faults.faulty_slurm import CPUS, MIN_JOB_AGE_S, Answer, Work
 
+from tests.builders import by_job
+
 VICTIM, TRIAL = JobId(1), JobId(2)
 
 
@@ -91,7 +93,7 @@ def test_undo_counts_victims_that_have_left_and_were_not_seen_to_have(site: Site
     assert site.slurm.jobs[VICTIM].restarts == 1
     assert site.undo()
     memory = site.start("first").journal.load()
-    assert memory.preemptions == {VICTIM: 1}
+    assert by_job(memory, "preemptions") == {VICTIM: 1}
     assert [paid.job_id for paid in memory.paid] == [VICTIM]
 
 

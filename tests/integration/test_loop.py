@@ -18,6 +18,7 @@ from tesched_core.model.actions import (
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field, Nodes
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -29,7 +30,7 @@ from tesched_daemon.performing import perform
 from tesched_daemon.probes import PROBES, SOON_S
 from tesched_daemon.settings import Mode, Pace
 
-from tests.builders import hold, release
+from tests.builders import by_job, hold, release
 from tests.loop_parts import ASKS, FULL_CLUSTER, TRIAL, VICTIM, Cluster, Crash, Notebook, loop_of
 
 
@@ -381,10 +382,10 @@ class TestClock:
         assert turn(1.0) == ["requeue"]
 
     def test_a_clock_that_is_set_right_little_by_little_is_no_jump(self) -> None:
-        memory = Memory(retry_at={JobId(1): 5000.0})
+        memory = Memory(jobs={JobId(1): JobMemory(retry_at=5000.0)})
         loop = loop_of(Cluster(seen=replace(FULL_CLUSTER, jobs={JobId(1): VICTIM})), Notebook(memory=memory))
         ticks = iter([0.0, 1.0, 2.0])
         loop.clock, loop.stopwatch = (lambda: next(ticks, 3.0)), (lambda: 0.5)
         loop.turn()
         loop.turn()
-        assert loop.journal.load().retry_at == {JobId(1): 5000.0}
+        assert by_job(loop.journal.load(), "retry_at") == {JobId(1): 5000.0}

@@ -27,6 +27,7 @@ from tesched_core.model.actions import (
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, OrderState, VictimState
@@ -39,7 +40,7 @@ from tesched_core.step import step
 from tesched_policies.baselines import YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import nodes_set
+from tests.builders import by_job, nodes_set
 from tests.examples import examples
 from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
@@ -109,7 +110,7 @@ class Daemon:
             once = (told.job_id, told.times, told.lost)
             assert once not in self.told
             self.told.add(once)
-            assert told.times == self.memory.preemptions.get(told.job_id, told.times)
+            assert told.times == by_job(self.memory, "preemptions").get(told.job_id, told.times)
         for action in decision.actions[: len(decision.actions) - len(tells)]:
             job = snapshot.jobs[action.job_id]
             for job_id, nodes in nodes_set([action]):
@@ -153,7 +154,8 @@ class Daemon:
         assert len(set(paying)) == len(paying)
         served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
         assert len(set(served)) == len(served)
-        assert all(count <= LIMITS.max_preemptions_per_job for count in self.memory.preemptions.values())
+        assert all(one.preemptions <= LIMITS.max_preemptions_per_job for one in self.memory.jobs.values())
+        assert NOTHING not in self.memory.jobs.values()
         # A job without an order has its own priority: nothing is left behind.
         under_way = {order.preemptor for order in orders}
         under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
@@ -203,5 +205,5 @@ def test_orders_hold_their_guarantees_whatever_happens(
     daemon.turn()
     assert slurm.jobs == {}
     assert daemon.memory.open_orders() == ()
-    assert daemon.memory.preemptions == {}
+    assert by_job(daemon.memory, "preemptions") == {}
     assert daemon.memory.changes_of(Field.NODES) == {}

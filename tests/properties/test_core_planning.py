@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
@@ -154,7 +155,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
     return Case(
         snapshot=snapshot,
-        memory=Memory(preemptions=preempted),
+        memory=Memory(jobs={job_id: JobMemory(preemptions=times) for job_id, times in preempted.items() if times}),
         limits=limits,
         policy=draw(st.sampled_from(POLICIES)),
     )
@@ -278,7 +279,7 @@ def test_no_excused_job_is_selected_and_no_job_is_selected_twice(case: Case) -> 
         assert job.batch
         assert job.requeueable
         assert NOW - (job.start_time or NOW) >= case.limits.min_run_time_s
-        assert case.memory.preemptions[job_id] < case.limits.max_preemptions_per_job
+        assert case.memory.job(job_id).preemptions < case.limits.max_preemptions_per_job
     assert len(asked) <= case.limits.max_victims_per_cycle
     assert len(orders) <= case.limits.max_open_orders
     assert len({order.preemptor for order in orders}) == len(orders)

@@ -22,7 +22,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 from tesched_core.step import step
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 #: seconds that any job may be delayed by where TE jobs have 600 s at most: 211 s more, and 60 s of guard.min_run_time_s
@@ -134,7 +134,7 @@ def test_nor_is_it_delayed_by_them() -> None:
     drive = full(ran_s=60)
     drive.change(BE, user="ada")
     comes_back(drive)
-    assert drive.memory.past[JobId(BE)].delayed_s == 0
+    assert by_job(drive.memory, "past")[JobId(BE)].delayed_s == 0
 
 
 @pytest.mark.parametrize(("other_s", "may"), [(100, True), (101, False)])
@@ -175,7 +175,7 @@ def test_without_a_bound_it_is_a_victim_at_any_time() -> None:
 def test_a_preemption_that_is_over_counts_for_the_next_one(at_s: float, may: bool) -> None:
     drive = full(ran_s=60)
     comes_back(drive)
-    assert drive.memory.past[JobId(BE)].delayed_s == 60 + 203
+    assert by_job(drive.memory, "past")[JobId(BE)].delayed_s == 60 + 203
     # At 263 it has lost 60 s again; with 263 s of 871 that leaves 337 s for a TE job, less 211 s.
     drive.jobs[LATER] = waiting(LATER, cpus=16, time_limit_s=337, user="ada")
     drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[JobId(TE)]})
@@ -247,7 +247,7 @@ def test_what_undo_withdraws_counts_until_then() -> None:
         drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
         drive.obeys(*drive.decision.actions)
     assert drive.open_orders() == []
-    assert drive.memory.past[JobId(BE)].delayed_s == 60 + 51
+    assert by_job(drive.memory, "past")[JobId(BE)].delayed_s == 60 + 51
 
 
 @pytest.mark.parametrize(("delayed_s", "is_held"), [(711, False), (712, True)])
@@ -341,7 +341,7 @@ def test_what_undo_resumes_was_delayed() -> None:
         is_late = at_s < 402
         drive.obeys(*[one for one in drive.decision.actions if not (is_late and sets(one, Field.NICE))])
     assert drive.memory.open_orders() == ()
-    assert drive.memory.past[JobId(BE)].delayed_s == pytest.approx(400, abs=2)
+    assert by_job(drive.memory, "past")[JobId(BE)].delayed_s == pytest.approx(400, abs=2)
 
 
 def test_after_undo_a_victim_that_waits_is_delayed_on() -> None:

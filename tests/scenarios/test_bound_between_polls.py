@@ -14,8 +14,9 @@ from tesched_core.model.change import LET_THROUGH, Change
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.decision import Admission
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory, Past
 from tesched_core.model.limits import Bound, Limits
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
@@ -230,8 +231,9 @@ def test_te_job_waits_for_a_job_with_a_begin_time_that_tesched_has_put_off_and_m
     ]
     drive = Driver([node("n1")], queue, limits=Limits(bound=BOUND), run_times={WAITS: 100}, graces={WAITS: 0})
     put_off = Change(job_id=WAITS, field=Field.BEGIN, previous=int(NOW), value=int(NOW) + 100, at=NOW, since=NOW)
-    past = {WAITS: Past(submitted_at=NOW - 10, ran_s=0, delayed_s=500)}
-    drive.memory = Memory(past=past, changes={Field.BEGIN: {WAITS: put_off}} if by_us else {})
+    past = Past(submitted_at=NOW - 10, ran_s=0, delayed_s=500)
+    changes = {str(Field.BEGIN): {WAITS: put_off}} if by_us else {}
+    drive.memory = Memory(jobs={WAITS: JobMemory(past=past)}, changes=changes)
     drive.cycle(0)
     assert [one.job_id for one in drive.decision.actions if holds(one)] == ([TE] if by_us else [])
 

@@ -8,11 +8,11 @@ import pytest
 from tesched_core.model.actions import Notify, holds, kind_of
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job, NodeShare, Partition, Request, Reservation
+from tesched_core.model.job_memory import Past
 from tesched_core.model.limits import Bound, Limits
-from tesched_core.model.memory import Past
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, nodes_set, running, share, waiting
+from tests.builders import NOW, node, nodes_set, remembered, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver
 
 WAITS, FIRST, OTHER = JobId(20), 8, 7
@@ -121,7 +121,7 @@ def near_on_n2(drive: Driver) -> None:
     request = Request(cpus=32, mem_per_node_mib=1, excluded_nodes=("n1",))
     drive.submits(waiting(WAITS, request, user="bob", eligible_time=NOW - 900, submit_time=NOW - 900), like=OTHER)
     past = Past(submitted_at=NOW - 900, ran_s=0, delayed_s=860)
-    drive.memory = replace(drive.memory, past={**drive.memory.past, WAITS: past})
+    drive.memory = remembered(drive.memory, WAITS, past=past)
 
 
 def bound_to_n1(*jobs: Job) -> Driver:

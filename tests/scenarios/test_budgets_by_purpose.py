@@ -16,7 +16,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_policies.gavel.policy import Gavel
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
 GPU = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
@@ -73,7 +73,7 @@ def test_turns_go_on_with_the_shipped_limit_of_one_preemption_for_each_job() -> 
     site = Site()
     started = site.goes_on(0, 6 * ROUND_S)
     assert started[:3] == [B, A, B]
-    assert not site.memory.preemptions, "no turn counts as one of P"
+    assert not by_job(site.memory, "preemptions"), "no turn counts as one of P"
 
 
 def test_a_trial_finds_its_victim_after_many_turns() -> None:
@@ -95,7 +95,7 @@ def test_one_preemption_for_a_trial_leaves_the_turns_alone() -> None:
     site = Site(waiting(TRIAL, GPU))
     site.goes_on(0, 40)
     assert site.jobs[JobId(TRIAL)].on_nodes
-    assert site.memory.preemptions == {A: 1}
+    assert by_job(site.memory, "preemptions") == {A: 1}
     site.ends(TRIAL)
     started = site.goes_on(40, 6 * ROUND_S)
     assert started.count(A) >= 2

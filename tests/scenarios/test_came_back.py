@@ -14,6 +14,7 @@ import pytest
 from tesched_core.model.actions import CameBack, SetMarks
 from tesched_core.model.cluster import JobState, PluginSettings
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory, TeRun
 from tesched_core.model.resources import JobId
@@ -134,6 +135,7 @@ def test_a_useful_run_ends_it_and_the_next_return_is_the_first_one() -> None:
     drive.starts(TE, HALF, at_s=20)
     assert said(drive, 21) != (), "it may come back between two polls"
     assert said(drive, 82) == ()
+    assert drive.memory.job(JobId(TE)) == JobMemory(), "its wait would have lasted until 311"
     returns(drive, 100)
     said(drive, 101)
     assert said(drive, 102) == (), "that was the end of its useful run"

@@ -16,6 +16,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Traits
 from tesched_core.orders.undo import undo
 
+from tests.builders import by_job
 from tests.scenarios.driver import BE, TE, Driver, one_node
 
 BY_CODE, BY_SIGNAL = "NonZeroExitCode", "JobLaunchFailure"
@@ -56,7 +57,7 @@ def test_it_is_put_back_while_its_epilog_runs_and_once(reason: str) -> None:
     drive.requeued(BE)
     assert reruns(drive.cycle(401)) == []
     assert (drive.victim().state, drive.victim().departure) == (VictimState.LEFT, Departure.DIED_OF_NOTICE)
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
     assert drive.order().state is not OrderState.ENDED, "it is to run again"
 
 

@@ -11,7 +11,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import (
     BE,
     TE,
@@ -226,9 +226,9 @@ class TestRequeue:
         drive.says(Status.FAILED, action, kind=kind)
         assert drive.order().ending is Ending.REFUSED
         assert drive.victim().state is VictimState.SPARED
-        assert BE in drive.memory.last_preempted, "it has had its notice, and is let go by no user"
+        assert BE in by_job(drive.memory, "last_preempted"), "it has had its notice, and is let go by no user"
         assert drive.cycle(32) == (nice_back(0, now=-1001),)
-        assert drive.memory.retry_at == {TE: NOW + 330}
+        assert by_job(drive.memory, "retry_at") == {TE: NOW + 330}
 
     def test_one_that_was_skipped_is_sent_in_the_next_cycle(self) -> None:
         drive, action = self.sent()

@@ -21,7 +21,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.first_look import LOOK_WITHIN_S
 from tesched_policies.patient import Patient
 
-from tests.builders import NOW, node, running, share, traits, waiting
+from tests.builders import NOW, by_job, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0)
@@ -104,7 +104,7 @@ def test_anything_else_that_it_waits_for_ends_it() -> None:
     drive = raised()
     drive.change(TE, reason="Dependency")
     assert drive.cycle(1) == (nice_back(0, now=-1401),)
-    assert (drive.order().ending, drive.memory.futile) == (Ending.BLOCKED, {})
+    assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.BLOCKED, {})
 
 
 def test_no_victim_is_notified_unless_slurm_considers_it_in_time_and_it_is_tried_again_later() -> None:
@@ -112,7 +112,7 @@ def test_no_victim_is_notified_unless_slurm_considers_it_in_time_and_it_is_tried
     assert drive.cycle(LOOK_WITHIN_S) == ()
     assert drive.cycle(LOOK_WITHIN_S + 1) == (nice_back(0, now=-1401),)
     assert drive.order().ending is Ending.NOT_LOOKED_AT
-    assert drive.memory.retry_at == {TE: NOW + LOOK_WITHIN_S + 301}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + LOOK_WITHIN_S + 301}
     drive.obeys(*drive.decision.actions)
     drive.change(TE, reason="Priority")
     drive.cycle(LOOK_WITHIN_S + 10)

@@ -14,13 +14,13 @@ from tesched_core.model.actions import Failure, FailureKind, Outcome, Requeue, S
 from tesched_core.model.cluster import JobState, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import Futility
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Futility
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.orders.outcomes import learned
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
 
 LIMITS = Limits(max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
@@ -57,12 +57,12 @@ def small() -> Driver:
 def test_the_wait_doubles_and_then_the_job_is_left_alone() -> None:
     drive = small()
     first = futile(drive, 0)
-    assert drive.memory.retry_at == {TE: NOW + first + 300}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + first + 300}
     drive.change(TE, reason="Resources")
     drive.cycle(first + 299)
     assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.RETRY_LATER)
     second = futile(drive, first + 300)
-    assert drive.memory.retry_at == {TE: NOW + second + 600}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + second + 600}
     drive.change(TE, reason="Resources")
     for at_s in (second + 599, second + 601, second + 100_000):
         drive.cycle(at_s)
@@ -122,7 +122,7 @@ def test_a_change_that_mattered_gives_it_one_more_try_after_its_wait(change: Cal
     drive.cycle(at_s + 500)
     assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.RETRY_LATER), "the wait has not passed"
     third = futile(drive, at_s + 601)
-    assert drive.memory.retry_at == {TE: NOW + third + 1200}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + third + 1200}
     drive.change(TE, reason="Resources")
     drive.cycle(third + 1300)
     assert drive.why_not(TE) is RefusalCode.FUTILE
@@ -154,7 +154,7 @@ def test_it_is_forgotten_when_the_job_starts() -> None:
     drive.ends(BE)
     drive.starts(TE, HALF, at_s=at_s + 10)
     drive.cycle(at_s + 11)
-    assert drive.memory.futile == {}
+    assert by_job(drive.memory, "futile") == {}
 
 
 def test_it_is_forgotten_when_the_job_is_cancelled_and_kept_when_one_answer_lacks_it() -> None:
@@ -163,11 +163,11 @@ def test_it_is_forgotten_when_the_job_is_cancelled_and_kept_when_one_answer_lack
     job = drive.jobs[JobId(TE)]
     drive.forgets(TE)
     drive.cycle(at_s + 10)
-    assert set(drive.memory.futile) == {TE}
+    assert set(by_job(drive.memory, "futile")) == {TE}
     drive.jobs[job.job_id] = job
     drive.ends(TE, JobState.CANCELLED)
     drive.cycle(at_s + 12)
-    assert drive.memory.futile == {}
+    assert by_job(drive.memory, "futile") == {}
 
 
 def test_of_a_job_array_the_array_counts() -> None:
@@ -186,12 +186,12 @@ def test_a_task_with_a_record_of_its_own_counts_for_its_array() -> None:
     drive = small()
     drive.change(TE, array_job_id=JobId(4), array_task_id=3)
     at_s = futile(drive, 0)
-    assert (set(drive.memory.futile), drive.memory.retry_at) == ({4}, {4: NOW + at_s + 300})
+    assert (set(by_job(drive.memory, "futile")), by_job(drive.memory, "retry_at")) == ({4}, {4: NOW + at_s + 300})
     drive.change(TE, reason="Resources")
     drive.cycle(at_s + 299)
     assert drive.why_not(TE) is RefusalCode.RETRY_LATER
     futile(drive, at_s + 301)
-    assert drive.memory.futile[JobId(4)].count == 2
+    assert by_job(drive.memory, "futile")[JobId(4)].count == 2
 
 
 def test_a_victim_that_was_notified_and_released_counts_too() -> None:
@@ -200,8 +200,8 @@ def test_a_victim_that_was_notified_and_released_counts_too() -> None:
     drive.change(TE, reason=LIMITED)
     drive.cycle(2)
     assert drive.order().ending is Ending.BLOCKED
-    assert drive.memory.futile[JobId(TE)].count == 1
-    assert drive.memory.retry_at == {TE: NOW + 302}
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 302}
 
 
 def test_a_node_that_goes_before_its_victims_have_left_lets_other_nodes_be_tried_at_once_and_then_no_more() -> None:
@@ -210,13 +210,13 @@ def test_a_node_that_goes_before_its_victims_have_left_lets_other_nodes_be_tried
     drive.obeys(*drive.cycle(0))
     drive.nodes["n1"] = replace(drive.nodes["n1"], state="DOWN")
     drive.obeys(*drive.cycle(2))
-    assert (drive.order().ending, drive.memory.retry_at) == (Ending.NODE_GONE, {})
+    assert (drive.order().ending, by_job(drive.memory, "retry_at")) == (Ending.NODE_GONE, {})
     drive.obeys(*drive.cycle(4))
     assert drive.order(2).nodes == ("n2",)
     drive.nodes["n2"] = replace(drive.nodes["n2"], state="DOWN")
     drive.obeys(*drive.cycle(6))
     drive.cycle(8)
-    assert drive.memory.retry_at == {TE: NOW + 606}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 606}
     assert drive.open_orders() == []
 
 
@@ -225,8 +225,8 @@ def test_an_order_that_notified_no_victim_is_no_futile_one() -> None:
     drive.ends(BE)
     drive.obeys(*drive.cycle(0))
     drive.cycle(91)
-    assert (drive.order().ending, drive.memory.futile) == (Ending.EXPIRED, {})
-    assert drive.memory.retry_at == {TE: NOW + 391}
+    assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.EXPIRED, {})
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 391}
 
 
 def test_a_raise_that_slurm_refuses_asks_no_victim_and_counts_as_no_futile_order() -> None:
@@ -239,7 +239,7 @@ def test_a_raise_that_slurm_refuses_asks_no_victim_and_counts_as_no_futile_order
         Outcome(action=gone, status=Status.SKIPPED, at=NOW),
     ]
     drive.memory, _ = learned(drive.memory, outcomes, NOW, drive.limits)
-    assert (drive.memory.futile, drive.memory.retry_at) == ({}, {})
+    assert (by_job(drive.memory, "futile"), by_job(drive.memory, "retry_at")) == ({}, {})
 
 
 def test_a_requeue_that_slurm_refuses_after_the_notice_counts() -> None:
@@ -247,14 +247,14 @@ def test_a_requeue_that_slurm_refuses_after_the_notice_counts() -> None:
     drive.obeys(*drive.cycle(0))
     (gone,) = drive.cycle(30)
     drive.says(Status.FAILED, gone, kind=FailureKind.REFUSED)
-    assert drive.memory.futile == {TE: Futility(count=1, ending=Ending.REFUSED)}
-    assert drive.memory.retry_at == {TE: NOW + 330}
+    assert by_job(drive.memory, "futile") == {TE: Futility(count=1, ending=Ending.REFUSED)}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 330}
 
 
 def test_what_shadow_mode_records_is_no_try() -> None:
     drive = small()
     drive.says(Status.WOULD, *drive.cycle(0))
-    assert (drive.memory.futile, drive.memory.retry_at) == ({}, {})
+    assert (by_job(drive.memory, "futile"), by_job(drive.memory, "retry_at")) == ({}, {})
     drive.cycle(2)
     assert drive.why_not(TE) is RefusalCode.RETRY_LATER, "else the store would get an order in each cycle"
     drive.cycle(300)

@@ -15,7 +15,7 @@ from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpo
 from tesched_core.model.resources import JobId
 from tesched_core.model.size import size_of
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, brought_forward, nice_back, one_node
 
 OTHER = 5
@@ -115,7 +115,7 @@ class TestTrial:
         drive.obeys(*drive.decision.actions)
         drive.cycle(31)
         assert drive.victim().state is VictimState.SPARED, "it stays when its grace period is over"
-        assert JobId(TE) in drive.memory.retry_at
+        assert JobId(TE) in by_job(drive.memory, "retry_at")
 
     def test_a_job_with_an_unknown_request_is_left_alone(self) -> None:
         drive = one_node()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tesched_core.fields.hold import HOLD_RULE
 from tesched_core.model.actions import Action, SetField, holds, kind_of
@@ -11,12 +9,12 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.job_memory import Past
 from tesched_core.model.limits import Bound, Limits, TeLimits
-from tesched_core.model.memory import Past
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, node, remembered, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver
 
 BE_WAITS, SECOND = 5, 10
@@ -37,9 +35,9 @@ def held(job_id: int, *, reason: str = "JobHeldUser", mark: str = HOOK_MARK, res
     )
 
 
-def past(delayed_s: float) -> dict[JobId, Past]:
-    """Return that the waiting BE job has been delayed for so long."""
-    return {JobId(BE_WAITS): Past(submitted_at=NOW - 10, ran_s=0.0, delayed_s=delayed_s)}
+def past(delayed_s: float) -> Past:
+    """Past of the waiting BE job that has been delayed for so long."""
+    return Past(submitted_at=NOW - 10, ran_s=0.0, delayed_s=delayed_s)
 
 
 def site(*jobs: Job, delayed_s: float = 0.0, limits: Limits = BOUNDED) -> Driver:
@@ -49,7 +47,7 @@ def site(*jobs: Job, delayed_s: float = 0.0, limits: Limits = BOUNDED) -> Driver
         [node("n1")], [running(BE, share("n1", 32), user="be"), be, *jobs], limits=limits, run_times={BE_WAITS: 10}
     )
     drive.requeue_delay_s = 1
-    drive.memory = replace(drive.memory, past=past(delayed_s))
+    drive.memory = remembered(drive.memory, BE_WAITS, past=past(delayed_s))
     return drive
 
 
@@ -135,7 +133,7 @@ def test_where_the_mark_stays_a_later_hold_is_its_user_s_own() -> None:
     assert of(TE, drive.cycle(2)) == []
     # It can be held again by tesched itself.
     drive.change(TE, priority=100, reason="Resources")
-    drive.memory = replace(drive.memory, past=past(TOO_LONG_S))
+    drive.memory = remembered(drive.memory, BE_WAITS, past=past(TOO_LONG_S))
     actions = drive.cycle(3)
     assert of(TE, actions) == ["hold"]
     drive.obeys(*actions)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Status
+from tesched_core.model.job_memory import Futility, JobMemory
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Futility, Memory, TeRun
+from tesched_core.model.memory import Memory, TeRun
 from tesched_core.model.order import Ending
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
@@ -79,8 +80,9 @@ def test_a_victim_counts_for_the_job_that_started_in_its_place_in_a_run_that_cou
         preemptor_restarts=restarts,
     )
     memory = Memory(
-        futile={JobId(TE): Futility(count=1, ending=Ending.CAME_BACK, first_restart=1)},
-        retry_at={JobId(TE): NOW + 100},
+        jobs={
+            JobId(TE): JobMemory(futile=Futility(count=1, ending=Ending.CAME_BACK, first_restart=1), retry_at=NOW + 100)
+        },
         te_runs={JobId(TE): TeRun(restarts=2, at=NOW)},
         paid=(replace(paid, at=NOW - 50), paid),
     )

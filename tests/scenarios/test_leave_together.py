@@ -16,7 +16,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.order import Ending, Order, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, Extra, node, running, share, waiting
+from tests.builders import NOW, Extra, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 QUICK = 2
@@ -50,7 +50,7 @@ def state_of(drive: Driver, job_id: int) -> VictimState:
 
 def has_paid(drive: Driver) -> bool:
     """Return whether job 2 counts as preempted, for itself or towards any limit."""
-    return JobId(QUICK) in drive.memory.preemptions or any(one.job_id == QUICK for one in drive.memory.paid)
+    return JobId(QUICK) in by_job(drive.memory, "preemptions") or any(one.job_id == QUICK for one in drive.memory.paid)
 
 
 @pytest.mark.parametrize("left", [Driver.requeued, Driver.ends])

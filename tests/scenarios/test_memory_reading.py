@@ -17,7 +17,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import TE, Driver
 
 LIMITS = Limits(
@@ -50,7 +50,7 @@ def test_one_victim_leaves_for_the_lesser_reading() -> None:
     assert len(victims(drive)) == 1
     drive.starts(TE, share("n1", 1, 8000, {"gpu": 1}), at_s=1)
     drive.obeys(*drive.cycle(2))
-    assert (victims(drive), drive.memory.futile) == ([], {})
+    assert (victims(drive), by_job(drive.memory, "futile")) == ([], {})
 
 
 def test_more_are_selected_only_after_slurm_has_declined_that() -> None:
@@ -58,12 +58,12 @@ def test_more_are_selected_only_after_slurm_has_declined_that() -> None:
     drive.obeys(*drive.cycle(0))
     (first,) = victims(drive)
     at_s = 0
-    while TE not in drive.memory.futile:
+    while TE not in by_job(drive.memory, "futile"):
         at_s += 10
         assert at_s < 1000
         drive.obeys(*drive.cycle(at_s))
         assert victims(drive) == [], "its resources are free, and it waits on"
-    assert [one.ending for one in drive.memory.futile.values()] == [Ending.EXPIRED]
+    assert [one.ending for one in by_job(drive.memory, "futile").values()] == [Ending.EXPIRED]
     assert list(drive.memory.declined) == [TE]
     drive.starts(first, HELD, at_s=at_s + 1)
     drive.obeys(*drive.cycle(at_s + 2))
@@ -117,7 +117,7 @@ def test_an_order_that_came_to_nothing_otherwise_says_nothing_of_memory(
     (first,) = victims(drive)
     happens(drive, first)
     at_s = 0
-    while TE not in drive.memory.futile:
+    while TE not in by_job(drive.memory, "futile"):
         at_s += 10
         assert at_s < 1000
         drive.obeys(*drive.cycle(at_s))
@@ -137,5 +137,5 @@ def test_slurm_has_declined_only_what_was_free_for_a_while(*, leaves: bool) -> N
     assert drive.open_orders() == [1]
     for at_s in range(last_s + 5, last_s + 75, 5):
         drive.cycle(at_s)
-    assert drive.memory.futile[JobId(TE)].ending is Ending.EXPIRED
+    assert by_job(drive.memory, "futile")[JobId(TE)].ending is Ending.EXPIRED
     assert (TE in drive.memory.declined) is leaves

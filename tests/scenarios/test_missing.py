@@ -12,11 +12,13 @@ from tesched_core.model.actions import Requeue, sets
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, nodes_set, running, share, waiting
+from tests.builders import NOW, by_job, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 LIMITS = Limits(max_preemptions_per_job=2, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9, retry_after_s=0)
@@ -48,7 +50,7 @@ def test_p_2_never_becomes_3() -> None:
     for trial, at_s in ((20, 0.0), (21, 100.0)):
         preempted(drive, trial, at_s)
         look_without(drive, BE, at_s + 10)
-    assert (drive.memory.preemptions, drive.jobs[JobId(BE)].restarts) == ({BE: 2}, 2)
+    assert (by_job(drive.memory, "preemptions"), drive.jobs[JobId(BE)].restarts) == ({BE: 2}, 2)
     drive.jobs[JobId(22)] = waiting(22, cpus=32)
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(22): drive.start.traits[JobId(TE)]})
     drive.cycle(200)
@@ -60,9 +62,11 @@ def test_its_cool_down_and_its_past_are_kept() -> None:
     drive = one_node(grace_s=0, limits=LIMITS)
     drive.ends(TE)
     preempted(drive, 20, 0)
-    before = drive.memory
+    before = drive.memory.job(JobId(BE))
     look_without(drive, BE, 10)
-    assert (drive.memory.last_preempted, drive.memory.past) == (before.last_preempted, before.past)
+    after = drive.memory.job(JobId(BE))
+    assert before.last_preempted is not None
+    assert (after.last_preempted, after.past) == (before.last_preempted, before.past)
 
 
 def test_after_minjobage_slurm_has_forgotten_it_and_so_does_tesched() -> None:
@@ -72,9 +76,9 @@ def test_after_minjobage_slurm_has_forgotten_it_and_so_does_tesched() -> None:
     drive.forgets(BE)
     drive.cycle(10)
     drive.cycle(309)
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
     drive.cycle(310)
-    assert (drive.memory.preemptions, drive.memory.past, drive.memory.missing) == ({}, {}, {})
+    assert drive.memory.jobs == {}
 
 
 def test_a_victim_that_is_missing_in_its_grace_period_is_neither_gone_nor_noticed_again() -> None:
@@ -141,3 +145,13 @@ def test_of_a_record_that_could_not_be_read_nothing_is_concluded_and_nothing_is_
     assert drive.order().state is OrderState.OPEN
     (gone,) = drive.cycle(32)
     assert isinstance(gone, Requeue)
+
+
+def test_a_job_that_is_remembered_for_its_absence_alone_is_forgotten() -> None:
+    drive = one_node(grace_s=0, limits=LIMITS)
+    gone, shadowed, counted = JobId(50), JobId(51), JobId(52)
+    since, until = JobMemory(missing_since=NOW - 1), JobMemory(shadowed_until=NOW + 1000)
+    drive.memory = Memory(jobs={gone: since, shadowed: until, counted: JobMemory(preemptions=1, missing_since=NOW - 1)})
+    drive.cycle(0)
+    assert (drive.memory.job(gone), drive.memory.job(shadowed)) == (JobMemory(), until)
+    assert drive.memory.job(counted) == JobMemory(preemptions=1, missing_since=NOW - 1)

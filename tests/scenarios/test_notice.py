@@ -20,7 +20,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Traits
 from tesched_core.placement.columns_of import columns_of
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
 
 AGAIN_S = 6  # a rerun without a visible effect is asked for again after 5 s
@@ -56,7 +56,7 @@ def test_a_job_that_declared_no_signal_is_requeued_at_once_and_never_sent_one() 
     drive.obeys(*actions)
     assert drive.cycle(1) == ()
     assert drive.victim().departure is Departure.REQUEUED
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_a_grace_period_without_a_signal_is_none() -> None:
@@ -91,7 +91,7 @@ def test_a_victim_that_died_of_its_notice_is_put_back_in_the_queue_and_has_paid(
     assert reruns(drive.cycle(2)) == [BE]
     assert drive.moves() == [(BE, "noticed", "left")]
     assert drive.victim().departure is Departure.DIED_OF_NOTICE
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
     assert [(one.job_id, one.node_s) for one in drive.memory.paid] == [(BE, NOW + 2)]
     assert lost_node_s(drive.victim()) == NOW + 2
     drive.starts(TE, HALF, at_s=3)
@@ -157,7 +157,7 @@ def test_a_victim_without_a_signal_that_ends_by_itself_is_not_run_again(state: J
     assert drive.victim().departure is (Departure.DIED if state is JobState.FAILED else Departure.FINISHED)
     # It was asked, so it counts in the hour's limits; it came to its own end, so nothing was lost.
     assert [(one.job_id, one.node_s) for one in drive.memory.paid] == [(BE, 0.0)]
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_what_exit_0_in_the_grace_period_means(meaning: ExitZero, departure: Dep
     again = departure is Departure.SAVED
     assert reruns(drive.cycle(2)) == ([BE] if again else [])
     assert drive.victim().departure is departure
-    assert drive.memory.preemptions == ({BE: 1} if again else {})
+    assert by_job(drive.memory, "preemptions") == ({BE: 1} if again else {})
     assert len(drive.memory.paid) == 1
 
 

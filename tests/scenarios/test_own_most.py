@@ -9,7 +9,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 
-from tests.builders import node, running, share, waiting
+from tests.builders import node, remembered, running, share, waiting
 from tests.scenarios.driver import TE, Driver
 
 OFTEN = Limits(max_preemptions_per_job=9, cool_down_s=0, min_run_time_s=0, max_slowdown=1e9)
@@ -23,7 +23,7 @@ def two_nodes(most: int | None, before: int) -> Driver:
     traits = dict(drive.start.traits)
     traits[JobId(MINE)] = replace(traits[JobId(MINE)], most_preemptions=most)
     drive.start = drive.start.with_traits(traits)
-    drive.memory = replace(drive.memory, preemptions={JobId(MINE): before})
+    drive.memory = remembered(drive.memory, MINE, preemptions=before)
     return drive
 
 

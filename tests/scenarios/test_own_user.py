@@ -14,7 +14,7 @@ from tesched_core.model.order import Purpose, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.tell_users import FOR_OWN, FOR_TRIAL, cause_of
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, notice, one_node
 
 #: a job of another user that waits among the best-effort jobs, before the victim
@@ -120,8 +120,8 @@ class TestImmunity:
     @pytest.mark.parametrize(("te_user", "often"), [("bob", {BE: 1}), ("ada", {})])
     def test_it_uses_up_none_of_the_times_that_it_may_be_preempted(self, te_user: str, often: dict[int, int]) -> None:
         drive = preempted(te_user, limits=Limits(cool_down_s=600))
-        assert drive.memory.preemptions == often
-        assert drive.memory.last_preempted == dict.fromkeys(often, NOW + 4)
+        assert by_job(drive.memory, "preemptions") == often
+        assert by_job(drive.memory, "last_preempted") == dict.fromkeys(often, NOW + 4)
 
     @pytest.mark.parametrize(("te_user", "code"), [("bob", RefusalCode.MAX_PREEMPTIONS), ("ada", None)])
     def test_anothers_te_job_may_ask_it_all_the_same(self, te_user: str, code: RefusalCode | None) -> None:
@@ -173,8 +173,8 @@ class TestImmunity:
         drive.change(BE, state=JobState.RUNNING)
         drive.cycle(60)
         assert drive.victim().state is VictimState.BACK
-        assert drive.memory.last_preempted.get(JobId(BE)) == since
-        past = drive.memory.past.get(JobId(BE))
+        assert drive.memory.job(JobId(BE)).last_preempted == since
+        past = drive.memory.job(JobId(BE)).past
         assert (0.0 if past is None else past.suspended_s) == (59.0 if since else 0.0)
 
     def test_a_notice_that_it_withdraws_by_itself_does_not_protect_it_from_others(self) -> None:

@@ -9,7 +9,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_policies.patient import Patient
 
-from tests.builders import NOW, node, running, share, traits, waiting
+from tests.builders import NOW, by_job, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back, notice
 
 #: a best-effort job that waits as well
@@ -68,7 +68,7 @@ def test_the_job_that_leaves_soonest_is_notified_by_the_same_order_when_its_pati
     drive.starts(TE, share("n2", 16), at_s=130)
     drive.obeys(*drive.cycle(131))
     assert drive.order().ending is Ending.STARTED_HERE
-    assert drive.memory.preemptions == {2: 1}
+    assert by_job(drive.memory, "preemptions") == {2: 1}
 
 
 def test_of_two_that_leave_as_soon_the_one_that_holds_less_is_notified() -> None:

@@ -11,7 +11,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
 
 
@@ -42,7 +42,7 @@ def test_the_te_job_starts_elsewhere_and_the_victim_is_released() -> None:
         (None, "settling", "ended"),
     ]
     assert not drive.order().futile
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
 
 
 def test_a_victim_that_leaves_although_it_is_no_longer_needed_has_paid_all_the_same() -> None:
@@ -54,7 +54,7 @@ def test_a_victim_that_leaves_although_it_is_no_longer_needed_has_paid_all_the_s
     assert drive.cycle(12) == ()
     assert drive.victim().departure is Departure.REQUEUED_ITSELF
     assert drive.order().futile
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_the_te_job_starts_on_its_nodes_before_the_victim_has_left() -> None:
@@ -102,7 +102,7 @@ def test_the_te_job_is_cancelled_while_its_victim_is_requeued() -> None:
     assert drive.cycle(33) == ()
     assert drive.victim().state is VictimState.LEFT
     assert drive.order().futile
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_a_requeue_that_showed_no_effect_is_not_sent_again_for_no_preemptor() -> None:
@@ -135,7 +135,7 @@ def test_the_te_job_has_run_into_another_reason_and_its_victim_is_released(reaso
     assert drive.order().ending is Ending.BLOCKED
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(40) == ()
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
 
 
 @pytest.mark.parametrize("reason", ["Resources", "Priority", "ReqNodeNotAvail", "None", ""])
@@ -154,7 +154,7 @@ def test_the_node_of_the_order_is_lost_and_its_victim_is_released(flags: frozens
     assert drive.order().ending is Ending.NODE_GONE
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(40) == ()
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
 
 
 def test_a_te_job_that_started_and_finished_between_two_polls_has_been_served() -> None:
@@ -228,11 +228,11 @@ class TestExpiry:
         assert drive.order().ending is Ending.EXPIRED
         assert drive.order().futile
         drive.obeys(*drive.decision.actions)
-        assert drive.memory.retry_at == {TE: NOW + 120.5 + 300}
+        assert by_job(drive.memory, "retry_at") == {TE: NOW + 120.5 + 300}
         assert drive.cycle(420) == ()
         assert drive.why_not(TE) is RefusalCode.RETRY_LATER
         assert drive.cycle(421) == (first_in_queue(-1001, order=2, free=True),)
-        assert drive.memory.retry_at == {}
+        assert by_job(drive.memory, "retry_at") == {}
 
     def test_a_victim_that_has_not_left_by_then_is_released(self) -> None:
         drive = noticed()

@@ -17,7 +17,7 @@ from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 
-from tests.builders import NOW, node, running, share, traits, waiting
+from tests.builders import NOW, by_job, node, running, share, traits, waiting
 from tests.scenarios.driver import (
     BE,
     HALF,
@@ -256,7 +256,7 @@ class TestPutBack:
         assert drive.cycle(10) == (nice_back(0, now=-1001),)
         drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.DENIED)
         assert drive.order().ending is Ending.STARTED_HERE
-        assert drive.memory.retry_at == {}
+        assert by_job(drive.memory, "retry_at") == {}
         assert drive.cycle(12) == ()
         assert drive.cycle(71) == (nice_back(0, now=-1001),)
         drive.obeys(*drive.decision.actions)

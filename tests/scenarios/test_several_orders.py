@@ -8,7 +8,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, notice, one_node, requeue
 
 
@@ -199,7 +199,7 @@ def test_a_job_that_had_its_notice_and_was_released_is_left_alone_for_a_while_by
     drive.ends(TE, JobState.CANCELLED)
     asks(drive, 10, 1, user="ada")
     drive.cycle(30)  # its grace period is over, and it stayed
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
     codes = [one.code for one in drive.decision.refusals if (one.job_id, one.preemptor) == (BE, 10)]
     assert codes == [RefusalCode.COOL_DOWN]
     assert drive.why_not(10) is RefusalCode.NO_VICTIM
@@ -222,4 +222,4 @@ def test_a_notice_that_one_user_withdraws_spares_the_job_from_no_other_user() ->
     drive.cycle(30)
     assert drive.why_not(10) is RefusalCode.NO_VICTIM
     assert (drive.order(2).preemptor, drive.victim(2).job_id) == (11, BE)
-    assert (drive.memory.preemptions, drive.memory.last_preempted) == ({}, {})
+    assert (by_job(drive.memory, "preemptions"), by_job(drive.memory, "last_preempted")) == ({}, {})

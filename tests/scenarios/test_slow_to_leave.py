@@ -17,7 +17,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
 
 
@@ -94,7 +94,7 @@ def test_what_hangs_is_not_awaited_for_ever() -> None:
     (text,) = [one.text for one in drive.decision.transitions if one.after is OrderState.SETTLING]
     assert f"still completing, in an Epilog or by a process that can't be killed: job {BE} on n1" in text
     drive.cycle(692)
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
     drive.requeued(BE)
     drive.cycle(700)
     assert drive.order().futile, "its victim has left for nothing"

@@ -27,14 +27,15 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_memory import Past
 from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 from tesched_policies.fill import Fill
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, requeue_at_once
 
 AUTO = Limits(lever=YieldBy.AUTO, cool_down_s=0)
@@ -112,10 +113,10 @@ def test_a_victim_is_suspended_at_once_and_goes_on_when_the_trial_has_ended() ->
     assert drive.decision.transitions[0].text == "runs on, 61 s after it was suspended"
     assert not drive.order().futile
     # No work is lost: it counts neither as a preemption of the job nor as lost time, but as one of the hour.
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
     assert [(one.job_id, one.node_s) for one in drive.memory.paid] == [(BE, 0.0)]
-    assert drive.memory.last_preempted == {BE: NOW + 62}
-    assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=0.0, suspended_s=61.0, delayed_s=61.0)}
+    assert by_job(drive.memory, "last_preempted") == {BE: NOW + 62}
+    assert by_job(drive.memory, "past") == {BE: Past(submitted_at=0.0, ran_s=0.0, suspended_s=61.0, delayed_s=61.0)}
 
 
 def test_the_trial_is_bound_to_the_nodes_before_a_victim_is_suspended() -> None:
@@ -345,7 +346,7 @@ class TestTheVictimDoesSomethingElse:
         (release,) = drive.cycle(10)
         assert (kind_of(release), release.job_id) == ("release", BE)
         assert drive.victim().departure is Departure.REQUEUED_ITSELF
-        assert drive.memory.preemptions == {BE: 1}
+        assert by_job(drive.memory, "preemptions") == {BE: 1}
         drive.change(BE, priority=50, reason="Priority")
         drive.cycle(11)
         drive.starts(BE, WHOLE, at_s=20)

@@ -13,7 +13,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 from tesched_policies.fill import Fill
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 
@@ -45,7 +45,7 @@ def test_the_cool_down_of_one_that_was_let_go_holds_for_all_users() -> None:
     # An admin did that: whichever job preempts it next, it has just saved its work.
     drive = noticed()
     undone(drive, 5)
-    assert drive.memory.last_preempted == {BE: NOW + 5}
+    assert by_job(drive.memory, "last_preempted") == {BE: NOW + 5}
 
 
 def test_a_victim_that_waits_to_run_again_waits_with_its_own_priority() -> None:

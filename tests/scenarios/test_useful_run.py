@@ -17,7 +17,7 @@ from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.futility import useful_run_s
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 LIMITS = Limits(max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
@@ -59,7 +59,7 @@ def test_a_job_that_comes_back_from_its_start_has_made_its_victim_leave_for_noth
     comes_back(drive, 10)
     assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
     assert any("is back in the queue 8 s after its start" in one.text for one in drive.decision.transitions)
-    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 11 + 300}
 
 
 def test_the_wait_for_its_next_victims_doubles_and_then_it_has_none() -> None:
@@ -69,7 +69,7 @@ def test_the_wait_for_its_next_victims_doubles_and_then_it_has_none() -> None:
     drive.cycle(310)
     assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.RETRY_LATER)
     comes_back(started(drive, 312), 320)
-    assert drive.memory.retry_at == {TE: NOW + 321 + 600}
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 321 + 600}
     drive.change(TE, reason="Resources")
     for at_s in (400, 1000, 100_000):
         drive.cycle(at_s)
@@ -111,8 +111,8 @@ def test_a_start_without_a_victim_in_between_does_not_make_it_forget() -> None:
         drive.cycle(at_s + 1)
         drive.requeued(TE)
         drive.cycle(at_s + 5)
-    assert drive.memory.futile[JobId(TE)].count == 1
-    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 11 + 300}
 
 
 def test_it_is_forgotten_once_it_had_a_useful_run() -> None:
@@ -121,11 +121,11 @@ def test_it_is_forgotten_once_it_had_a_useful_run() -> None:
     started(drive, 312)
     drive.starts(BE, share("n1", 16), at_s=316)
     drive.cycle(374)
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
     assert drive.order(2).state is OrderState.SETTLING, "it is seen to run for 59 s"
     drive.cycle(375)
     assert (drive.order(2).state, drive.order(2).ending) == (OrderState.ENDED, Ending.STARTED_HERE)
-    assert drive.memory.futile == {}
+    assert by_job(drive.memory, "futile") == {}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_what_happened_between_two_polls_is_seen_all_the_same() -> None:
     drive.obeys(*drive.cycle(0))
     drive.requeued(TE)  # it has started and come back since
     drive.cycle(5)
-    assert (drive.order().ending, drive.memory.futile[JobId(TE)].count) == (Ending.NO_RUN, 1)
+    assert (drive.order().ending, by_job(drive.memory, "futile")[JobId(TE)].count) == (Ending.NO_RUN, 1)
 
     # And it came back, and started again.
     drive = started(small())
@@ -161,14 +161,14 @@ def test_what_happened_between_two_polls_is_seen_all_the_same() -> None:
     drive.change(TE, submit_time=NOW + 5)
     drive.starts(TE, HALF, at_s=6)
     drive.cycle(7)
-    assert (drive.order().ending, drive.memory.futile[JobId(TE)].count) == (Ending.NO_RUN, 1)
+    assert (drive.order().ending, by_job(drive.memory, "futile")[JobId(TE)].count) == (Ending.NO_RUN, 1)
 
     # It came back after a useful run: while no daemon polled.
     drive = started(small())
     drive.requeued(TE)
     drive.change(TE, submit_time=NOW + 500)
     drive.cycle(501)
-    assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
+    assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.STARTED_HERE, {})
 
 
 def test_while_nodes_boot_or_a_prolog_runs_it_has_not_begun() -> None:
@@ -191,7 +191,7 @@ def test_a_prolog_that_fails_after_a_minute_was_no_run() -> None:
     drive.change(TE, flags=frozenset())
     comes_back(drive, 70)
     assert drive.order().ending is Ending.NO_RUN
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
 
 
 def test_a_record_that_is_missing_decides_nothing_and_one_that_slurm_forgot_nothing_either() -> None:
@@ -228,8 +228,8 @@ def test_one_that_starts_elsewhere_and_comes_back_waits_too() -> None:
     drive.starts(TE, share("n2", 16), at_s=2)
     drive.cycle(3)
     comes_back(drive, 10)
-    assert drive.memory.futile[JobId(TE)].count == 1
-    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + 11 + 300}
 
 
 @pytest.mark.parametrize(
@@ -255,16 +255,16 @@ def test_its_epilog_is_no_part_of_a_run() -> None:
     assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
     assert any("goes back to the queue 7 s after its start" in one.text for one in drive.decision.transitions)
     drive.cycle(500)
-    assert drive.memory.futile[JobId(TE)].count == 1, "remembered for as long as the Epilog takes"
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1, "remembered for as long as the Epilog takes"
     comes_back(drive, 501)
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
 
 
 def test_a_run_that_was_long_enough_before_its_epilog_has_served() -> None:
     drive = started(small())
     ends_to_come_back(drive)
     drive.cycle(63)
-    assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
+    assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.STARTED_HERE, {})
 
 
 @pytest.mark.parametrize(("exit_status", "restarts"), [(99, 0), (99, 1), (0, 1)])
@@ -277,7 +277,7 @@ def test_one_that_began_and_is_completing_by_the_next_poll_has_started(exit_stat
     drive.change(TE, exit_status=exit_status)
     drive.cycle(3)
     assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.NO_RUN)
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
 
 
 def in_its_epilog(drive: Driver, exit_status: int) -> Driver:
@@ -287,7 +287,9 @@ def in_its_epilog(drive: Driver, exit_status: int) -> Driver:
     drive.change(TE, reason="" if exit_status == 0 else "NonZeroExitCode", exit_status=exit_status)
     for at_s in (19, 30, 500):
         drive.cycle(at_s)
-        assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {}), "how it ended is not known"
+        assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.STARTED_HERE, {}), (
+            "how it ended is not known"
+        )
         assert drive.order().state is OrderState.SETTLING
     return drive
 
@@ -298,7 +300,11 @@ def test_a_short_run_with_success_that_is_seen_in_its_epilog_has_served() -> Non
     drive.ends(TE)
     drive.starts(BE, FREE_AGAIN, at_s=501)
     drive.cycle(501)
-    assert (drive.order().ending, drive.order().futile, drive.memory.futile) == (Ending.STARTED_HERE, False, {})
+    assert (drive.order().ending, drive.order().futile, by_job(drive.memory, "futile")) == (
+        Ending.STARTED_HERE,
+        False,
+        {},
+    )
     assert drive.order().state is OrderState.ENDED
 
 
@@ -331,7 +337,7 @@ def test_one_that_its_user_requeues_in_its_epilog_has_come_back_from_a_short_run
         drive.change(TE, submit_time=NOW + 501)
     drive.cycle(501)
     assert drive.order().ending is Ending.NO_RUN
-    assert drive.memory.futile[JobId(TE)].count == 1
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
     assert any("soon after its start" in one.text for one in drive.decision.transitions)
 
 
@@ -342,8 +348,8 @@ def test_what_is_remembered_lasts_through_an_epilog_until_it_shows_how_the_run_e
     drive.completing(TE, JobState.UNKNOWN)
     for at_s in (320, 1000):
         drive.cycle(at_s)
-        assert drive.memory.futile[JobId(TE)].count == 1
+        assert by_job(drive.memory, "futile")[JobId(TE)].count == 1
     drive.at_s = 320
     drive.ends(TE)
     drive.cycle(1001)
-    assert (drive.order(2).ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
+    assert (drive.order(2).ending, by_job(drive.memory, "futile")) == (Ending.STARTED_HERE, {})

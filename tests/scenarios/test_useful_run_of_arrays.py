@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_memory import JobMemory
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, node, running, waiting
+from tests.builders import NOW, by_job, node, running, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 from tests.scenarios.test_useful_run import FREE_AGAIN, LIMITS, asked
 
@@ -59,12 +61,12 @@ def test_a_task_of_an_array_is_on_trial_and_counts_for_itself_alone() -> None:
     assert (drive.order().run_seen_at, drive.order().ending) == (NOW + 3, Ending.STARTED_HERE)
     task_returns(drive, 10)
     assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
-    assert {*drive.memory.futile} == {TASK}
-    assert drive.memory.retry_at == {TASK: NOW + 11 + 300}
+    assert {*by_job(drive.memory, "futile")} == {TASK}
+    assert by_job(drive.memory, "retry_at") == {TASK: NOW + 11 + 300}
     # The other tasks have victims as before.
     task_started(drive, 20, 21, 1)
     assert drive.order(2).ending is Ending.STARTED_HERE
-    assert drive.memory.futile[JobId(TASK)].count == 1, "another task's start is no word on this one"
+    assert by_job(drive.memory, "futile")[JobId(TASK)].count == 1, "another task's start is no word on this one"
 
 
 def test_a_task_that_came_back_twice_has_no_more_victims_and_the_others_have() -> None:
@@ -81,7 +83,7 @@ def test_a_task_that_came_back_twice_has_no_more_victims_and_the_others_have() -
     drive.starts(TASK, HALF, at_s=314)
     drive.cycle(315)
     task_returns(drive, 320)
-    assert drive.memory.retry_at == {TASK: NOW + 321 + 600}
+    assert by_job(drive.memory, "retry_at") == {TASK: NOW + 321 + 600}
     drive.change(TASK, reason="Resources")
     for at_s in (1000, 100_000):
         drive.cycle(at_s)
@@ -101,9 +103,9 @@ def test_a_task_is_forgotten_once_it_had_a_useful_run() -> None:
     drive.starts(TASK, HALF, at_s=314)
     drive.cycle(315)
     drive.cycle(374)
-    assert {*drive.memory.futile} == {TASK}
+    assert {*by_job(drive.memory, "futile")} == {TASK}
     drive.cycle(375)
-    assert drive.memory.futile == {}
+    assert by_job(drive.memory, "futile") == {}
 
 
 @pytest.mark.parametrize("job_id", [TASK, TE])
@@ -119,7 +121,7 @@ def test_a_task_that_started_and_came_back_between_two_polls_is_seen(job_id: int
     drive.change(job_id, submit_time=NOW + 2, reason="BeginTime")
     drive.cycle(5)
     assert drive.order().ending is Ending.NO_RUN
-    assert {*drive.memory.futile} == {job_id}
+    assert {*by_job(drive.memory, "futile")} == {job_id}
 
 
 def test_that_the_last_task_came_back_is_no_word_on_the_others() -> None:
@@ -134,9 +136,20 @@ def test_that_the_last_task_came_back_is_no_word_on_the_others() -> None:
         drive.starts(TE, HALF, at_s=at_s + 2)
         drive.cycle(at_s + 3)
         task_returns(drive, at_s + 5, TE)
-    assert drive.memory.futile[JobId(TE)].count == 2
+    assert by_job(drive.memory, "futile")[JobId(TE)].count == 2
     drive.change(TE, reason="Resources")
     drive.change(TASK, reason="Resources")
     drive.cycle(1000)
     assert drive.why_not(TE) is RefusalCode.FUTILE
     assert asked(drive) == [BE], "for the other task"
+
+
+def test_waits_of_tasks_without_futile_orders_become_their_arrays_and_the_longest_holds() -> None:
+    drive = array()
+    for index, task in enumerate((TASK, TASK + 1)):
+        new_task(drive, task, index)
+    drive.memory = Memory(
+        jobs={JobId(TASK): JobMemory(retry_at=NOW + 500), JobId(TASK + 1): JobMemory(retry_at=NOW + 100)}
+    )
+    drive.cycle(0)
+    assert drive.memory.jobs == {TE: JobMemory(retry_at=NOW + 500)}

@@ -12,11 +12,11 @@ import pytest
 from tesched_core.model.actions import ReasonCode, SetField, kind_of
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field, HoldState
-from tesched_core.model.memory import Past
+from tesched_core.model.job_memory import Past
 from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import NOW, share
+from tests.builders import NOW, by_job, share
 from tests.scenarios.driver import (
     BE,
     HALF,
@@ -48,12 +48,12 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_on_its_resources() -> No
     assert drive.cycle(8) == ()
     assert drive.moves() == [(BE, "noticed", "left")]
     assert drive.victim().departure is Departure.REQUEUED_ITSELF
-    assert drive.memory.preemptions == {BE: 1}
-    assert drive.memory.last_preempted == {BE: NOW + 8}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
+    assert by_job(drive.memory, "last_preempted") == {BE: NOW + 8}
     assert drive.decision.transitions[0].text == "put itself back in the queue, 8.0 s after its notice"
     assert drive.victim().started_at == 0.0  # the lost time is reckoned from there
     assert [(one.job_id, one.nodes, one.node_s) for one in drive.memory.paid] == [(BE, ("n1",), NOW + 8)]
-    assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=NOW + 8, longest_run_s=NOW)}
+    assert by_job(drive.memory, "past") == {BE: Past(submitted_at=0.0, ran_s=NOW + 8, longest_run_s=NOW)}
 
     drive.starts(TE, HALF, at_s=8)
     assert drive.cycle(10) == (nice_back(0, now=-1001),)
@@ -74,7 +74,7 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_on_its_resources() -> No
     assert not drive.order().futile
     assert drive.cycle(133) == ()
     assert drive.memory.orders == {}
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_a_victim_sits_out_its_grace_period_and_is_requeued() -> None:
@@ -90,7 +90,7 @@ def test_a_victim_sits_out_its_grace_period_and_is_requeued() -> None:
     assert drive.cycle(101) == ()
     assert drive.moves() == [(BE, "requeuing", "left")]
     assert drive.victim().departure is Departure.REQUEUED
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_a_victim_finishes_in_its_grace_period_and_is_never_requeued() -> None:
@@ -103,7 +103,7 @@ def test_a_victim_finishes_in_its_grace_period_and_is_never_requeued() -> None:
         assert drive.cycle(at_s) == ()
     assert drive.moves() == [(BE, "noticed", "left")]
     assert drive.victim().departure is Departure.FINISHED
-    assert drive.memory.preemptions == {}  # nothing of it was lost
+    assert by_job(drive.memory, "preemptions") == {}  # nothing of it was lost
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.TIMEOUT, JobState.NODE_FAIL])
@@ -113,7 +113,7 @@ def test_a_victim_that_dies_is_not_requeued(state: JobState) -> None:
     assert drive.cycle(31) == ()
     assert drive.moves() == [(BE, "noticed", "left")]
     assert drive.victim().departure is Departure.DIED
-    assert drive.memory.preemptions == {}
+    assert by_job(drive.memory, "preemptions") == {}
 
 
 def test_a_victim_that_vanishes_is_not_requeued() -> None:
@@ -139,7 +139,7 @@ def test_a_victim_that_requeued_itself_and_runs_again_is_not_notified_again() ->
     assert drive.cycle(31) == ()
     assert drive.moves() == [(BE, "noticed", "left"), (BE, "left", "back")]
     assert drive.cycle(62) == ()
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_a_victim_without_a_grace_period_is_requeued_at_once() -> None:
@@ -149,7 +149,7 @@ def test_a_victim_without_a_grace_period_is_requeued_at_once() -> None:
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(2) == ()
     assert drive.victim().departure is Departure.REQUEUED
-    assert drive.memory.preemptions == {BE: 1}
+    assert by_job(drive.memory, "preemptions") == {BE: 1}
 
 
 def test_the_shortest_grace_period_is_one() -> None:
@@ -194,13 +194,13 @@ def test_a_victim_that_slurm_forgets_before_it_runs_again_is_not_waited_for() ->
     drive.forgets(BE)
     drive.moves()
     assert drive.cycle(400) == ()
-    assert (drive.moves(), drive.memory.preemptions) == ([], {BE: 1}), "one answer without it says nothing"
+    assert (drive.moves(), by_job(drive.memory, "preemptions")) == ([], {BE: 1}), "one answer without it says nothing"
     assert drive.cycle(699) == ()
     assert drive.cycle(700) == ()
     assert drive.moves()[0] == (BE, "left", "left")
     assert drive.victim().departure is Departure.VANISHED
     assert drive.order().state is OrderState.ENDED
-    assert drive.memory.preemptions == {}  # nor is its count kept for ever
+    assert by_job(drive.memory, "preemptions") == {}  # nor is its count kept for ever
 
 
 def test_a_victim_that_a_user_suspends_is_not_requeued() -> None:

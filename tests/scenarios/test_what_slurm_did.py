@@ -13,7 +13,7 @@ from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import node, running, share, waiting
+from tests.builders import by_job, node, running, share, waiting
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_marking import LARGE, SMALL, TE, ordinary, written
 
@@ -41,7 +41,7 @@ class TestWhatSlurmDid:
         (victim,) = order.victims
         assert (order.preemptor, order.state, victim.job_id) == (TE, OrderState.SETTLING, SMALL)
         assert "Slurm preempted it" in victim.why
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
         assert len(drive.memory.paid) == 1
         drive.says(Status.SENT, *drive.decision.actions)
         drive.cycle(14)
@@ -53,7 +53,7 @@ class TestWhatSlurmDid:
         assert written(drive, 12) == [LARGE]
         drive.starts(TE, share("n1", 8), at_s=13)
         drive.cycle(14)
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
 
     def test_the_te_job_may_have_ended_by_then(self) -> None:
         # Between two polls it has started in the victim's place, and has ended.
@@ -87,7 +87,7 @@ class TestWhatSlurmDid:
         drive.cycle(13)
         (order,) = drive.memory.open_orders()
         assert order.preemptor == 8
-        assert drive.memory.preemptions == {}
+        assert by_job(drive.memory, "preemptions") == {}
 
     def test_its_size_is_that_of_the_run_that_was_marked(self) -> None:
         drive = self.site()
@@ -138,7 +138,7 @@ class TestWhatSlurmDid:
         drive.cycle(75)
         (order,) = drive.memory.open_orders()
         assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_ELSEWHERE, True)
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
 
     def test_what_slurm_may_have_done_for_a_te_job_that_still_waits_counts(self) -> None:
         drive = self.site()
@@ -147,7 +147,7 @@ class TestWhatSlurmDid:
         drive.cycle(75)
         (order,) = drive.memory.open_orders()
         assert (order.preemptor, order.ending) == (TE, Ending.EXPIRED)
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
 
     def test_one_that_has_ended_before_that_is_seen_counts_and_is_back(self) -> None:
         drive = self.site()
@@ -156,7 +156,7 @@ class TestWhatSlurmDid:
         drive.starts(SMALL, share("n2", 8), at_s=12)
         drive.ends(SMALL)
         drive.cycle(20)
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
         drive.says(Status.SENT, *drive.decision.actions)
         drive.cycle(22)
         (order,) = drive.memory.orders.values()
@@ -172,7 +172,7 @@ class TestWhatSlurmDid:
         assert told.code is RefusalCode.COOL_DOWN
         # It is counted then, and P is 1.
         drive.cycle(75)
-        assert drive.memory.preemptions == {SMALL: 1}
+        assert by_job(drive.memory, "preemptions") == {SMALL: 1}
         assert set(drive.memory.changes_of("mark")) == {LARGE}
 
     def test_a_te_job_that_came_to_its_nodes_later_is_not_what_it_was_put_back_for(self) -> None:
@@ -197,5 +197,5 @@ class TestWhatSlurmDid:
             drive.change(TE, submit_time=drive.jobs[JobId(SMALL)].submit_time + 2)
         written(drive, 12)
         drive.cycle(100)
-        assert (drive.memory.preemptions, drive.memory.open_orders()) == ({}, ())
+        assert (by_job(drive.memory, "preemptions"), drive.memory.open_orders()) == ({}, ())
         assert set(drive.memory.changes_of("mark")) == {LARGE}

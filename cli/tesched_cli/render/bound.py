@@ -30,7 +30,7 @@ def left_of_bound(
     delayed_s = delays_of(memory, seen_at).get(job.job_id, 0.0)
     run_s = known_run_s(
         runs_for_s=_runs_for_s(job, seen_at),
-        past=memory.past.get(job.job_id),
+        past=memory.job(job.job_id).past,
         expected_s=0.0 if expected is None else expected.low_s,
     )
     most_s = bound_s(

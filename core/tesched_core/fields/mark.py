@@ -51,10 +51,10 @@ class MarkRule(Lever):
         ended = [job_id for job_id, one in marks.items() if job_id not in wanted and not one.restored]
         half_s = context.limits.mark_for_s / 2
         due = any(context.now - one.at > half_s and not one.restored for one in marks.values())
-        changed = new or ended or rules != context.te_rules
+        changed = new or ended or rules != context.draft.te_rules
         if not (changed or due or context.snapshot.marks_doubtful):
             return
-        context.te_rules = rules
+        context.draft.te_rules = rules
         since = {job_id: one.since for job_id, one in marks.items()}
         for job_id in ended:  # known until the file without it is written
             marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))

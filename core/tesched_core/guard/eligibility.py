@@ -72,7 +72,8 @@ def eligible_victims(
     if turns is None:
         seconds = limits.cool_down_s
         text = f"it was last preempted less than guard.cool_down_s, {seconds:.0f} s, ago"
-        recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
+        lately = ((job_id, one.last_preempted) for job_id, one in memory.jobs.items())
+        recent = {job_id for job_id, at in lately if at is not None and now - at < seconds}
         excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
     setting = "guard.min_run_time_s" if turns is None else f"{turns.table}.min_run_time_s"
     seconds = (turns or limits).min_run_time_s
@@ -141,9 +142,9 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
     is taken to be, the sooner it has waited enough.
     """
     queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
-    for job_id, past in memory.past.items():
-        row = running.row_of.get(job_id)
-        if row is not None:
+    for job_id, one in memory.jobs.items():
+        row, past = running.row_of.get(job_id), one.past
+        if row is not None and past is not None:
             queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s
     waited_s = np.maximum(running.started - queued - ran_s, 0) + suspended_s
     run_s = np.maximum(running.may_end_at - running.started, 0) + ran_s
@@ -207,14 +208,14 @@ def _too_often(count: int, limits: Limits) -> Why:
 def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
     """Return the jobs that were preempted as often as the site allows, or as their owners do where that is less."""
     own = {
-        job_id: _by_its_owner(memory.preemptions.get(job_id, 0), most, running.most_said.get(job_id, most))
+        job_id: _by_its_owner(memory.job(job_id).preemptions, most, running.most_said.get(job_id, most))
         for job_id, most in running.most_preemptions.items()
-        if most < limits.max_preemptions_per_job and memory.preemptions.get(job_id, 0) >= most
+        if most < limits.max_preemptions_per_job and memory.job(job_id).preemptions >= most
     }
     site = {
-        job_id: _too_often(count, limits)
-        for job_id, count in memory.preemptions.items()
-        if count >= limits.max_preemptions_per_job
+        job_id: _too_often(one.preemptions, limits)
+        for job_id, one in memory.jobs.items()
+        if one.preemptions >= max(limits.max_preemptions_per_job, 1)
     }
     return own | site
 

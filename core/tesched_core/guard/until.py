@@ -43,7 +43,8 @@ def ends_at(code: RefusalCode, job: RefusedJob, memory: Memory, limits: Limits, 
     """Return until when this refusal of a job stands, for a TE job; None: no time is known."""
     if code is RefusalCode.RETRY_LATER:
         ids = (job.array_job_id, job.job_id)
-        return max((memory.retry_at[one] for one in ids if one is not None and one in memory.retry_at), default=None)
+        times = (memory.job(one).retry_at for one in ids if one is not None)
+        return max((at for at in times if at is not None), default=None)
     if code is RefusalCode.PATIENCE:
         return job.patience_until
     if code is RefusalCode.TE_LIMIT:
@@ -52,9 +53,9 @@ def ends_at(code: RefusalCode, job: RefusedJob, memory: Memory, limits: Limits, 
     if code is RefusalCode.MIN_RUN_TIME:
         return None if job.started_at is None else job.started_at + limits.min_run_time_s
     if code is RefusalCode.COOL_DOWN:
-        asked = [memory.last_preempted[job.job_id]] if job.job_id in memory.last_preempted else []
+        asked = memory.job(job.job_id).last_preempted
         let_go = (one.at for one in memory.paid if one.withdrawn and one.job_id == job.job_id)
-        return max((at + limits.cool_down_s for at in (*asked, *let_go)), default=None)
+        return max((at + limits.cool_down_s for at in (*([] if asked is None else [asked]), *let_go)), default=None)
     paid = [one for one in (*memory.paid, *under_way(memory.open_orders(), now)) if _counts(one)]
     if code is RefusalCode.BUDGET:
         return _within_budget(paid, limits.max_lost_node_hours_per_day * HOUR_S, now)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from tesched_core.intake.delays import delay_by
 from tesched_core.model.bystander import ended
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.job_memory import Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
 
 
@@ -35,8 +36,8 @@ def delays_of(memory: Memory, now: UnixSeconds) -> dict[JobId, float]:
     """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
     found = {
         job_id: past.delayed_s - past.excused_s
-        for job_id, past in memory.past.items()
-        if past.delayed_s > 0 or past.excused_s > 0
+        for job_id, one in memory.jobs.items()
+        if (past := one.past) is not None and (past.delayed_s > 0 or past.excused_s > 0)
     }
     for job_id, seconds in _of_victims(memory, now):
         found[job_id] = found.get(job_id, 0.0) + seconds

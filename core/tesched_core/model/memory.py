@@ -11,37 +11,13 @@ from tesched_core.model.bystander import Bystander, Examined
 from tesched_core.model.change import By, Change, TeRules, lets_through, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.field import Field
-from tesched_core.model.order import Ending, Order
+from tesched_core.model.job_memory import NOTHING, JobMemory
+from tesched_core.model.order import Order
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Futility:
-    """Outcome of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
-
-    #: how many there were
-    count: int
-    #: how the last one ended
-    ending: Ending
-    #: what Slurm said of the job then (its reason word)
-    said: str = ""
-    #: a digest of what decides whether another order can do better (`futility.basis_of`); empty until it was taken
-    basis: str = ""
-    #: after one that ended at a limit: the most jobs of its user, account and QOS that were seen running since
-    fellows: int = 0
-    #: something that mattered has changed since
-    changed: bool = False
-    #: of a job that came back (`Ending.CAME_BACK`): Slurm's count of its restarts at the first run that counts
-    first_restart: int | None = None
-
-    @property
-    def by_itself(self) -> bool:
-        """Return whether the job, or this task of an array, came back from its start: that is no word on others."""
-        return self.ending in {Ending.NO_RUN, Ending.CAME_BACK}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,28 +38,6 @@ class TeRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """Past of a job that Slurm does not say: it resets the submission at each requeue."""
-
-    #: its first submission
-    submitted_at: UnixSeconds
-    #: how long it ran before, all runs together, seconds
-    ran_s: float
-    #: and for how long of that, and of its present run, tesched had it suspended
-    suspended_s: float = 0.0
-    #: the longest of those runs, seconds, each without what came after its notice or its suspension
-    longest_run_s: float = 0.0
-    #: by how much other users' TE jobs have delayed it as a victim, in preemptions that are over (`intake/delays.py`)
-    delayed_s: float = 0.0
-    #: how much of that, and of the present one, it could not start for other reasons: held, at a limit, …
-    excused_s: float = 0.0
-
-    def with_run(self, ran_s: float, worked_s: float) -> Past:
-        """Return the past after one more run of so many seconds, and so many until its notice, or its suspension."""
-        return replace(self, ran_s=self.ran_s + ran_s, longest_run_s=max(self.longest_run_s, worked_s))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Memory from cycle to cycle, and over a restart."""
 
@@ -93,23 +47,13 @@ class Memory:
     next_order: OrderId = OrderId(1)
     #: orders that have not ended, and those that ended in this very cycle
     orders: Mapping[OrderId, Order] = field(default_factory=dict)
-    #: how often a job was preempted, all its runs together (never more than the guard allows)
-    preemptions: Mapping[JobId, int] = field(default_factory=dict)
-    #: when a job was last preempted for another user's TE job, or let go by `tesched undo` or a refusal of Slurm's
-    last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: TE jobs with an order that came to nothing, and when they may be tried again; of an array, by the array's id
-    retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: what came of their futile orders, by the same id
-    futile: Mapping[JobId, Futility] = field(default_factory=dict)
+    #: what is remembered of each job; none of these is empty
+    jobs: Mapping[JobId, JobMemory] = field(default_factory=dict)
     #: TE jobs that Slurm did not start on resources that were free for them; of an array, by its id. Not persisted: a
     #: new process tries the lesser reading of what they ask for once more (`placement/memory_reading.py`)
     declined: frozenset[JobId] = frozenset()
-    #: TE jobs for which shadow mode has recorded an order, and when it may record the next. Not persisted
-    shadowed: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: victims that Slurm has just refused to put back in the queue; their users are yet to be told. Not persisted
     newly_lost: frozenset[JobId] = frozenset()
-    #: remembered jobs that the last answers did not show, and since when. Not persisted
-    missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: what went with the last marks. Not persisted: a new process writes the marks anew
     te_rules: TeRules = field(default_factory=TeRules)
     #: TE jobs in the queue and on nodes, while Slurm preempts by itself. Not persisted: a new process sees what comes
@@ -124,8 +68,6 @@ class Memory:
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: and for how long victims were ending on each node. Read back alike
     ending_times: EndingTimes = field(default_factory=dict, compare=False)
-    #: what became of a preempted job before its present turn in the queue
-    past: Mapping[JobId, Past] = field(default_factory=dict)
     #: BE jobs that TE jobs keep waiting, or have kept (`orders/bystanders.py`)
     bystanders: Mapping[JobId, Bystander] = field(default_factory=dict)
     #: when the queue was last examined for them. Not persisted: a new process does so at once
@@ -138,6 +80,10 @@ class Memory:
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)
+
+    def job(self, job_id: JobId) -> JobMemory:
+        """Record of a job; an empty one if nothing is remembered of it."""
+        return self.jobs.get(job_id, NOTHING)
 
     def changes_of(self, field: str) -> Mapping[JobId, Change[Any]]:
         """Return the changes of one field, by job."""
@@ -153,7 +99,15 @@ class Memory:
             name: {job_id: one for job_id, one in by_job.items() if not one.dry}
             for name, by_job in self.changes.items()
         }
-        return replace(self, changes={name: by_job for name, by_job in done.items() if by_job}, shadowed={})
+        jobs = {
+            job_id: one if one.shadowed_until is None else replace(one, shadowed_until=None)
+            for job_id, one in self.jobs.items()
+        }
+        return replace(
+            self,
+            changes={name: by_job for name, by_job in done.items() if by_job},
+            jobs={job_id: one for job_id, one in jobs.items() if one != NOTHING},
+        )
 
     def is_bound(self, job_id: JobId) -> bool:
         """Return whether tesched has bound the job to nodes."""

@@ -26,8 +26,9 @@ from tesched_core.model.actions import OrderId, ReasonCode
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.job_memory import Past
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import (
     HOLDS_ROOM,
     PREEMPTED,
@@ -45,10 +46,10 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, to_end
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
-from tesched_core.orders.futility import came_to_nothing, tries_of, was_asked
+from tesched_core.orders.futility import came_to_nothing, drop_ended_waits, was_asked
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
-from tesched_core.orders.missing import missing_since
+from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.requeue import REQUEUE_LEVER, lost
@@ -62,11 +63,15 @@ from tesched_core.placement.can_return import why_it_cannot_return
 def advance(
     memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits, *, paused: bool = False
 ) -> tuple[Memory, CycleContext]:
-    """Return the memory after what the snapshot shows, and the actions and transitions that follow from it."""
+    """Return the orders after what the snapshot shows, in the memory, and what follows from that, in the context.
+
+    What else is remembered then is in the context's draft, which `step` writes to the memory.
+    """
     missing = missing_since(memory, snapshot)
     context = CycleContext.of(memory, snapshot, columns, limits)
     context.paused = paused
-    context.retry_at = {tries_of(one, context): at for one, at in memory.retry_at.items() if at > snapshot.taken_at}
+    context.draft.set_missing(missing)
+    drop_ended_waits(context)
     context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
     context.returning = {
@@ -78,22 +83,14 @@ def advance(
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
         orders[order.order_id] = _advance_order(order, context)
-    known = snapshot.jobs.keys() | missing.keys()
+    follow_futile(context, {one.run_id for one in orders.values() if one.run_seen_at is not None})
+    forget_gone(context, missing)
+    context.draft.paid[:] = lately(context.draft.paid, snapshot.taken_at)
     return replace(
         memory,
         orders=orders,
-        missing=missing,
-        # A job that Slurm has forgotten will not run again under this id.
-        preemptions={job_id: count for job_id, count in context.preemptions.items() if job_id in known},
-        last_preempted={job_id: at for job_id, at in context.last_preempted.items() if job_id in known},
         leave_times=with_leave_times(memory.leave_times, context.leave_times),
         ending_times=with_ending_times(memory.ending_times, context.ending_times),
-        paid=lately(context.paid, snapshot.taken_at),
-        past={job_id: past for job_id, past in context.past.items() if job_id in known},
-        retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
-        futile=follow_futile(context, {one.run_id for one in orders.values() if one.run_seen_at is not None}),
-        declined=frozenset(one for one in context.declined if one in known or context.tasks_of(one)),
-        shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
     ), context
 
 
@@ -273,7 +270,7 @@ def _spare(
     if was_asked(victim) and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
         # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
-        context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
+        context.draft.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
     return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
 
 
@@ -288,15 +285,16 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     left = context.victim_step(order, victim, replace(victim, state=VictimState.LEFT, left_at=context.now), text)
     if victim.noticed_at is not None or departure in PREEMPTED:
         # However it ended, it was asked: that is what hours and budgets count.
-        context.paid.append(paying(victim, context.now, order.preemptor))
+        context.draft.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.is_limited:
-            context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
-            context.last_preempted[victim.job_id] = context.now
-        before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
+            times = context.draft.job(victim.job_id).preemptions + 1
+            context.draft.update(victim.job_id, preemptions=times, last_preempted=context.now)
+        before = context.draft.job(victim.job_id).past or Past(submitted_at=victim.queued_at, ran_s=0.0)
         stops = [at for at in (victim.noticed_at, victim.suspended_at) if at is not None]
         worked_s = max(min(stops, default=context.now) - victim.started_at, 0.0)
-        context.past[victim.job_id] = before.with_run(max(context.now - victim.started_at, 0.0), worked_s)
+        past = before.with_run(max(context.now - victim.started_at, 0.0), worked_s)
+        context.draft.update(victim.job_id, past=past)
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
     # An expedited job that fails of its notice is in the queue at once, and held; an early rerun may come too late.
     in_queue = departure in {Departure.REQUEUED_ITSELF, Departure.DIED_OF_NOTICE}

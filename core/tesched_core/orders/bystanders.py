@@ -98,7 +98,7 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
     known = {
         job_id: one
         for job_id, one in memory.bystanders.items()
-        if (job_id in jobs and not _is_another(one, jobs[job_id])) or job_id in memory.missing
+        if (job_id in jobs and not _is_another(one, jobs[job_id])) or memory.job(job_id).missing_since is not None
     }
     te = te_jobs(context.snapshot)
     there = frozenset((job.job_id, job.start_time or 0.0) for job in te)
@@ -300,7 +300,7 @@ def _away(memory: Memory, *, of_own_user: bool = True) -> set[JobId]:
 
 def _left_without_order(job: Job, memory: Memory) -> bool:
     """Check whether a job is in the queue since its preemption, though its order is withdrawn (`tesched undo`)."""
-    at = memory.last_preempted.get(job.job_id)
+    at = memory.job(job.job_id).last_preempted
     return at is not None and job.restarts > 0 and job.submit_time <= at
 
 

@@ -38,8 +38,9 @@ from tesched_core.context import CycleContext
 from tesched_core.model.actions import CameBack
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.job_memory import Futility
 from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.memory import Futility, Memory, TeRun
+from tesched_core.model.memory import Memory, TeRun
 from tesched_core.model.order import Ending
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -48,13 +49,10 @@ from tesched_core.orders.futility import useful_run_s, wait_s, was_useful
 
 
 def see_returns(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory after the TE jobs that came back since the last poll, while Slurm preempts by itself."""
+    """Return the memory after the TE jobs' runs; those that came back since the last poll are noted in the draft."""
     if context.limits.lever is not YieldBy.PLUGIN:
         return memory if memory.te_poll is None else replace(memory, te_runs={}, te_poll=None)
-    futile, retry_at = dict(memory.futile), dict(memory.retry_at)
-    for job_id, one in context.futile.items():
-        if one.ending is Ending.CAME_BACK and job_id not in futile:
-            retry_at.pop(job_id, None)  # it had a useful run
+    draft = context.draft
     runs = {job_id: run for job_id, run in memory.te_runs.items() if job_id in context.absent}
     for job in context.snapshot.jobs.values():
         if job.job_id in context.absent or context.snapshot.job_class(job.job_id) is not JobClass.TE:
@@ -69,24 +67,23 @@ def see_returns(memory: Memory, context: CycleContext) -> Memory:
             # It was submitted, started and came back since the last poll.
             before = TeRun(restarts=job.restarts - 1, at=memory.te_poll[0])
         runs[job.job_id] = _seen(job, before, context)
-        known = futile.get(job.job_id)
+        known = draft.job(job.job_id).futile
         if known is not None and known.ending is Ending.CAME_BACK and known.count > job.restarts:
-            del futile[job.job_id]  # another job has its id now
+            draft.update(job.job_id, futile=None)  # another job has its id now
             known = None
         times, last_was_useful = _short_runs(job, before, context)
         if last_was_useful and known is not None and known.ending is Ending.CAME_BACK:
-            del futile[job.job_id]
-            retry_at.pop(job.job_id, None)
+            draft.update(job.job_id, futile=None, retry_at=None)
             known = None
         if times:
             count = times + (known.count if known is not None and known.by_itself else 0)
             first = max(job.restarts - times, 0)
             if known is not None and known.first_restart is not None:
                 first = min(first, known.first_restart)  # also where returns in between were not seen
-            futile[job.job_id] = Futility(count=count, ending=Ending.CAME_BACK, said=job.reason, first_restart=first)
-            retry_at[job.job_id] = context.now + wait_s(count, context.limits)
+            futile = Futility(count=count, ending=Ending.CAME_BACK, said=job.reason, first_restart=first)
+            draft.update(job.job_id, futile=futile, retry_at=context.now + wait_s(count, context.limits))
     newest = max(context.snapshot.jobs, default=JobId(0))
-    return replace(memory, futile=futile, retry_at=retry_at, te_runs=runs, te_poll=(context.now, newest))
+    return replace(memory, te_runs=runs, te_poll=(context.now, newest))
 
 
 def _seen(job: Job, before: TeRun | None, context: CycleContext) -> TeRun:
@@ -137,14 +134,12 @@ def _ran_s(job: Job, before: TeRun, now: UnixSeconds) -> float:
 def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> dict[JobId, CameBack]:
     """Return the TE jobs for which the plugin preempts none yet, if it has before they came back."""
     found: dict[JobId, CameBack] = {}
-    if not memory.futile:
-        return found
     victims: dict[JobId | None, list[Paid]] = defaultdict(list)
     for paid in memory.paid:
         victims[paid.preemptor].append(paid)
-    for job_id, one in sorted(memory.futile.items()):
-        until = memory.retry_at.get(job_id, 0.0)
-        if one.ending is not Ending.CAME_BACK or job_id not in memory.te_runs:
+    for job_id in sorted(memory.te_runs):
+        one, until = memory.job(job_id).futile, memory.job(job_id).retry_at or 0.0
+        if one is None or one.ending is not Ending.CAME_BACK:
             continue
         since, alone = one.first_restart or 0, _left_alone(one, limits)
         if alone or until > now:

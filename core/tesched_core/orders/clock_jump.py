@@ -46,10 +46,16 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
     return replace(
         memory,
         orders={order_id: order(one) for order_id, one in memory.orders.items()},
-        last_preempted={job_id: at + by_s for job_id, at in memory.last_preempted.items()},
-        retry_at={job_id: at + by_s for job_id, at in memory.retry_at.items()},
-        shadowed={job_id: at + by_s for job_id, at in memory.shadowed.items()},
-        missing={job_id: at + by_s for job_id, at in memory.missing.items()},
+        jobs={
+            job_id: replace(
+                one,
+                last_preempted=later(one.last_preempted),
+                retry_at=later(one.retry_at),
+                shadowed_until=later(one.shadowed_until),
+                missing_since=later(one.missing_since),
+            )
+            for job_id, one in memory.jobs.items()
+        },
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         te_runs={
             job_id: replace(one, at=one.at + by_s, running_since=later(one.running_since))

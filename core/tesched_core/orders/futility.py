@@ -18,7 +18,7 @@ An order that asked no victim costs no job anything: its TE job is tried again a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, replace
 from hashlib import blake2b
 from math import inf
@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING
 from tesched_core.intake.pending_reason import seen_at_the_head
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode, Why
-from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Futility, Memory
+from tesched_core.model.job_memory import Futility
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, Order, Victim, VictimState
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -68,37 +69,54 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
 
 def tries_of(job_id: JobId, context: CycleContext) -> JobId:
     """Return the id under which what is remembered by this one is to be found now."""
-    one = context.futile.get(job_id)
+    one = context.draft.job(job_id).futile
     return job_id if one is not None and one.by_itself else family_of(job_id, context.snapshot)
+
+
+def drop_ended_waits(context: CycleContext) -> None:
+    """Drop times that have come, also of shadow mode; another stands under the id that its tries have now."""
+    draft, waits = context.draft, dict[JobId, UnixSeconds]()
+    for job_id, one in draft.tried_or_missing():
+        if one.shadowed_until is not None and one.shadowed_until <= context.now:
+            draft.update(job_id, shadowed_until=None)
+        if one.retry_at is None:
+            continue
+        if one.retry_at > context.now:
+            now_under = tries_of(job_id, context)
+            waits[now_under] = max(one.retry_at, waits.get(now_under, 0.0))
+        draft.update(job_id, retry_at=None)
+    for job_id, at in waits.items():
+        draft.update(job_id, retry_at=at)
 
 
 def came_to_nothing(order: Order, context: CycleContext) -> None:
     """Remember what came of an order when its preemptor has stopped waiting, in `context`."""
     family = order.run_id if order.ending is Ending.NO_RUN else family_of(order.preemptor, context.snapshot)
     if _was_declined(order, context):
-        context.declined.add(family)
+        context.draft.declined.add(family)
     asked = any(was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
-        one = context.futile.get(family)
+        one = context.draft.job(family).futile
         # A start is enough, or a task of the array has made it; that its last task has come back is another matter.
         if one is not None and (order.run_seen_at is None or (order.newest_task is not None and not one.by_itself)):
-            del context.futile[family]
+            context.draft.update(family, futile=None)
         return
     job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
     again = order.ending is Ending.STARTED_ELSEWHERE and left and job is not None and job.pending
     if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again):
-        before = context.futile.get(family)
+        before = context.draft.job(family).futile
         # Of what Slurm's plugin has done for it nothing is known here.
         count = before.count + 1 if before and before.ending is not Ending.CAME_BACK else 1
-        context.futile[family] = Futility(count=count, ending=order.ending, said=job.reason if job else "")
+        futile = Futility(count=count, ending=order.ending, said=job.reason if job else "")
+        context.draft.update(family, futile=futile)
         # A node that went while its victims were still running has cost no job its run: the first time, other nodes
         # are tried at once.
         if left or count > 1 or order.ending is not Ending.NODE_GONE:
-            context.retry_at[family] = context.now + wait_s(count, context.limits)
+            context.draft.update(family, retry_at=context.now + wait_s(count, context.limits))
     elif order.ending in _TRIED_LATER:
-        context.retry_at[family] = context.now + context.limits.retry_after_s
+        context.draft.update(family, retry_at=context.now + context.limits.retry_after_s)
 
 
 def wait_s(count: int, limits: Limits) -> float:
@@ -117,7 +135,7 @@ def _was_declined(order: Order, context: CycleContext) -> bool:
 
 def forget(run: JobId, context: CycleContext) -> None:
     """Forget what came of orders for a TE job, or a task, that had a useful run."""
-    context.futile.pop(run, None)
+    context.draft.update(run, futile=None)
 
 
 def useful_run_s(job: Job, limits: Limits) -> float:
@@ -132,14 +150,28 @@ def was_asked(victim: Victim) -> bool:
     return told or victim.requeue_sent_at is not None
 
 
-def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> dict[JobId, Futility]:
-    """Return the memory of futile orders without jobs that have had a useful run or left; what has changed is noted.
+def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> None:
+    """Forget futile orders of jobs that have had a useful run or left, and note what has changed of the others.
 
-    Of jobs that are `on_trial` their order says when they had one.
+    Of jobs that are `on_trial` their order says when they had one. A job that came back while Slurm preempts by itself,
+    and has had a useful run, waits no more.
     """
+    draft = context.draft
+    known = {job_id: one.futile for job_id, one in draft.tried_or_missing() if one.futile is not None}
+    kept = _kept(known, context, on_trial)
+    for job_id, one in known.items():
+        if job_id not in kept:
+            draft.update(job_id, futile=None)
+            if one.ending is Ending.CAME_BACK and context.limits.lever is YieldBy.PLUGIN:
+                draft.update(job_id, retry_at=None)
+    for job_id, one in kept.items():
+        draft.update(job_id, futile=one)
+
+
+def _kept(known: Mapping[JobId, Futility], context: CycleContext, on_trial: Collection[JobId]) -> dict[JobId, Futility]:
     kept: dict[JobId, Futility] = {}
     nodes: dict[tuple[str, ...], str] = {}
-    for family, one in context.futile.items():
+    for family, one in known.items():
         job = context.snapshot.jobs.get(family)
         if not one.by_itself and (job is None or not job.pending):
             job = next((task for task in context.tasks_of(family) if task.pending), job)
@@ -235,12 +267,13 @@ def was_useful(job: Job, limits: Limits) -> bool:
 def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
     """Return why a waiting TE job is not tried again yet; None if it may be."""
     family = job.array_job_id if job.array_job_id is not None else job.job_id
-    its_own = memory.futile.get(job.job_id)
+    its_own = memory.job(job.job_id).futile
     if its_own is not None and its_own.ending is Ending.CAME_BACK:
         return None  # that is for Slurm's plugin (`orders/came_back.py`)
     if its_own is not None and its_own.by_itself:
         family = job.job_id
-    one = memory.futile.get(family)
+    known = memory.job(family)
+    one = known.futile
     if one is not None and one.by_itself and family != job.job_id:
         return None  # the last task, which bears the array's id, has come back
     if one is not None and one.count >= limits.max_futile_orders_per_job and not one.changed:
@@ -249,7 +282,7 @@ def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
             f"{one.count} orders for it came to nothing (the last: {one.ending.value}{_said(one)}); it is left alone "
             f"until {changes}"
         )
-    if family in memory.retry_at:
+    if known.retry_at is not None:
         if one is not None:
             times = "one order" if one.count == 1 else f"{one.count} orders"
             return RefusalCode.RETRY_LATER, (
@@ -258,7 +291,7 @@ def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
             )
         text = "no resources could be freed for it, or Slurm refused; tried again after guard.retry_after_s"
         return RefusalCode.RETRY_LATER, text
-    if family in memory.shadowed:
+    if known.shadowed_until is not None:
         text = "shadow mode has recorded an order for it; the next comes after guard.retry_after_s"
         return RefusalCode.RETRY_LATER, text
     return None

@@ -11,7 +11,7 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,7 +106,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
         _of_trial(
             job,
             barred.get(job.user)
-            or (why_it_waits(memory.futile[job.job_id], limits) if job.job_id in came_back else None)
+            or _why_it_waits_again(job, memory, came_back, limits)
             or patience.why_it_waits(job, context.snapshot.traits[job.job_id], context.now)
             or _waits_for_slurm(job, len(marks), wait_s, context),
         )
@@ -230,6 +230,11 @@ def _of_trial(job: Job, why: Why) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=why[0], text=why[1])
 
 
+def _why_it_waits_again(job: Job, memory: Memory, came_back: Collection[JobId], limits: Limits) -> Why | None:
+    one = memory.job(job.job_id).futile
+    return why_it_waits(one, limits) if one is not None and job.job_id in came_back else None
+
+
 def _waits_for_slurm(job: Job, marked_jobs: int, wait_s: int, context: CycleContext) -> Why:
     plugin = context.snapshot.settings.plugin
     if plugin is None:
@@ -271,15 +276,7 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
             del marks[job_id]
     if next_order == memory.next_order:
         return memory
-    return replace(
-        memory,
-        orders=orders,
-        next_order=next_order,
-        preemptions=dict(context.preemptions),
-        last_preempted=dict(context.last_preempted),
-        paid=tuple(context.paid),
-        past=dict(context.past),
-    )
+    return replace(memory, orders=orders, next_order=next_order)
 
 
 def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:
@@ -318,6 +315,7 @@ def _first_started(job: Job) -> tuple[float, JobId]:
 def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[Mark], context: CycleContext) -> Order:
     trial, ending = cause
     mark, here = one.value, ending is Ending.STARTED_HERE
+    past = context.draft.job(job.job_id).past
     victim = Victim(
         job_id=job.job_id,
         state=VictimState.REQUEUING,
@@ -329,7 +327,7 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
         why=f"it was marked with a score of {mark.score:.3f}, and Slurm {'' if here else 'seems to have '}preempted it",
         nodes=mark.nodes,
         started_at=mark.started_at,
-        queued_at=context.past[job.job_id].submitted_at if job.job_id in context.past else mark.started_at,
+        queued_at=past.submitted_at if past is not None else mark.started_at,
         user=job.user,
         account=job.account,
         for_user=trial.user,
@@ -355,5 +353,6 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
     left = leave(victim, Departure.REQUEUED, order, context)
     if here:
         put_back_at = min(job.submit_time, context.now)
-        context.paid[-1] = replace(context.paid[-1], preemptor_restarts=trial.restarts, put_back_at=put_back_at)
+        paid = context.draft.paid
+        paid[-1] = replace(paid[-1], preemptor_restarts=trial.restarts, put_back_at=put_back_at)
     return replace(order, victims=(left,))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tesched_core.context import CycleContext
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
@@ -29,20 +31,37 @@ def missing_since(memory: Memory, snapshot: Snapshot) -> Mapping[JobId, UnixSeco
     """Return the remembered jobs that this answer does not show, and since when, until they are believed to be gone."""
     most_s = believed_gone_after_s(snapshot.settings)
     now = snapshot.taken_at
-    since = {job_id: memory.missing.get(job_id, now) for job_id in _remembered(memory) if job_id not in snapshot.jobs}
-    return {job_id: at for job_id, at in since.items() if now - at < most_s}
+    found: dict[JobId, UnixSeconds] = {}
+    for job_id in _remembered(memory, snapshot):
+        at = memory.job(job_id).missing_since
+        found[job_id] = now if at is None else at
+    return {job_id: at for job_id, at in found.items() if now - at < most_s}
 
 
-def _remembered(memory: Memory) -> set[JobId]:
+def forget_gone(context: CycleContext, missing: Mapping[JobId, UnixSeconds]) -> None:
+    """Drop what is remembered of jobs that Slurm has forgotten: none will run again under its id.
+
+    What came of tries stays for as long as Slurm knows a task of the array. Futile orders have a rule of their own.
+    """
+    draft, jobs = context.draft, context.snapshot.jobs
+    for job_id in [one for one in draft.jobs if one not in jobs and one not in missing]:
+        draft.update(job_id, preemptions=0, last_preempted=None, past=None)
+        if not context.tasks_of(job_id):
+            draft.update(job_id, retry_at=None)
+    draft.declined -= {one for one in draft.declined if not (one in jobs or one in missing or context.tasks_of(one))}
+
+
+def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
+    """Find the jobs that the memory names, and the snapshot does not show."""
     of_orders = {order.preemptor for order in memory.open_orders()}
     of_orders |= {victim.job_id for order in memory.open_orders() for victim in order.victims if not victim.settled}
-    return of_orders.union(
-        memory.preemptions,
-        memory.last_preempted,
-        memory.past,
-        memory.retry_at,
-        memory.futile,
+    named = of_orders.union(
         memory.bystanders,
         # An array's id, by which its throttle is remembered, may be no job's.
         *(by_job for field, by_job in memory.changes.items() if field != Field.THROTTLE),
     )
+    # Most records are of jobs that it shows.
+    unseen = (job_id for job_id in memory.jobs if job_id not in snapshot.jobs)
+    return {job_id for job_id in named if job_id not in snapshot.jobs} | {
+        job_id for job_id in unseen if memory.jobs[job_id].lasting != NOTHING
+    }

@@ -42,7 +42,6 @@ def learned(
     unseen = Snapshot.of(at)
     context = CycleContext.of(memory, unseen, columns_of(unseen), limits)
     orders = dict(memory.orders)
-    shadowed = dict(memory.shadowed)
     refused = memory.refused
     for outcome in outcomes:
         if (user := _user(outcome, seen or unseen)) is not None:
@@ -57,7 +56,7 @@ def learned(
         if outcome.status is Status.WOULD:
             orders[order.order_id] = order = _only_recorded(order, context)
             if order.state is OrderState.ENDED:
-                shadowed[order.preemptor] = at + limits.retry_after_s
+                context.draft.update(order.preemptor, shadowed_until=at + limits.retry_after_s)
         elif (after := after_refusal(order, outcome, seen or unseen, context)) is not None:
             orders[order.order_id] = after
         elif final(outcome) and not _beside(outcome):
@@ -72,18 +71,8 @@ def learned(
         for victim, earlier in zip(order.victims, memory.orders[order_id].victims, strict=True)
         if victim.departure is Departure.LOST and earlier.departure is not Departure.LOST
     }
-    memory = replace(
-        memory,
-        orders=orders,
-        changes=context.changes_now(),
-        refused=refused,
-        retry_at=context.retry_at,
-        futile=context.futile,
-        shadowed=shadowed,
-        last_preempted=context.last_preempted,
-        newly_lost=frozenset(lost_now),
-    )
-    return memory, tuple(context.transitions)
+    memory = replace(memory, orders=orders, refused=refused, newly_lost=frozenset(lost_now))
+    return context.draft.written(memory), tuple(context.transitions)
 
 
 def _user(outcome: Outcome, seen: Snapshot) -> str | None:

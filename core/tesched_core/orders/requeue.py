@@ -168,7 +168,7 @@ class RequeueLever(Lever):
             asked, again = of_failed(outcome, (Requeue, Cancel), orders), of_failed(outcome, Rerun, orders)
             if asked is not None and not_taken(outcome):
                 if final(outcome):
-                    context.last_preempted[job_id] = context.now  # it had its notice, and is let go
+                    context.draft.update(job_id, last_preempted=context.now)  # it had its notice, and is let go
                 orders[asked.order_id] = with_victim(asked, job_id, partial(_stays, spared=final(outcome)))
                 context.moved(asked.order_id, job_id, "sent", "not sent", said(outcome))
             elif again is not None and final(outcome) and _has_left(again, job_id):

@@ -12,7 +12,8 @@ from tesched_core.intake.delays import delay_by
 from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.model.change import Change
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.job_memory import Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.orders.bystanders import MOST_BETWEEN_S
@@ -40,39 +41,38 @@ def add_delay(victim: Victim, context: CycleContext) -> None:
     """Add to the job's past by how much another user's TE job has delayed it by this preemption, until now."""
     seconds = delay_by(victim, context.now).total_s
     if seconds > 0 and not victim.of_own_user:
-        past = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-        context.past[victim.job_id] = replace(past, delayed_s=past.delayed_s + seconds)
+        past = context.draft.job(victim.job_id).past or Past(submitted_at=victim.queued_at, ran_s=0.0)
+        context.draft.update(victim.job_id, past=replace(past, delayed_s=past.delayed_s + seconds))
 
 
-def excused(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory after victims that could not start anyway since the last poll: that is no TE job's doing.
+def excuse_waits(memory: Memory, context: CycleContext) -> None:
+    """Note for how long victims could not have started anyway since the last poll: that is no TE job's doing.
 
     Held by its user, at a limit, behind a dependency: else one job that never starts would keep TE jobs waiting.
     """
     now, delay_s = context.now, context.snapshot.settings.requeue_delay_s
     since_s = 0.0 if memory.seen_at is None else now - memory.seen_at
     if not context.limits.bound.is_set or not 0 < since_s <= MOST_BETWEEN_S:
-        return memory
-    past = dict(memory.past)
+        return
     # What tesched itself keeps from starting, for its order, waits for TE jobs.
-    put_off = {job_id for job_id, one in memory.changes_of(Field.BEGIN).items() if not one.restored}
+    put_off = {job_id for job_id, one in context.changes_of(Field.BEGIN).items() if not one.restored}
     for order in memory.open_orders():
         for victim in order.victims:
             job = context.snapshot.jobs.get(victim.job_id)
             if victim.of_own_user or not victim.awaited or job is None or not job.pending:
                 continue
             within_s = inf if victim.job_id in put_off else delay_s
-            if victim.job_id in past and not starts_by_itself(job, now, within_s):
-                before = past[victim.job_id]
-                past[victim.job_id] = replace(before, excused_s=before.excused_s + since_s)
-    return replace(memory, past=past)
+            past = context.draft.job(victim.job_id).past
+            if past is not None and not starts_by_itself(job, now, within_s):
+                context.draft.update(victim.job_id, past=replace(past, excused_s=past.excused_s + since_s))
 
 
 def take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:
     """Let the wait that a job's own user has caused be no part of its slowdown, which `guard.max_slowdown` bounds."""
-    past = context.past.get(victim.job_id)
+    past = context.draft.job(victim.job_id).past
     if victim.of_own_user and past is not None:
-        context.past[victim.job_id] = replace(past, submitted_at=past.submitted_at + max(away_s, 0.0))
+        waited = replace(past, submitted_at=past.submitted_at + max(away_s, 0.0))
+        context.draft.update(victim.job_id, past=waited)
 
 
 def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool = False) -> Order:

@@ -44,7 +44,8 @@ from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_w
 from tesched_core.guard.budget import paying
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.job_memory import Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
@@ -166,8 +167,8 @@ def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
 
 def _has_given(victim: Victim, order: Order, context: CycleContext) -> Victim:
     if not victim.of_own_user:
-        context.last_preempted[victim.job_id] = context.now
-    context.paid.append(paying(victim, context.now, order.preemptor))
+        context.draft.update(victim.job_id, last_preempted=context.now)
+    context.draft.paid.append(paying(victim, context.now, order.preemptor))
     suspended = replace(victim, suspended_at=context.now)
     return context.victim_step(order, victim, suspended, "is suspended; its CPUs are free")
 
@@ -179,9 +180,9 @@ def _goes_on(victim: Victim, suspended_at: float, order: Order, context: CycleCo
     back = context.victim_step(order, victim, replace(victim, state=VictimState.BACK, back_at=context.now), text)
     if victim.of_own_user:
         return back
-    context.last_preempted[victim.job_id] = context.now
-    before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-    context.past[victim.job_id] = replace(before, suspended_s=before.suspended_s + away_s)
+    before = context.draft.job(victim.job_id).past or Past(submitted_at=victim.queued_at, ran_s=0.0)
+    past = replace(before, suspended_s=before.suspended_s + away_s)
+    context.draft.update(victim.job_id, last_preempted=context.now, past=past)
     return back
 
 

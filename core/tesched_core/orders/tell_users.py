@@ -118,7 +118,7 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         at=victim.left_at if victim.left_at is not None else snapshot.taken_at,
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
-        times=memory.preemptions.get(victim.job_id, 1) if victim.is_limited else 0,
+        times=(memory.job(victim.job_id).preemptions or 1) if victim.is_limited else 0,
         most=_most(victim.job_id, snapshot, telling),
         lost=lost,
         # Slurm changes nothing of a job that has ended.

@@ -42,17 +42,7 @@ def undo(
             # No cycle follows an order that has ended.
             if not victim.settled and (now.settled or after.ended_at is not None):
                 add_delay(now, context)
-    memory = replace(
-        memory,
-        cycle=memory.cycle + 1,
-        orders=orders,
-        preemptions=context.preemptions,
-        last_preempted=context.last_preempted,
-        paid=tuple(context.paid),
-        past=context.past,
-        changes=context.changes_now(),
-        policy_states={},
-    )
+    memory = context.draft.written(replace(memory, cycle=memory.cycle + 1, orders=orders, policy_states={}))
     left = changed_still(memory, snapshot, levers)
     actions = tuple(context.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
@@ -100,6 +90,6 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
         return victim  # it does leave, and how is known when its Epilog is over
     if victim.noticed_at is not None:
         # A daemon may be started again, and should not ask it at once.
-        context.last_preempted[victim.job_id] = context.now
+        context.draft.update(victim.job_id, last_preempted=context.now)
     spared = replace(victim, state=VictimState.SPARED)
     return context.victim_step(order, victim, spared, "the order was withdrawn; it goes on")

@@ -293,7 +293,7 @@ class Deadlines:
         return self.now if job.start_time is None else job.start_time  # a simulated cluster begins at 0
 
     def _run_s(self, job: Job) -> float:
-        expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
+        expected, past = self.snapshot.expected_run(job.job_id), self.memory.job(job.job_id).past
         runs = job.state is JobState.RUNNING and not job.completing  # what it does after its notice is no run time
         ran_s = self.now - job.start_time if runs and job.start_time is not None else 0.0
         return known_run_s(runs_for_s=ran_s, past=past, expected_s=expected.low_s if expected else 0.0)

@@ -305,7 +305,7 @@ def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
                 ran_s=max(snapshot.taken_at - victim.started_at, 0.0),
                 notice_signal=victim.notice_signal,
                 grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
-                preempted=memory.preemptions.get(victim.job_id, 0),
+                preempted=memory.job(victim.job_id).preemptions,
                 most_preempted=snapshot.traits[victim.job_id].may_be_preempted(limits.max_preemptions_per_job),
                 of_own_user=victim.of_own_user,
                 left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),

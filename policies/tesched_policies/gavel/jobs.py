@@ -170,7 +170,7 @@ def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJob
 
 
 def _since(job: Job, memory: Memory) -> float:
-    past = memory.past.get(job.job_id)
+    past = memory.job(job.job_id).past
     return past.submitted_at if past is not None else job.submit_time
 
 
@@ -201,7 +201,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         if request.exclusive or request.required_nodes or job.array_job_id is not None or job.het_job_id is not None:
             continue
         # A job that Slurm did not start on its own nodes is left to Slurm for a while; so is a protected one.
-        if job.pending and (job_id in memory.retry_at or protected(job, view.limits)):
+        if job.pending and (memory.job(job_id).retry_at is not None or protected(job, view.limits)):
             continue
         shards = requested_shards(job)
         if (shards > 0) == (requested_gpus(job) > 0) or (shards and not (sharing and request.min_nodes <= 1)):

@@ -264,7 +264,7 @@ class GavelTurn:
         for job in self.managed.jobs:
             expected = self.view.snapshot.expected_run(job.job_id)
             whole_s = (expected and expected.median_s) or job.time_limit_s or UNKNOWN_RUN_S
-            past = self.view.memory.past.get(job.job_id)
+            past = self.view.memory.job(job.job_id).past
             ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
             # A job that has run for longer than expected is taken for nearly done.
             left.append(max(whole_s - ran_s, 0.05 * whole_s))

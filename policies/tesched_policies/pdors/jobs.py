@@ -74,7 +74,7 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
         if expected is not None:
             traits = replace(traits, run_time_s=expected.median_s)
         share = view.room.total.max(axis=0) if job.request.exclusive else demand.per_node
-        past, order = memory.past.get(job_id), orders.get(job_id)
+        past, order = memory.job(job_id).past, orders.get(job_id)
         yield PdOrsJob(
             job=job,
             demand=demand,

@@ -90,7 +90,7 @@ class PdOrsTurn:
         job, rest = member.job, plan.rest if plan else 1.0
         nodes = job.nodes
         length = member.training.run_slots(max(len(nodes), 1), one_rack=self._one_rack(nodes), rest=rest)
-        past = self.view.memory.past.get(job.job_id)
+        past = self.view.memory.job(job.job_id).past
         known = plan or JobPlan(
             planned_at=self.view.now,
             start_at=0.0,
@@ -118,7 +118,7 @@ class PdOrsTurn:
 
     def _left(self, member: PdOrsJob, plan: JobPlan) -> float:
         """Return which part of its work is left, if it goes on from where it was when it was told to go."""
-        past = self.view.memory.past.get(member.job.job_id)
+        past = self.view.memory.job(member.job.job_id).past
         ran_s = (past.ran_s if past else 0.0) - plan.ran_before_s
         return max(plan.rest * (1 - max(ran_s, 0.0) / max(plan.run_s, 1.0)), LEAST_REST)
 
@@ -199,7 +199,7 @@ class PdOrsTurn:
         self.weighed += 1
         waited = max(now - member.since, 0.0) / slot_s
         runs = best_runs(member.training, self.calendar.slots(member.demand, self.bounds), waited=waited, rest=rest)
-        past = self.view.memory.past.get(job_id)
+        past = self.view.memory.job(job_id).past
         plan = JobPlan(
             planned_at=now,
             start_at=now,
@@ -247,7 +247,7 @@ class PdOrsTurn:
         member = self.members.get(job_id)
         if member is None or not member.waits or plan.started or plan.dropped:
             return False
-        if member.served or member.settling or job_id in self.view.memory.retry_at:
+        if member.served or member.settling or self.view.memory.job(job_id).retry_at is not None:
             return False
         # Slurm starts no job right after its requeue, and shows the time of that as its submission.
         ago_s = self.view.now - member.job.submit_time

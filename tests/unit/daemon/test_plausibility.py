@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.cluster import JobState, SlurmSettings
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.job_memory import JobMemory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.missing import MOST_S
@@ -44,8 +45,8 @@ class TestJobsThatAreMissing:
         "memory",
         [
             remembering(order(1, 9, victim(1))),
-            Memory(preemptions={JobId(1): 1}),
-            Memory(last_preempted={JobId(1): 5.0}),
+            Memory(jobs={JobId(1): JobMemory(preemptions=1)}),
+            Memory(jobs={JobId(1): JobMemory(last_preempted=5.0)}),
         ],
     )
     def test_after_a_start_no_job_at_all_is_too_few_if_some_are_remembered(self, memory: Memory) -> None:
@@ -75,9 +76,7 @@ class TestNodesThatAreMissing:
 class TestNamesakes:
     """Each preemption is a requeue that Slurm counts: a job that was requeued less often is another job."""
 
-    PAID = Memory(
-        preemptions={JobId(1): 1}, last_preempted={JobId(1): 5.0}, past={JobId(1): Past(submitted_at=0.0, ran_s=9.0)}
-    )
+    PAID = Memory(jobs={JobId(1): JobMemory(preemptions=1, last_preempted=5.0, past=Past(submitted_at=0.0, ran_s=9.0))})
 
     def test_a_job_that_could_not_be_read_keeps_what_is_remembered_of_it(self) -> None:
         snapshot = seen(1)
@@ -85,8 +84,7 @@ class TestNamesakes:
         assert without_namesakes(self.PAID, replace(snapshot, jobs={JobId(1): unread})) == self.PAID
 
     def test_a_job_that_was_never_requeued_is_not_the_one_that_was_preempted(self) -> None:
-        kept = without_namesakes(self.PAID, seen(1))
-        assert (kept.preemptions, kept.last_preempted, kept.past) == ({}, {}, {})
+        assert without_namesakes(self.PAID, seen(1)).jobs == {}
 
     def test_one_that_was_is(self) -> None:
         look = cluster([node("n1")], [running(1, share("n1", 1), restarts=1)])

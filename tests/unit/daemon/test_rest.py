@@ -10,6 +10,7 @@ from tesched_core.fields.nice import BASIC
 from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -103,7 +104,7 @@ def test_a_waiting_be_job_wants_none() -> None:
     [
         Memory(orders={1: None}),  # type: ignore[dict-item]
         Memory(changes={Field.NICE: {JobId(2): RAISED}}),
-        Memory(missing={JobId(2): 990.0}),
+        Memory(jobs={JobId(2): JobMemory(missing_since=990.0)}),
         Memory(newly_lost=frozenset({JobId(1)})),
         Memory(policy_states={"own": 7}),
     ],
@@ -113,7 +114,7 @@ def test_what_is_under_way_wants_whole_polls(memory: Memory) -> None:
 
 
 def test_what_is_only_remembered_wants_none() -> None:
-    assert not due(memory=Memory(preemptions={VICTIM.job_id: 1}, policy_states={"fitgpp": None}))
+    assert not due(memory=Memory(jobs={VICTIM.job_id: JobMemory(preemptions=1)}, policy_states={"fitgpp": None}))
 
 
 @pytest.mark.parametrize("over", [{"restored": True}, {"dry": True}])

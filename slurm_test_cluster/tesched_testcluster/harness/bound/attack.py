@@ -21,6 +21,7 @@ from random import Random
 from tesched_core.model.actions import Outcome, Status
 from tesched_core.model.change import TeRules
 from tesched_core.model.decision import Admission, Decision, RefusalCode
+from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -274,9 +275,8 @@ def _after_a_kill(memory: Memory) -> Memory:
     return replace(
         memory,
         declined=frozenset(),
-        shadowed={},
         newly_lost=frozenset(),
-        missing={},
+        jobs={job_id: kept for job_id, one in memory.jobs.items() if (kept := one.lasting) != NOTHING},
         te_rules=TeRules(),
         te_runs={},
         te_poll=None,

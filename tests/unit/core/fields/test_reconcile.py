@@ -5,6 +5,7 @@ The field is a throttle: 0 is the job's own value, 2 was set first, 3 after it, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,7 +111,7 @@ class Site:
     shown: int = OWN
     refused: dict[Field, RefusedChange] = field(default_factory=dict)
     absent: frozenset[JobId] = frozenset()
-    changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
+    changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
 
     def reconciled(self, *wants: Want[int], at: float = NOW) -> list[tuple[object, object]]:
         """Return what is set in a cycle: the value, and the one before."""
@@ -120,7 +121,7 @@ class Site:
         context.absent = self.absent
         THROTTLE_RULE.follow(context)
         THROTTLE_RULE.reconcile({one.job_id: one for one in wants}, context)
-        self.changes = context.changes_now()
+        self.changes = context.draft.written(Memory()).changes
         return [(one.value, one.previous) for one in context.actions if isinstance(one, SetField)]
 
     def learns(self, status: Status, kind: FailureKind | None = None, code: ReasonCode = ReasonCode.GETS_SHARE) -> None:
@@ -132,7 +133,7 @@ class Site:
         )
         failure = None if kind is None else Failure(kind=kind, message="no")
         THROTTLE_RULE.learned([Outcome(action=action, status=status, at=NOW, failure=failure)], {}, context)
-        self.changes = context.changes_now()
+        self.changes = context.draft.written(Memory()).changes
 
 
 def test_a_value_is_set_seen_and_put_back() -> None:

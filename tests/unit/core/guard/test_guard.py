@@ -11,8 +11,9 @@ from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import Job, JobState, Reservation
 from tesched_core.model.decision import Refusal, RefusalCode, Why
+from tesched_core.model.job_memory import JobMemory, Past
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Memory, Past
+from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.model.payment import Paid
@@ -158,11 +159,11 @@ class TestLimits:
         [(0, 0, C.MAX_PREEMPTIONS), (1, 0, None), (1, 1, C.MAX_PREEMPTIONS), (2, 1, None), (2, 2, C.MAX_PREEMPTIONS)],
     )
     def test_most_preemptions(self, most: int, count: int, why: RefusalCode | None) -> None:
-        memory = Memory(preemptions={JobId(1): count, JobId(2): 9})
+        memory = Memory(jobs={JobId(1): JobMemory(preemptions=count), JobId(2): JobMemory(preemptions=9)})
         assert code(running(1, ONE), Limits(max_preemptions_per_job=most), memory) is why
 
     def test_most_preemptions_is_named(self) -> None:
-        refusal = excuse(running(1, ONE), FREE, Memory(preemptions={JobId(1): 1}))
+        refusal = excuse(running(1, ONE), FREE, Memory(jobs={JobId(1): JobMemory(preemptions=1)}))
         assert refusal is not None
         assert "guard.max_preemptions_per_job is 1" in refusal[1]
         assert "preempted 1 time(s)" in refusal[1]
@@ -181,11 +182,13 @@ class TestLimits:
 
     @pytest.mark.parametrize(("ago_s", "why"), [(599.9, C.COOL_DOWN), (600.0, None)])
     def test_cool_down(self, ago_s: float, why: RefusalCode | None) -> None:
-        memory = Memory(last_preempted={JobId(1): NOW - ago_s})
+        memory = Memory(jobs={JobId(1): JobMemory(last_preempted=NOW - ago_s)})
         assert code(running(1, ONE), Limits(cool_down_s=600), memory) is why
 
     def test_cool_down_is_named(self) -> None:
-        refusal = excuse(running(1, ONE), Limits(cool_down_s=600), Memory(last_preempted={JobId(1): NOW}))
+        refusal = excuse(
+            running(1, ONE), Limits(cool_down_s=600), Memory(jobs={JobId(1): JobMemory(last_preempted=NOW)})
+        )
         assert refusal is not None
         assert "guard.cool_down_s, 600 s" in refusal[1]
 
@@ -255,7 +258,7 @@ class TestLimits:
     def test_slowdown_counts_all_runs_from_the_first_submission(self) -> None:
         # Submitted at NOW - 1000, ran 100 s, waits the rest but the 50 s of this run: 850 s; of 200 s of work in all.
         job = running(1, ONE, start_time=NOW - 50, submit_time=NOW - 60, time_limit_s=100)
-        past = Memory(past={JobId(1): Past(submitted_at=NOW - 1000, ran_s=100)})
+        past = Memory(jobs={JobId(1): JobMemory(past=Past(submitted_at=NOW - 1000, ran_s=100))})
         assert code(job, replace(FREE, max_slowdown=5.24), past) is C.SLOWDOWN
         assert code(job, replace(FREE, max_slowdown=5.26), past) is None
 
@@ -265,7 +268,7 @@ class TestLimits:
     ) -> None:
         # 1 + (100 + 800) / 100 = 10: it waited 100 s in the queue, and is expected to run for 100 s.
         job = running(1, ONE, start_time=NOW - 50, submit_time=NOW - 150, time_limit_s=100)
-        past = Memory(past={JobId(1): Past(submitted_at=NOW - 150, ran_s=0, suspended_s=suspended_s)})
+        past = Memory(jobs={JobId(1): JobMemory(past=Past(submitted_at=NOW - 150, ran_s=0, suspended_s=suspended_s))})
         assert code(job, replace(FREE, max_slowdown=10), past) is why
 
     @pytest.mark.parametrize(

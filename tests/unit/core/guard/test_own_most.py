@@ -8,6 +8,7 @@ import pytest
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -37,7 +38,7 @@ def test_its_owner_s_number_counts_where_it_is_lower(site: int, own: int, count:
     word = replace(snapshot.traits[MINE], most_preemptions=own)
     snapshot = snapshot.with_traits({**snapshot.traits, MINE: word})
     limits = Limits(max_preemptions_per_job=site, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
-    found = excused(snapshot, Memory(preemptions={MINE: count}), limits)
+    found = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=count)}), limits)
     assert (OTHER in found) == (site == 0), "it is a word on one job"
     code, text = found.get(MINE, (None, ""))
     assert code is (RefusalCode.MAX_PREEMPTIONS if why else None)
@@ -48,5 +49,5 @@ def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
     job = running(MINE, share("n1", 1), comment="preemptions=0")
     snapshot = classified(Snapshot.of(NOW, jobs=[job], nodes=[node("n1")]), Classification())
     limits = Limits(max_preemptions_per_job=3, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
-    _, text = excused(snapshot, Memory(preemptions={MINE: 1}), limits)[MINE]
+    _, text = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=1)}), limits)[MINE]
     assert text.endswith("it may be preempted 1 time(s) (preemptions=0; 1 counts)")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.guard.until import RefusedJob, ends_at
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
@@ -33,14 +34,17 @@ def test_a_young_run_is_kept_until_it_has_run_long_enough() -> None:
 
 
 def test_a_cool_down_ends_after_the_last_preemption_or_letting_go() -> None:
-    memory = Memory(last_preempted={JobId(7): NOW - 500}, paid=(paid(-100, job_id=7, withdrawn=True),))
+    memory = Memory(jobs={JobId(7): JobMemory(last_preempted=NOW - 500)}, paid=(paid(-100, job_id=7, withdrawn=True),))
     assert ends(RefusalCode.COOL_DOWN, memory, cool_down_s=600.0) == 500.0
-    assert ends(RefusalCode.COOL_DOWN, Memory(last_preempted={JobId(7): NOW - 500}), cool_down_s=600.0) == 100.0
-    assert ends(RefusalCode.COOL_DOWN, Memory(last_preempted={JobId(8): NOW - 500})) is None
+    assert (
+        ends(RefusalCode.COOL_DOWN, Memory(jobs={JobId(7): JobMemory(last_preempted=NOW - 500)}), cool_down_s=600.0)
+        == 100.0
+    )
+    assert ends(RefusalCode.COOL_DOWN, Memory(jobs={JobId(8): JobMemory(last_preempted=NOW - 500)})) is None
 
 
 def test_a_te_job_is_tried_again_at_its_time_or_its_arrays() -> None:
-    memory = Memory(retry_at={JobId(7): NOW + 9, JobId(5): NOW + 90})
+    memory = Memory(jobs={JobId(7): JobMemory(retry_at=NOW + 9), JobId(5): JobMemory(retry_at=NOW + 90)})
     assert ends(RefusalCode.RETRY_LATER, memory) == 9.0
     task = RefusedJob(job_id=JobId(6), array_job_id=JobId(5), user="ada", account="", nodes=(), started_at=None)
     assert ends(RefusalCode.RETRY_LATER, memory, task) == 90.0

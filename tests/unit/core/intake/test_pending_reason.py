@@ -11,6 +11,7 @@ from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
+from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
@@ -176,14 +177,14 @@ class TestSortOut:
         assert len(te_queue(ONE, order(OrderState.ENDED), NOW, Limits())[0]) == 1
 
     def test_a_job_with_a_futile_order_is_tried_later(self) -> None:
-        memory = Memory(retry_at={JobId(1): NOW + 120})
+        memory = Memory(jobs={JobId(1): JobMemory(retry_at=NOW + 120)})
         served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW, Limits())
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_comes_before_the_retry(self) -> None:
-        memory = Memory(retry_at={JobId(1): NOW + 120})
+        memory = Memory(jobs={JobId(1): JobMemory(retry_at=NOW + 120)})
         _, (refusal,) = te_queue(
             columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW, Limits()
         )
