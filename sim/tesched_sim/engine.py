@@ -73,7 +73,7 @@ class Daemon:
         self.scheduler = scheduler
         self.policies = policies
         self.manages_be = any(not entry.policy.serves_te for entry in policies)
-        #: a policy that remembers what it has planned is asked whenever a job comes, starts or ends
+        #: a policy that remembers what it has planned decides whenever a job comes, starts or ends
         self.plans_be = any(not entry.policy.serves_te and entry.policy.State is not None for entry in policies)
         self.limits = limits
         self.memory = Memory()
@@ -90,7 +90,7 @@ class Daemon:
         self._touched = False
         self._stirred = False
         self._admission: Admission | None = None
-        #: when a policy wants to be asked again
+        #: when a policy wants to decide again
         self.asks_at: float | None = None
         #: a job is suspended, and goes on when resources are given back
         self._suspended = False
