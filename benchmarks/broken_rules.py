@@ -74,9 +74,7 @@ MUTATIONS = (
     Mutation(
         "a throttle counts the tasks that run", _SLURM, "left = most - self.arrays.running[array] if", "left = most if"
     ),
-    Mutation(
-        "an explicit priority survives a requeue", _SLURM, "if row in self.fixed:", "if row in ():"
-    ),
+    Mutation("an explicit priority survives a requeue", _SLURM, "if row in self.fixed:", "if row in ():"),
     Mutation(
         "a later begin time counts", _SLURM, "and self.eligible_s[row] <= self.now:", "and self.eligible_s[row] >= 0:"
     ),
