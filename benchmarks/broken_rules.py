@@ -73,6 +73,13 @@ MUTATIONS = (
     Mutation(
         "the queue waits for its pass", "sim/tesched_sim/slurm_scheduler.py", "if now == self._next_pass:", "if True:"
     ),
+    Mutation(
+        "a throttle counts the tasks that run", _SLURM, "left = most - self.arrays.running[array] if", "left = most if"
+    ),
+    Mutation("an explicit priority survives a requeue", _SLURM, "if row in self.fixed:", "if row in ():"),
+    Mutation(
+        "a later begin time counts", _SLURM, "and self.eligible_s[row] <= self.now:", "and self.eligible_s[row] >= 0:"
+    ),
     Mutation("whom an order serves is not served twice", _ENGINE, "served.add(preemptor)", "pass"),
     Mutation("deadlines are kept", _ENGINE, "slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)", "pass"),
     Mutation("the load is held", _ENGINE, "self._load < self.hold_load", "self._load <= self.hold_load"),

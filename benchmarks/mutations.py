@@ -279,6 +279,7 @@ NEAR = {
     ),
     "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
+    "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py"),
     "clock_jump": ("tests/unit/core/intake/test_delays.py", "tests/scenarios/test_bystanders.py"),
     "retention": ("tests/integration/test_db_prune.py",),
     "departures": (

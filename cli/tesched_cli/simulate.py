@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.experiment import CONTENDERS, ExperimentSetting, Site, check
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, Site, check, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Comparison, compare
 from tesched_sim.reports.page import page
@@ -115,7 +115,7 @@ def simulate(
         refuse_without((MATPLOTLIB,), "--html")
     source = WorkloadSource(name=name, trace=trace.absolute() if trace else None, form=form)
     variants = tuple(_variants(source, Site(site), sets))
-    _try(variants)
+    _try(variants, contenders)
     runs = runs_of(contenders, range(seeds), variants)
     if where == "slurm" and folder is not None:
         options = dict(pair(one, "--sbatch") for one in sbatch)
@@ -164,10 +164,12 @@ def _variants(source: WorkloadSource, site: Site, sets: Sequence[str]) -> Iterat
         yield Variant(name=shown, setting=setting, make_workload=replace(source, settings=own))
 
 
-def _try(variants: Sequence[Variant]) -> None:
-    """Make each first workload, so that what is wrong with one is said before any is run."""
-    for make in dict.fromkeys(variant.make_workload for variant in variants):
-        made(make, 0)
+def _try(variants: Sequence[Variant], contenders: Sequence[str]) -> None:
+    """Make each first workload, so that what is wrong with one, or lacks for a policy, is said before any is run."""
+    for variant in variants:
+        workload = made(variant.make_workload, 0)
+        for contender in contenders:
+            check_needs(contender, variant.setting, workload)
 
 
 def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:

@@ -23,7 +23,7 @@ from tesched_daemon.wiring import look
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
-from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check, run_one
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check, check_needs, run_one
 from tesched_sim.reports.summary import BoundSummary, MeanAndPercentiles, Summary, summarise
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
@@ -118,6 +118,8 @@ def whatif(
         past = _from_store(config_path, config, days)
     else:
         past = _from_trace(trace, config, of_workload)
+    for contender in contenders:
+        check_needs(contender, setting, past.workload)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
     for contender in progress(contenders, "policies"):
         summary, simulated = _simulated(contender, setting, past.workload)

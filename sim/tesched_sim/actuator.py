@@ -1,6 +1,11 @@
-"""Actuator of the simulated Slurm: carries out actions as slurmctld would, and answers with outcomes."""
+"""Actuator of the simulated Slurm: carries out actions as slurmctld would, and answers with outcomes.
+
+What the actuators of a real Slurm check right before they act is checked here, too (`tesched_slurm.commands_actuator`).
+"""
 
 from __future__ import annotations
+
+from typing import assert_never
 
 from tesched_core.model.actions import (
     Action,
@@ -9,6 +14,7 @@ from tesched_core.model.actions import (
     FailureKind,
     Notify,
     Outcome,
+    Record,
     Requeue,
     Rerun,
     Resume,
@@ -20,8 +26,10 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.resources import JobId
+from tesched_core.orders.tell_users import note
 from tesched_core.ports import Barred, never_barred
 
+from tesched_sim import job_record
 from tesched_sim.slurm import JobPhase, Slurm
 
 
@@ -34,6 +42,9 @@ class SimulatedActuator:
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:  # noqa: ARG002 (a virtual clock stands still)
         """Perform the action, at once."""
+        if isinstance(action, Cancel):
+            # As on a real Slurm: no simulated job's comment says that it ends when it is preempted.
+            return Outcome(action=action, status=Status.SKIPPED, at=self.slurm.now)
         kind = self._perform(action)
         failure = None if kind is None else Failure(kind=kind, message=f"job {action.job_id}")
         status = Status.SENT if failure is None else Status.FAILED
@@ -41,57 +52,80 @@ class SimulatedActuator:
 
     def _perform(self, action: Action) -> FailureKind | None:
         if isinstance(action, SetMarks):
-            return FailureKind.REFUSED  # the simulated Slurm has no plugin
-        slurm, row = self.slurm, action.job_id - 1
-        state = slurm.state[row]
-        if state is JobPhase.FUTURE:
+            return None  # the marks file is written; this Slurm has no plugin that reads it
+        row = action.job_id - 1
+        if row not in self.slurm.known:
             return FailureKind.NOT_FOUND
         match action:
-            case Notify() | Requeue():
-                other_run = slurm.restarts[row] != action.restarts
-                if state is not JobPhase.RUNNING or slurm.leaving[row] or other_run:
-                    return FailureKind.ALREADY_DONE
-                preemptor = (action.reason.preemptor or JobId(0)) - 1
-                order_id = action.reason.order_id or 0
-                if isinstance(action, Notify):
-                    slurm.notify(row, preemptor, order_id)
-                else:
-                    slurm.requeue(row, preemptor, order_id)
-            case Cancel():
-                return FailureKind.REFUSED  # no simulated job has a comment that says that it ends
+            case Notify() | Requeue() | Rerun() | Cancel():
+                return self._do_to_run(action, row)
             case SetField():
-                return self._set(action)
-            case Suspend():
-                if state is not JobPhase.RUNNING:
-                    return FailureKind.ALREADY_DONE
-                slurm.suspend(row)
-            case Resume():
-                if state is not JobPhase.SUSPENDED:
-                    return FailureKind.ALREADY_DONE
-                slurm.resume(row)
-            case Rerun() | TellUser():
-                return FailureKind.REFUSED
+                return self._set(action, row)
+            case Suspend() | Resume():
+                return self._stop_or_go_on(action, row)
+            case TellUser():
+                return self._tell(action, row)
+            case _:
+                assert_never(action)
+
+    def _do_to_run(self, action: Notify | Requeue | Rerun | Cancel, row: int) -> FailureKind | None:
+        slurm = self.slurm
+        ended = slurm.state[row] is JobPhase.DONE and row not in slurm.cancelled
+        runs = slurm.state[row] in {JobPhase.RUNNING, JobPhase.SUSPENDED} and not slurm.leaving[row]
+        if slurm.restarts[row] != action.restarts or not (ended if isinstance(action, Rerun) else runs):
+            return FailureKind.ALREADY_DONE
+        preemptor, order_id = (action.reason.preemptor or JobId(0)) - 1, action.reason.order_id or 0
+        if isinstance(action, Notify):
+            slurm.notify(row, preemptor, order_id)
+        elif isinstance(action, Requeue):
+            slurm.requeue(row, preemptor, order_id)
+        else:
+            job_record.rerun(slurm, row)
         return None
 
-    def _set(self, action: SetField) -> FailureKind | None:
-        slurm, row = self.slurm, action.job_id - 1
-        pending = slurm.state[row] is JobPhase.PENDING
-        match action.field, action.value:
-            case Field.NICE, int(nice):
-                slurm.set_nice(row, nice)
-            case Field.PRIORITY, int(priority):
-                slurm.set_priority(row, priority)
-            case Field.HOLD | Field.NODES, _ if not pending:
+    def _stop_or_go_on(self, action: Suspend | Resume, row: int) -> FailureKind | None:
+        slurm, state = self.slurm, self.slurm.state[row]
+        if isinstance(action, Resume):
+            if state is not JobPhase.SUSPENDED:
                 return FailureKind.ALREADY_DONE
-            case Field.NODES, Nodes(names=names, count=None):
-                index = {name: node for node, name in enumerate(slurm.workload.machines.names)}
-                slurm.bind(row, tuple(index[name] for name in names))
+            slurm.resume(row)
+        elif state is JobPhase.RUNNING and not slurm.leaving[row]:
+            slurm.suspend(row)
+        elif state is not JobPhase.SUSPENDED:  # a second time changes nothing
+            return FailureKind.ALREADY_DONE
+        return None
+
+    def _set(self, action: SetField, row: int) -> FailureKind | None:
+        slurm, pending = self.slurm, self.slurm.state[row] is JobPhase.PENDING
+        match action.field, action.value:
+            case (Field.HOLD, HoldState.HELD) | (Field.NODES, _) if not pending:
+                return FailureKind.ALREADY_DONE
+            case Field.NODES, Nodes() as nodes:
+                job_record.set_nodes(slurm, row, nodes)
             case _, HoldState.HELD:
-                slurm.hold(row)
-            case _, HoldState.RELEASED:
-                slurm.release(row)
-            case _, HoldState.UNMARKED:
-                pass  # there is no hook
+                job_record.hold(slurm, row)
+            case _, HoldState.RELEASED if pending:
+                job_record.release(slurm, row)
+            case _, HoldState():
+                pass  # there is no hook's mark to be removed
+            case Field.NICE, int(nice):
+                job_record.set_nice(slurm, row, nice)
+            case Field.PRIORITY, int(priority):
+                return job_record.set_priority(slurm, row, priority)
+            case Field.THROTTLE, int(tasks):
+                job_record.set_throttle(slurm, row, tasks)
+            case Field.BEGIN, int(begin) if pending:
+                job_record.set_begin(slurm, row, float(begin))
+            case Field.DEPENDENCY, str(text) if pending:
+                job_record.set_dependency(slurm, row, text)
             case _:
-                return FailureKind.REFUSED  # a simulated job has one number of nodes, too
+                return FailureKind.ALREADY_DONE  # Slurm changes neither of a job that waits no more
+        return None
+
+    def _tell(self, action: TellUser, row: int) -> FailureKind | None:
+        if action.record is Record.NONE:
+            return None
+        if self.slurm.state[row] is JobPhase.DONE:
+            return FailureKind.ALREADY_DONE
+        self.slurm.notes[row] = note(action, f"{action.at:.0f}")
         return None

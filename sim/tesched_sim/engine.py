@@ -25,9 +25,11 @@ from tesched_core.step import step
 
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.bound_use import BoundWatch
+from tesched_sim.job_record import see_dependencies
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
-from tesched_sim.slurm import Event, JobPhase, PreemptionRecord, Slurm
+from tesched_sim.results_of_arrays import with_trainings_as_jobs
+from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
@@ -71,6 +73,8 @@ class Daemon:
         self.scheduler = scheduler
         self.policies = policies
         self.manages_be = any(not entry.policy.serves_te for entry in policies)
+        #: a policy that remembers what it has planned decides whenever a job comes, starts or ends
+        self.plans_be = any(not entry.policy.serves_te and entry.policy.State is not None for entry in policies)
         self.limits = limits
         self.memory = Memory()
         # A job of the same user's would count for no bound.
@@ -86,6 +90,8 @@ class Daemon:
         self._touched = False
         self._stirred = False
         self._admission: Admission | None = None
+        #: when a policy wants to decide again
+        self.asks_at: float | None = None
         #: a job is suspended, and goes on when resources are given back
         self._suspended = False
         #: BE jobs' delays as bystanders are counted
@@ -105,8 +111,7 @@ class Daemon:
 
     def admits(self, row: int) -> bool:
         """Return whether the submission hook lets a TE job start by itself."""
-        one = self._admission
-        if one is None:
+        if (one := self._admission) is None:
             return not self.limits.bound.is_set
         return self.slurm.now <= one.until and float(self.slurm.workload.limit_s[row]) <= one.most_s
 
@@ -117,7 +122,7 @@ class Daemon:
         slurm = self.slurm
         # Resources were given back, or a new job may fit into what is free.
         something_new = self._stirred or slurm.submitted != self._submitted_seen
-        if self.manages_be and slurm.be_waiting and something_new:
+        if something_new and (self.plans_be or (self.manages_be and slurm.be_waiting)):
             return True
         if not self._stirred and not self._new_trial():
             return False
@@ -147,6 +152,9 @@ class Daemon:
         for watcher in self.watchers:
             watcher(self.memory, decision)
         self._admission = decision.admission
+        if decision.next_at is not None and self.asks_at != decision.next_at > slurm.now:
+            self.asks_at = decision.next_at
+            slurm.push(decision.next_at, Event.WAKE, 0)
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:
@@ -179,7 +187,9 @@ class Daemon:
             watched |= {victim.job_id - 1 for victim in order.victims if not victim.settled}
             if order.state is OrderState.OPEN and not order.waits:
                 served.add(preemptor)
-                if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and preemptor in slurm.te_pending:
+                # A best-effort job that moves is its own victim, for which nodes are kept while it still runs.
+                moves_or_waits = preemptor in slurm.te_pending or not slurm.te[preemptor]
+                if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and moves_or_waits:
                     scheduler.keep(preemptor, tuple(self.eyes.index[name] for name in order.nodes))
             known = before.get(order_id)
             if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):
@@ -279,6 +289,8 @@ class Simulation:
                         self.daemon.wakes()
                 else:
                     slurm.happen(event, row, epoch)
+            if slurm.dependent:
+                see_dependencies(slurm)
             self._submit(at)
             polls = bool(poll_s) and at >= next_poll
             if polls:
@@ -312,9 +324,8 @@ class Simulation:
             self.events += 1
 
     def _submit_one(self, row: int) -> None:
-        slurm = self.slurm
-        hooked = slurm.behaviour.hook and slurm.te[row] and self.daemon is not None
-        slurm.submit(row, held=hooked and self.daemon is not None and not self.daemon.admits(row))
+        hooked = self.slurm.behaviour.hook and self.slurm.te[row] and self.daemon is not None
+        self.slurm.submit(row, held=hooked and self.daemon is not None and not self.daemon.admits(row))
 
     def _ended(self, row: int) -> None:
         if self.slurm.state[row] is JobPhase.DONE:
@@ -350,7 +361,7 @@ class Simulation:
         workload = self.workload
         if self.hold_load is not None:
             workload = workload.submitted_at(self._submitted_s)
-        return Result(
+        result = Result(
             workload=workload,
             policy=self.policy_name,
             settings={**asdict(slurm.behaviour)},
@@ -358,7 +369,7 @@ class Simulation:
             end_s=slurm.end_s,
             preempted=np.array(slurm.restarts, dtype=np.int32),
             lost_s=slurm.lost_s,
-            preemptions=_columns(slurm.records, self.daemon.futile if self.daemon else set()),
+            preemptions=Preemptions.of(slurm.records, self.daemon.futile if self.daemon else set()),
             use=Use(
                 at_s=np.array([at for at, _, _, _ in self._samples]),
                 held=np.array([held for _, held, _, _ in self._samples], dtype=np.int64),
@@ -370,18 +381,7 @@ class Simulation:
             took_s=took_s,
             bound=self.watch.use(self.daemon.limits) if self.daemon and self.watch else None,
         )
-
-
-def _columns(records: Sequence[PreemptionRecord], futile: set[int]) -> Preemptions:
-    return Preemptions(
-        victim=np.array([one.victim for one in records], dtype=np.int64),
-        preemptor=np.array([one.preemptor for one in records], dtype=np.int64),
-        notice_s=np.array([one.notice_s for one in records]),
-        left_s=np.array([one.left_s for one in records]),
-        back_s=np.array([one.back_s for one in records]),
-        lost_node_s=np.array([one.lost_node_s for one in records]),
-        futile=np.array([one.order_id in futile for one in records], dtype=np.bool_),
-    )
+        return result if slurm.arrays is None else with_trainings_as_jobs(result)
 
 
 def simulate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, cast, get_type_hints
@@ -189,11 +189,42 @@ def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{one.name}"
 
 
-_NO_LOSSES = "these workloads have no losses; `python -m tesched_papers slaq` in a checkout has trainings that do"
-_ONE_TYPE = "these workloads have one type of node; `python -m tesched_papers gavel` in a checkout has several"
-_NO_RACKS = "these workloads have no racks and no servers; `python -m tesched_papers pdors` in a checkout has both"
-#: best-effort policies that need what these workloads do not have
-_ELSEWHERE = {"gavel": _ONE_TYPE, "slaq": _NO_LOSSES, "pdors": _NO_RACKS}
+#: what a best-effort policy needs of a workload: whether it is there, and a sentence where it is not
+_NEEDS: Mapping[str, tuple[Callable[[Workload], bool], str]] = {
+    "gavel": (
+        lambda workload: workload.speed is not None,
+        "this workload's nodes are of one type; add types of GPUs: --set workload.types=v100:1:1/k80:1:0.3",
+    ),
+    "slaq": (
+        lambda workload: bool(workload.trainings),
+        "no job of this workload is an elastic training that reports its loss; add some: --set workload.trainings=20",
+    ),
+    "pdors": (
+        lambda workload: workload.most_nodes is not None,
+        "no job of this workload takes more nodes than it must; let BE jobs have more: --set workload.workers=4",
+    ),
+}
+
+
+def check_needs(contender: str, setting: ExperimentSetting, workload: Workload) -> None:
+    """Raise WorkloadError for a workload without what a contender's policies for best-effort jobs need."""
+    if contender in ALONE:
+        return
+    for name in best_effort_of(contender, setting):
+        there, text = _NEEDS.get(name, (lambda _: True, ""))
+        if not there(workload):
+            raise WorkloadError(f"{contender}: {text}")
+        for extra in INSTALLED[name].needs:
+            if lacking := extra.lacking():
+                raise WorkloadError(f"{contender}: {name} needs {lacking}")
+
+
+def best_effort_of(contender: str, setting: ExperimentSetting) -> tuple[str, ...]:
+    """Names of a contender's policies for best-effort jobs: its own, or else those of the setting."""
+    _, plus, be = contender.partition("+")
+    if plus:
+        return () if be == NO_POLICY else (be,)
+    return tuple(str(entry.name) for entry in setting.policy.be)
 
 
 def check(contender: str) -> None:
@@ -201,9 +232,7 @@ def check(contender: str) -> None:
     te, plus, be = contender.partition("+")
     if te not in CONTENDERS or (plus and te in ALONE):
         raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
-    if be in _ELSEWHERE:
-        raise WorkloadError(f"{contender}: {_ELSEWHERE[be]}")
-    known = [name for name, kind in INSTALLED.items() if not kind.serves_te and name not in _ELSEWHERE]
+    known = [name for name, kind in INSTALLED.items() if not kind.serves_te]
     if plus and be not in (*known, NO_POLICY):
         raise WorkloadError(
             f"{contender}: there is no best-effort policy {be}; there are {', '.join((NO_POLICY, *known))}"
@@ -211,8 +240,9 @@ def check(contender: str) -> None:
 
 
 def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -> Simulation:
-    """Return a run of one contender that has not begun. Raises WorkloadError for an unknown one."""
+    """Return a run of one contender that has not begun. Raises WorkloadError for one that cannot run on it."""
     check(contender)
+    check_needs(contender, setting, workload)
     site = setting.site
     if contender == "fifo":
         run = Simulation(workload, replace(site, te_first=False, keeps_room=False))
@@ -223,13 +253,16 @@ def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -
     else:
         te, _, be = contender.partition("+")
         entries = (BeEntry(name=BePolicyName(be)),) if be and be != NO_POLICY else () if be else setting.policy.be
-        for entry in entries:
-            if entry.name in _ELSEWHERE:
-                raise WorkloadError(f"{entry.name}: {_ELSEWHERE[entry.name]}")
-        policy = replace(setting.policy, te=TePolicyName(te), be=entries)
+        policy = replace(_with_types(setting.policy, workload), te=TePolicyName(te), be=entries)
         run = Simulation(workload, site, policies=policy.entries(), limits=setting.guard)
     run.policy_name = contender
     return run
+
+
+def _with_types(policy: PolicyConfig, workload: Workload) -> PolicyConfig:
+    """Return the configuration as an admin writes it for these nodes: with the types for gavel, the fastest first."""
+    gavel, types = policy.table("gavel"), workload.machines.types
+    return policy if gavel.types or not types else policy.with_table(replace(gavel, types=types))
 
 
 def run_one(contender: str, setting: ExperimentSetting, workload: Workload) -> Result:

@@ -7,7 +7,7 @@ Over 400 lines: one view of the cluster, whose parts read the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.job_report import Reported
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.policy import HELD_BY_US
 
 from tesched_sim.slurm import JobPhase, Slurm
-
-#: seconds for which a finished job is still known (MinJobAge)
-MIN_JOB_AGE_S = 300.0
 
 
 class SimulatedObserver:
@@ -39,7 +37,9 @@ class SimulatedObserver:
         workload, machines = slurm.workload, slurm.workload.machines
         self.resources = machines.resources
         self._tres: dict[bytes, Tres] = {}
-        self._requests: dict[tuple[bytes, int], Request] = {}
+        self._requests: dict[tuple[bytes, int, int], Request] = {}
+        #: by row: what of its record may change, and the record as it was then
+        self._records: dict[int, tuple[tuple[object, ...], Job]] = {}
         sizes, which = np.unique(workload.demand, axis=0, return_inverse=True)
         largest = machines.total.max(axis=0)
         of_kind = np.array([size_of(kind, largest, self.resources) for kind in sizes], dtype=np.float64)
@@ -47,12 +47,25 @@ class SimulatedObserver:
         self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
         #: [jobs] how long it is expected to run in all: the low quantile, the median, the high one. inf: not known
         self.low_s, self.run_time_s, self.high_s = _foreseen(slurm)
+        #: [jobs] how much longer each runs on its fewest nodes than on its most
+        self.stretch = np.ones(len(workload)) if workload.most_nodes is None else workload.most_nodes / workload.nodes
         self._expected = {
             JobId(row + 1): ExpectedRun(
-                low_s=float(self.low_s[row]), median_s=float(self.run_time_s[row]), high_s=float(self.high_s[row])
+                low_s=float(self.low_s[row] * self.stretch[row]),
+                median_s=float(self.run_time_s[row] * self.stretch[row]),
+                high_s=float(self.high_s[row] * self.stretch[row]),
             )
             for row in np.flatnonzero(np.isfinite(self.low_s)).tolist()
         }
+        types = workload.machines.types
+        self._speeds: Mapping[JobId, Mapping[str, float]] = (
+            {}
+            if workload.speed is None
+            else {
+                JobId(row + 1): dict(zip(types, each, strict=True)) for row, each in enumerate(workload.speed.tolist())
+            }
+        )
+        self._reports: dict[int, Reported] = {}
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -77,6 +90,10 @@ class SimulatedObserver:
             memory_is_shared_out=False,
         )
 
+    def is_no_task(self, row: int) -> bool:
+        """Check whether a job is no task of an array."""
+        return self.slurm.arrays is None or self.slurm.arrays.of[row] < 0
+
     def partitions_of(self, row: int) -> tuple[str, ...]:
         """Return where the job may run."""
         return self._partition_of[row]
@@ -84,6 +101,7 @@ class SimulatedObserver:
     def observe(self) -> Snapshot:
         """Return what there is to be seen now."""
         slurm = self.slurm
+        slurm.forget()
         nodes = self._nodes
         if not slurm.up.all():
             down = {slurm.workload.machines.names[row] for row in np.flatnonzero(~slurm.up).tolist()}
@@ -91,16 +109,31 @@ class SimulatedObserver:
                 name: Node(name=name, state="DOWN", total=node.total) if name in down else node
                 for name, node in nodes.items()
             }
+        jobs = _Jobs(self)
         return Snapshot(
             taken_at=slurm.now,
-            jobs=_Jobs(self),
+            jobs=jobs,
             nodes=nodes,
             partitions=self._partitions,
             settings=self.settings,
-            traits=_AllTraits(slurm),
+            traits=_AllTraits(slurm, jobs),
             columns=_Columns(self),
             expected=self._expected,
+            speeds=self._speeds,
+            reported_by_array=self._reported(),
         )
+
+    def _reported(self) -> Mapping[JobId, Reported]:
+        """Reports of the trainings that have begun, by their arrays' ids."""
+        slurm, arrays = self.slurm, self.slurm.arrays
+        if arrays is None:
+            return {}
+        for array, training in enumerate(slurm.trainings):
+            training.count(slurm.now, arrays.running[array])
+            known = self._reports.get(array)
+            if training.newest != (0 if known is None else known.curve.iteration[-1]):
+                self._reports[array] = training.reported()
+        return {JobId(arrays.rows[array][-1] + 1): one for array, one in self._reports.items()}
 
     def tres(self, amounts: Sequence[int]) -> Tres:
         """Return these amounts [resources] in the core's words."""
@@ -115,8 +148,9 @@ class SimulatedObserver:
 
     def request(self, row: int) -> Request:
         """Return what the job asked for, in Slurm's terms."""
-        demand, nodes = self.slurm.workload.demand[row], self.slurm.nodes_wanted[row]
-        key = (demand.tobytes(), nodes)
+        slurm = self.slurm
+        demand, nodes, most = slurm.workload.demand[row], slurm.nodes_wanted[row], slurm.nodes_most[row]
+        key = (demand.tobytes(), nodes, most)
         if key not in self._requests:
             tres = self.tres(demand)
             typed = tuple((name, count) for name, count in tres.gres if ":" in name)
@@ -124,7 +158,7 @@ class SimulatedObserver:
             bare = tuple((name, count - counted.get(name, 0)) for name, count in tres.gres if ":" not in name)
             self._requests[key] = Request(
                 min_nodes=nodes,
-                max_nodes=nodes,
+                max_nodes=most,
                 cpus=nodes * tres.cpus,
                 min_cpus_per_node=0,
                 mem_per_node_mib=tres.mem_mib,
@@ -140,9 +174,16 @@ class SimulatedObserver:
         return replace(request, required_nodes=tuple(names[node] for node in self.slurm.bound[row]))
 
     def _reason(self, row: int) -> str:
-        if row in self.slurm.held:
+        slurm = self.slurm
+        if slurm.state[row] is not JobPhase.PENDING:
+            return ""
+        if row in slurm.held:
             return HELD_BY_US
-        return "BeginTime" if row in self.slurm.ineligible else "Resources"
+        if row in slurm.dependent:
+            return "Dependency"
+        if row in slurm.ineligible:
+            return "BeginTime"
+        return "JobArrayTaskLimit" if row in slurm.throttled else "Resources"
 
     def _user(self, row: int) -> str:
         slurm = self.slurm
@@ -152,27 +193,70 @@ class SimulatedObserver:
     def _eligible_s(self, row: int) -> float:
         """Return since when, or from when, it may start: its submission, or its requeue and the delay after it."""
         slurm = self.slurm
+        if row in slurm.ineligible:
+            return slurm.eligible_s[row]
         delay_s = slurm.behaviour.requeue_delay_s if slurm.restarts[row] else 0.0
         return float(slurm.queued_s[row]) + delay_s
 
     def job(self, row: int) -> Job:
-        """Return the job's record."""
+        """Return the job's record; the same object as long as nothing of it changes."""
+        slurm = self.slurm
+        changing = (
+            slurm.state[row],
+            slurm.leaving[row],
+            slurm.priority[row],
+            slurm.nice[row],
+            slurm.restarts[row],
+            slurm.where[row],
+            float(slurm.started_s[row]) if slurm.where[row] else None,
+            self._reason(row),
+            slurm.eligible_s.get(row),
+            slurm.bound.get(row),
+            slurm.nodes_most[row],
+            row in slurm.held_by_hook,
+            slurm.notes.get(row),
+            slurm.dependency.get(row),
+            self._array_of(row),
+        )
+        kept = self._records.get(row)
+        if kept is None or kept[0] != changing:
+            self._records[row] = kept = changing, self._record(row)
+        return kept[1]
+
+    def _array_of(self, row: int) -> tuple[JobId | None, int | None, str, int]:
+        """Return the array's id, the task's index, the tasks that wait together, and the throttle, as in a record."""
+        arrays = self.slurm.arrays
+        if arrays is None or arrays.of[row] < 0:
+            return None, None, "", 0
+        throttle, array_id = arrays.throttle[arrays.of[row]], JobId(arrays.record_of(row) + 1)
+        if row in arrays.started:
+            return array_id, arrays.index_of(row), "", throttle
+        together = arrays.together(row)
+        tasks = f"{arrays.index_of(together[0])}-{arrays.index_of(together[-1])}"
+        return array_id, None, f"{tasks}%{throttle}" if throttle else tasks, throttle
+
+    def _record(self, row: int) -> Job:
         slurm = self.slurm
         state, flags = slurm.state[row], frozenset[str]()
         started = float(slurm.started_s[row])
         if slurm.leaving[row]:
             flags = frozenset({"COMPLETING"})
         where = slurm.where[row]
-        tres = self.tres(slurm.workload.demand[row]) if where else Tres()
+        tres = self.tres_on(row, where)
         names = slurm.workload.machines.names
         limit_s = float(slurm.workload.limit_s[row])
+        array_id, task, tasks, throttle = self._array_of(row)
         return Job(
             job_id=JobId(row + 1),
+            array_job_id=array_id,
+            array_task_id=task,
+            array_tasks=tasks,
+            array_throttle=throttle,
             user=self._user(row),
             partitions=self._partition_of[row],
-            state=_STATES[state],
+            state=JobState.CANCELLED if row in slurm.cancelled else _STATES[state],
             flags=flags,
-            reason=self._reason(row) if state is JobPhase.PENDING else "",
+            reason=self._reason(row),
             priority=slurm.priority[row],
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
@@ -182,10 +266,16 @@ class SimulatedObserver:
             end_time=float(slurm.end_s[row]) if state is JobPhase.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
-            admin_comment=HOOK_MARK if row in slurm.held_by_hook else "",
-            allocation=tuple(NodeShare(node=names[node], tres=tres) for node in where),
+            dependency=slurm.dependency.get(row, ""),
+            comment="elastic" if array_id is not None else "",
+            admin_comment=HOOK_MARK if row in slurm.held_by_hook else slurm.notes.get(row, ""),
+            allocation=tuple(NodeShare(node=names[node], tres=one) for node, one in zip(where, tres, strict=True)),
             ran_on=tuple(names[node] for node in slurm.ran_on[row]),
         )
+
+    def tres_on(self, row: int, nodes: Sequence[int]) -> list[Tres]:
+        """Return what the job holds on each of these nodes: of accelerators, those of the node's type."""
+        return [self.tres(self.slurm.held_on(row, node).tolist()) for node in nodes]
 
 
 _STATES = {
@@ -213,37 +303,62 @@ def _foreseen(slurm: Slurm) -> tuple[NDArray[np.float64], NDArray[np.float64], N
 
 
 class _Jobs(Mapping[JobId, Job]):
-    """The jobs that slurmctld knows: submitted, and not finished for long."""
+    """The jobs that slurmctld knows: submitted, and not finished for long. Tasks that wait together are one."""
 
     def __init__(self, eyes: SimulatedObserver) -> None:
-        self._eyes = eyes
+        self.eyes = eyes
+        self._known = eyes.slurm.known
+        self._arrays = eyes.slurm.arrays
 
     def __getitem__(self, job_id: JobId) -> Job:
         if job_id not in self:
             raise KeyError(job_id)
-        return self._eyes.job(job_id - 1)
+        return self.eyes.job(job_id - 1)
 
     def __contains__(self, job_id: object) -> bool:
-        slurm = self._eyes.slurm
-        if not isinstance(job_id, int) or not 1 <= job_id <= len(slurm.state):
+        if not isinstance(job_id, int) or job_id - 1 not in self._known:
             return False
-        state = slurm.state[job_id - 1]
-        if state is JobPhase.DONE:
-            return bool(slurm.now - slurm.end_s[job_id - 1] <= MIN_JOB_AGE_S)
-        return state is not JobPhase.FUTURE
+        return self._arrays is None or not self._arrays.is_hidden(job_id - 1)
 
     def __iter__(self) -> Iterator[JobId]:
-        return (JobId(job_id) for job_id in range(1, len(self._eyes.slurm.state) + 1) if job_id in self)
+        if self._arrays is None:
+            return (JobId(row + 1) for row in self._known)
+        return (JobId(row + 1) for row in self._known if not self._arrays.is_hidden(row))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._known) if self._arrays is None else sum(1 for _ in self)
+
+    def values(self) -> ValuesView[Job]:
+        return _JobValues(self)
+
+    def items(self) -> ItemsView[JobId, Job]:
+        return _JobItems(self)
+
+
+class _JobValues(ValuesView[Job]):
+    """Records of `_Jobs`, without asking of each whether it is there."""
+
+    _mapping: _Jobs
+
+    def __iter__(self) -> Iterator[Job]:
+        return (self._mapping.eyes.job(job_id - 1) for job_id in self._mapping)
+
+
+class _JobItems(ItemsView[JobId, Job]):
+    """Ids and records of `_Jobs`, as `_JobValues`."""
+
+    _mapping: _Jobs
+
+    def __iter__(self) -> Iterator[tuple[JobId, Job]]:
+        return ((job_id, self._mapping.eyes.job(job_id - 1)) for job_id in self._mapping)
 
 
 class _AllTraits(Mapping[JobId, Traits]):
-    """Values of the workload for each job."""
+    """Values of the workload for each job that Slurm knows."""
 
-    def __init__(self, slurm: Slurm) -> None:
+    def __init__(self, slurm: Slurm, jobs: _Jobs) -> None:
         self._slurm = slurm
+        self._jobs = jobs
 
     def __getitem__(self, job_id: JobId) -> Traits:
         if not 1 <= job_id <= len(self._slurm.te):
@@ -256,13 +371,14 @@ class _AllTraits(Mapping[JobId, Traits]):
             grace_source="workload",
             notice_signal="USR1",
             notice_source="workload",
+            elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
         )
 
     def __iter__(self) -> Iterator[JobId]:
-        return (JobId(row + 1) for row in range(len(self._slurm.te)))
+        return iter(self._jobs)
 
     def __len__(self) -> int:
-        return len(self._slurm.te)
+        return len(self._jobs)
 
 
 class _Columns:
@@ -296,7 +412,7 @@ class _Columns:
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
         job_id = rows + 1
-        frees = workload.demand[rows[share_job]]
+        frees = self._frees(rows[share_job], share_node)
         frees[suspended[share_job], 0] = 0  # their CPUs are free already
         return Running(
             job_id=job_id,
@@ -328,8 +444,20 @@ class _Columns:
         started = slurm.started_s[rows]
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
         limit_at = started + slurm.workload.limit_s[rows]
-        expected = started + eyes.run_time_s[rows] - saved
+        expected = started + (eyes.run_time_s[rows] - saved) / self._speed(rows)
         return np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at)
+
+    def _speed(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return [rows] the seconds of work that each does in a second."""
+        return np.array([self._eyes.slurm.speed[row] for row in rows.tolist()], dtype=np.float64)
+
+    def _frees(self, rows: NDArray[np.int64], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return [shares, resources] what each of these jobs holds on the node beside it."""
+        slurm = self._eyes.slurm
+        held = slurm.workload.demand[rows]
+        if slurm.is_typed and len(rows):
+            held = np.array([slurm.held_on(row, node) for row, node in zip(rows.tolist(), nodes.tolist(), strict=True)])
+        return held
 
     def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return when these jobs may well end already: of a learned run time by the low quantile."""
@@ -339,20 +467,22 @@ class _Columns:
         started = slurm.started_s[rows]
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
         return np.minimum(
-            np.maximum(started + eyes.low_s[rows] - saved, slurm.now), started + slurm.workload.limit_s[rows]
+            np.maximum(started + (eyes.low_s[rows] - saved) / self._speed(rows), slurm.now),
+            started + slurm.workload.limit_s[rows],
         )
 
     @cached_property
     def waiting(self) -> Waiting:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
-        best_effort = (row for row in slurm.lines[-1] if not slurm.te[row])
+        alone = slurm.arrays is None
+        best_effort = (row for row in slurm.lines[-1] if not slurm.te[row] and (alone or eyes.is_no_task(row)))
         rows = np.fromiter(islice(best_effort, MOST_WAITING), dtype=np.int64)
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
         return Waiting(
             job_id=rows + 1,
             since=workload.submit_s[rows],
-            run_s=np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows]),
-            may_run_s=np.minimum(eyes.high_s[rows] - saved, workload.limit_s[rows]),
+            run_s=np.minimum((eyes.run_time_s[rows] - saved) * eyes.stretch[rows], workload.limit_s[rows]),
+            may_run_s=np.minimum((eyes.high_s[rows] - saved) * eyes.stretch[rows], workload.limit_s[rows]),
             nodes=workload.nodes[rows].astype(np.intp),
             demand=workload.demand[rows],
             kind=workload.constraint[rows].astype(np.intp),
@@ -365,11 +495,12 @@ class _Columns:
         rows = np.fromiter(slurm.running, dtype=np.int64)
         places = [slurm.where[row] for row in rows.tolist()]
         share = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
-        frees = slurm.workload.demand[rows[share]]
+        node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
+        frees = self._frees(rows[share], node)
         suspended = np.array([slurm.state[row] is JobPhase.SUSPENDED for row in rows.tolist()], dtype=np.bool_)
         frees[suspended[share], 0] = 0
         return Ends(
-            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
+            node=node,
             at=self._ends_at(rows)[share],
             frees=frees,
         )

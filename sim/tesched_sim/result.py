@@ -5,13 +5,14 @@ Times are seconds after the workload's beginning, as in `workload`; nan stands f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.bound_use import BoundUse
+from tesched_sim.slurm import PreemptionRecord
 from tesched_sim.workload import Workload
 
 
@@ -32,6 +33,19 @@ class Preemptions:
     lost_node_s: NDArray[np.float64]
     #: the preemptor did not start in the room that was made
     futile: NDArray[np.bool_]
+
+    @staticmethod
+    def of(records: Sequence[PreemptionRecord], futile: Container[int]) -> Preemptions:
+        """Take these records; `futile`: orders that ended so."""
+        return Preemptions(
+            victim=np.array([one.victim for one in records], dtype=np.int64),
+            preemptor=np.array([one.preemptor for one in records], dtype=np.int64),
+            notice_s=np.array([one.notice_s for one in records]),
+            left_s=np.array([one.left_s for one in records]),
+            back_s=np.array([one.back_s for one in records]),
+            lost_node_s=np.array([one.lost_node_s for one in records]),
+            futile=np.array([one.order_id in futile for one in records], dtype=np.bool_),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

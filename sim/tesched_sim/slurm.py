@@ -7,6 +7,7 @@ Over 400 lines: one class, the cluster's state and each change of it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,10 +17,13 @@ from math import floor, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_sim.arrays import Arrays, TrainingProgress
 from tesched_sim.priority_queue import PriorityQueue
-from tesched_sim.slurm_settings import Behaviour, RequeuedTo
+from tesched_sim.slurm_settings import Behaviour, ReleasedTo, RequeuedTo
 from tesched_sim.workload import Workload
 
+#: seconds for which a finished job is still known (MinJobAge)
+MIN_JOB_AGE_S = 300.0
 #: Priorities of jobs as submitted; a job's row is taken off. TE jobs of a line of their own are ahead of all others.
 TE_PRIORITY = 3_500_000_000
 PRIORITY = 2_000_000_000
@@ -45,6 +49,8 @@ class Event(IntEnum):
     NODE_DOWN = 3
     ELIGIBLE = 4
     WAKE = 5
+    #: a training has done its iterations
+    TRAINED = 6
 
 
 @dataclass(slots=True)
@@ -74,6 +80,9 @@ class Slurm:
         self.heap: list[tuple[float, int, int, int, int]] = []
         self._sequence = 0
         self.total = workload.machines.total
+        #: accelerators have types; of each node [nodes] the column of its own, and the column of all
+        self.is_typed = workload.machines.type_of is not None
+        self._typed, self._gpu = workload.machines.typed_columns()
         #: [nodes, resources]; below zero nowhere
         self.free = self.total.copy()
         self.up = np.ones(len(self.total), dtype=np.bool_)
@@ -94,13 +103,18 @@ class Slurm:
         self._epoch = [0] * count
         self.te: list[bool] = workload.te.tolist()
         self.run_s: list[float] = workload.run_s.tolist()
+        #: seconds of work that its present run does in a second
+        self.speed = [1.0] * count
+        self._speeds_differ = workload.speed is not None or workload.most_nodes is not None
         self.grace_s: list[float] = workload.grace_s.tolist()
         self.yield_s: list[float] = workload.yield_s.tolist()
         self.restart_s: list[float] = workload.restart_s.tolist()
         shapes = np.column_stack([workload.demand, workload.constraint, workload.nodes])
         #: jobs of one number want the same
         self.shape: list[int] = np.unique(shapes, axis=0, return_inverse=True)[1].reshape(-1).tolist()
+        #: fewest and most nodes
         self.nodes_wanted: list[int] = workload.nodes.tolist()
+        self.nodes_most: list[int] = (workload.nodes if workload.most_nodes is None else workload.most_nodes).tolist()
         # What is looked at for many jobs at once.
         self.started_s = np.full(count, nan)
         #: when it was put in the queue for its present or next run
@@ -119,6 +133,25 @@ class Slurm:
         #: jobs that are held, and of those the ones that the submission hook holds
         self.held: set[int] = set()
         self.held_by_hook: set[int] = set()
+        #: tasks that wait for another one of their array to end (ArrayTaskThrottle), and jobs that wait for others
+        self.throttled: set[int] = set()
+        self.dependent: set[int] = set()
+        self.dependency: dict[int, str] = {}
+        #: jobs whose priority was set as a number: it stays, and nice counts for nothing, until their release
+        self.fixed: set[int] = set()
+        #: from when on a job that is not eligible may start
+        self.eligible_s: dict[int, float] = {}
+        #: jobs that were ended for good
+        self.cancelled: set[int] = set()
+        self.arrays = None if workload.array is None else Arrays(workload.array, workload.throttle)
+        self.trainings = [TrainingProgress(model=one) for one in workload.trainings]
+        #: [trainings] which of the ends that were foretold holds
+        self._foretold = [0] * len(self.trainings)
+        #: what the jobs' records say to their users
+        self.notes: dict[int, str] = {}
+        #: jobs that slurmctld knows, in order of submission, and those of them that have ended, in that order
+        self.known: dict[int, None] = {}
+        self._ended: deque[int] = deque()
         self.be_waiting = 0
         #: room was given back, or the queue's order has changed, since the last pass over the queue
         self.stirred = True
@@ -127,6 +160,9 @@ class Slurm:
         self.records: list[PreemptionRecord] = []
         self._record_of: dict[int, PreemptionRecord] = {}
         self._heads = 0
+        #: places that the end of the queue has given away
+        self._tails = 0
+        self._place = [0] * count
         #: waiting jobs that must start on these nodes, and those for which that has changed since the last pass
         self.bound: dict[int, tuple[int, ...]] = {}
         self.rebound: set[int] = set()
@@ -139,72 +175,125 @@ class Slurm:
         """Return the line in which a job waits."""
         return self.lines[0 if self.te[row] else -1]
 
+    def waits(self, row: int) -> bool:
+        """Check whether the job waits in a line: it would start if resources were free."""
+        here = self.state[row] is JobPhase.PENDING and row not in self.ineligible and row not in self.held
+        return here and row not in self.throttled and row not in self.dependent
+
     def waits_in(self, line: PriorityQueue, row: int) -> bool:
         """Return whether the job waits in this line."""
-        waits = self.state[row] is JobPhase.PENDING and row not in self.ineligible and row not in self.held
-        return waits and self.line_of(row) is line
+        return self.waits(row) and self.line_of(row) is line
 
     def submit(self, row: int, *, held: bool = False) -> None:
         """Submit the job; `held`: the submission hook holds it."""
-        self.priority[row] = self._own_priority(row)
+        self._place[row] = self.new_place()
+        self.priority[row] = self.own_priority(row)
         self.submitted += 1
+        self.known[row] = None
         if held:
             self.priority[row] = 0
             self.held.add(row)
             self.held_by_hook.add(row)
         self._enqueue(row)
 
-    def _own_priority(self, row: int) -> int:
+    def new_place(self) -> int:
+        """Give away the place at the end of the queue, behind all that were submitted, or put there, before."""
+        self._tails += 1
+        return self._tails
+
+    def own_priority(self, row: int, place: int | None = None) -> int:
+        """Priority that Slurm gives a job in its place of the queue: that of its submission, or another one."""
         first = TE_PRIORITY if self.te[row] and self.behaviour.te_first else PRIORITY
-        return first - row - self.nice[row]
+        return first + 1 - (self._place[row] if place is None else place) - self.nice[row]
 
-    def hold(self, row: int) -> None:
-        """Keep a waiting job from starting: its priority is 0."""
-        self.set_priority(row, 0)
-        line = self.line_of(row)
-        if self.waits_in(line, row):
-            line.remove(row, 0)
-        self.held.add(row)
+    def released_priority(self, row: int) -> int:
+        """Priority that Slurm gives a job anew, when its hold ends or it goes on."""
+        is_last = self.behaviour.released_to is ReleasedTo.TAIL
+        return self.own_priority(row, self.new_place() if is_last else None)
 
-    def release(self, row: int) -> None:
-        """End a hold; the job's priority is worked out anew."""
-        if row not in self.held:
-            return
-        self.held.discard(row)
-        self.held_by_hook.discard(row)
-        self.priority[row] = self._own_priority(row)
-        if self.waits_in(self.line_of(row), row):
+    def keep_back(self, row: int, why: set[int], *, back: bool) -> None:
+        """Put a job among those that may not start for this reason (`held`, `throttled`, `dependent`), or take it out.
+
+        Its priority must be the one with which it waits, or will wait, in its line.
+        """
+        waited = self.waits(row)
+        (why.add if back else why.discard)(row)
+        if waited and not self.waits(row):
+            self.line_of(row).remove(row, self.priority[row])
+        elif not waited and self.waits(row):
             self.line_of(row).add(row, self.priority[row])
             self.stirred = True
 
+    def forget(self) -> None:
+        """Forget the jobs that ended too long ago for slurmctld to know them (MinJobAge)."""
+        while self._ended and self.now - self.end_s[self._ended[0]] > MIN_JOB_AGE_S:
+            row = self._ended.popleft()
+            # One that was put back in the queue meanwhile has ended again since, or runs.
+            if self.state[row] is JobPhase.DONE and self.now - self.end_s[row] > MIN_JOB_AGE_S:
+                self.known.pop(row, None)
+
+    def rows_of(self, row: int) -> list[int]:
+        """Return the rows that the record of this one stands for: of an array, all tasks that have not started."""
+        return [row] if self.arrays is None else self.arrays.together(row)
+
+    def throttle(self, array: int) -> None:
+        """Let as many tasks of an array start as its throttle allows beside those that run."""
+        if self.arrays is None:
+            return
+        most = self.arrays.throttle[array]
+        left = most - self.arrays.running[array] if most else len(self.arrays.rows[array])
+        for row in self.arrays.rows[array]:
+            if self.state[row] is JobPhase.PENDING:
+                self.keep_back(row, self.throttled, back=left <= 0)
+                left -= row not in self.held
+
     def _enqueue(self, row: int) -> None:
         self.state[row] = JobPhase.PENDING
+        array = -1 if self.arrays is None else self.arrays.of[row]
+        if array >= 0:
+            self.throttled.add(row)
         if self.te[row]:
             self.te_pending[row] = None
         else:
             self.be_waiting += 1
-        if row not in self.held:
+        if self.waits(row):
             self.line_of(row).add(row, self.priority[row])
         self.arrived.append(row)
         if row in self.bound:
             self.rebound.add(row)
+        if self.arrays is not None and array >= 0 and (self.restarts[row] or row == self.arrays.record_of(row)):
+            self.throttle(array)
+
+    def put_off(self, row: int, until_s: float) -> None:
+        """Let a job of the queue not start before this time; one that has come lets it start now."""
+        if until_s <= self.now:
+            if row in self.ineligible:
+                self.ineligible.discard(row)
+                self._enqueue(row)
+            return
+        if row not in self.ineligible:
+            if self.waits(row):
+                self.line_of(row).remove(row, self.priority[row])
+            if self.te[row]:
+                del self.te_pending[row]
+            else:
+                self.be_waiting -= 1
+            self.ineligible.add(row)
+        if row in self.bound:
+            self.rebound.add(row)
+        self.eligible_s[row] = until_s
+        self.push(until_s, Event.ELIGIBLE, row)
 
     def set_priority(self, row: int, priority: int) -> None:
         """Change a job's priority; it changes its place in the line if it waits in one."""
         line = self.line_of(row)
-        waits = self.waits_in(line, row)
+        waits = self.waits(row)
         if waits:
             line.remove(row, self.priority[row])
         self.priority[row] = priority
         if waits:
             line.add(row, priority)
             self.stirred = True
-
-    def set_nice(self, row: int, nice: int) -> None:
-        """Change a job's nice value, and its priority with it, unless it is held."""
-        if row not in self.held:
-            self.set_priority(row, self.priority[row] + self.nice[row] - nice)
-        self.nice[row] = nice
 
     def bind(self, row: int, nodes: tuple[int, ...]) -> None:
         """Let a waiting job start on these nodes alone; none: wherever it may run."""
@@ -228,9 +317,11 @@ class Slurm:
         self.running[row] = None
         demand = self.workload.demand[row]
         for node in nodes:
-            self.free[node] -= demand
+            self.free[node] -= self.held_on(row, node) if self.is_typed else demand
         self.where[row] = nodes
         self.state[row] = JobPhase.RUNNING
+        if self.arrays is not None:
+            self._workers_change(row, 1)
         self.started_s[row] = self.now
         again = self.restarts[row] > 0
         if again:
@@ -240,9 +331,15 @@ class Slurm:
         else:
             self.first_start_s[row] = self.now
         self._epoch[row] += 1
+        if self._speeds_differ:
+            self.speed[row] = self.workload.speed_on(row, nodes)
         overhead = self.restart_s[row] if again else 0.0
-        self.push(self.now + overhead + self.run_s[row] - self.saved_s[row], Event.END, row)
+        self.push(self.now + overhead + self._left_s(row), Event.END, row)
         self._tell(row)
+
+    def _left_s(self, row: int) -> float:
+        """Return the seconds that a job which starts, or goes on, works until its end, as fast as it is now."""
+        return (self.run_s[row] - self.saved_s[row]) / self.speed[row]
 
     def notify(self, row: int, preemptor: int, order_id: int) -> None:
         """Give a running job its notice: one that will leave by itself saves its work and does nothing more."""
@@ -290,14 +387,16 @@ class Slurm:
         """Stop a running job's processes: its CPUs are free, its memory and GRES are not."""
         self.state[row] = JobPhase.SUSPENDED
         self.suspended_s[row] = self.now
+        self.priority[row] = 0
         self._epoch[row] += 1
         for node in self.where[row]:
             self.free[node, 0] += self.workload.demand[row, 0]
         self.stirred = True
 
     def resume(self, row: int) -> None:
-        """Let a suspended job go on; its CPUs must be free."""
+        """Let a suspended job go on, with a new priority; its CPUs must be free."""
         self.state[row] = JobPhase.RUNNING
+        self.priority[row] = self.priority[row] or self.released_priority(row)
         for node in self.where[row]:
             self.free[node, 0] -= self.workload.demand[row, 0]
         # As if it had started so much later.
@@ -305,7 +404,7 @@ class Slurm:
         self.started_s[row] += self.now - self.suspended_s[row]
         overhead = self.restart_s[row] if self.restarts[row] else 0.0
         self._epoch[row] += 1
-        self.push(self.started_s[row] + overhead + self.run_s[row] - self.saved_s[row], Event.END, row)
+        self.push(float(self.started_s[row]) + overhead + self._left_s(row), Event.END, row)
 
     def node_down(self, node: int) -> None:
         """Take a node away: its jobs go back to the queue without having saved."""
@@ -321,10 +420,10 @@ class Slurm:
 
     # What happens by itself.
 
-    def push(self, at_s: float, event: Event, row: int) -> None:
+    def push(self, at_s: float, event: Event, row: int, epoch: int = 0) -> None:
         """Let this happen then. An event of a job is void when its run has ended or changed by then."""
         self._sequence += 1
-        epoch = self._epoch[row] if event in {Event.END, Event.LEAVE} else 0
+        epoch = self._epoch[row] if event in {Event.END, Event.LEAVE} else epoch
         heappush(self.heap, (at_s, event, self._sequence, row, epoch))
 
     def happen(self, event: int, row: int, epoch: int) -> None:
@@ -336,17 +435,23 @@ class Slurm:
             if self._epoch[row] == epoch:
                 self._leave(row)
         elif event == Event.ELIGIBLE:
-            self.ineligible.discard(row)
-            self._enqueue(row)
+            # Void if it may start at another time by now.
+            if row in self.ineligible and self.eligible_s[row] <= self.now:
+                self.ineligible.discard(row)
+                self._enqueue(row)
+        elif event == Event.TRAINED:
+            if self._foretold[row] == epoch:
+                self._trained(row)
         elif event == Event.NODE_DOWN:
             self.node_down(row)
         elif event == Event.NODE_UP:
             self.node_up(row)
 
     def _finish(self, row: int) -> None:
-        self.lost_s[row] += self.now - self.started_s[row] - (self.run_s[row] - self.saved_s[row])
+        self.lost_s[row] += self.now - self.started_s[row] - self._left_s(row)
         self.state[row] = JobPhase.DONE
         self.end_s[row] = self.now
+        self._ended.append(row)
         self.done += 1
         self._epoch[row] += 1
         self._record_of.pop(row, None)
@@ -360,7 +465,7 @@ class Slurm:
             self.resume(row)
         held_s = self.now - float(self.started_s[row])
         kept_s = self._kept(row)
-        lost_s = held_s - (kept_s - self.saved_s[row])
+        lost_s = held_s - (kept_s - self.saved_s[row]) / self.speed[row]
         self.saved_s[row] = kept_s
         self.lost_s[row] += lost_s
         record = self._record_of.get(row)
@@ -372,20 +477,29 @@ class Slurm:
         self.leaving[row] = False
         self.noticed_s[row] = nan
         self._give_back(row)
-        self.state[row] = JobPhase.PENDING
-        self.queued_s[row] = self.now
         to = self.behaviour.requeued_to
-        if to is RequeuedTo.HEAD:
+        if row in self.fixed:
+            pass  # an explicit priority survives a requeue
+        elif to is RequeuedTo.HEAD:
             self._heads += 1
             self.priority[row] = PRIORITY + self._heads - self.nice[row]
         elif to is RequeuedTo.TAIL:
-            self.priority[row] = PRIORITY - self.submitted - len(self.records) - self.nice[row]
+            self.priority[row] = self.own_priority(row, self.new_place())
+        self.requeued(row)
+        self._tell(row)
+
+    def requeued(self, row: int) -> None:
+        """Put a job whose run is over back in the queue, where it may start after Slurm's delay."""
+        self.state[row] = JobPhase.PENDING
+        self.queued_s[row] = self.now
+        if row in self.held:
+            self.priority[row] = 0
         if self.behaviour.requeue_delay_s > 0:
             self.ineligible.add(row)
-            self.push(self.now + self.behaviour.requeue_delay_s, Event.ELIGIBLE, row)
+            self.eligible_s[row] = self.now + self.behaviour.requeue_delay_s
+            self.push(self.eligible_s[row], Event.ELIGIBLE, row)
         else:
             self._enqueue(row)
-        self._tell(row)
 
     def _kept(self, row: int) -> float:
         """Return the seconds of work that a run which ends now has to its credit, with all runs before it."""
@@ -393,7 +507,7 @@ class Slurm:
         overhead = self.restart_s[row] if self.restarts[row] else 0.0
         noticed = isfinite(self.noticed_s[row]) and bool(self.workload.saves_on_notice[row])
         until = self.noticed_s[row] if noticed else self.now
-        worked_s = before_s + max(until - float(self.started_s[row]) - overhead, 0.0)
+        worked_s = before_s + max(until - float(self.started_s[row]) - overhead, 0.0) * self.speed[row]
         if noticed:
             return min(worked_s, self.run_s[row])
         every_s = float(self.workload.checkpoint_s[row])
@@ -403,8 +517,10 @@ class Slurm:
     def _give_back(self, row: int) -> None:
         demand = self.workload.demand[row]
         for node in self.where[row]:
-            self.free[node] += demand
+            self.free[node] += self.held_on(row, node) if self.is_typed else demand
         self.where[row] = ()
+        if self.arrays is not None:
+            self._workers_change(row, -1)
         del self.running[row]
         self.running_be.pop(row, None)
         self.stirred = True
@@ -413,7 +529,67 @@ class Slurm:
         for watcher in self.watchers:
             watcher(row)
 
+    def _workers_change(self, row: int, by: int) -> None:
+        """Count one worker more or less of the array that has this task: its training goes on with so many."""
+        arrays = self.arrays
+        if arrays is None or (array := arrays.of[row]) < 0:
+            return
+        arrays.started.add(row)
+        training = self.trainings[array]
+        training.count(self.now, arrays.running[array])
+        arrays.running[array] += by
+        self._foretold[array] += 1
+        if training.is_done:
+            self.push(self.now, Event.TRAINED, array, self._foretold[array])
+        elif arrays.running[array]:
+            self.push(training.ends_s(arrays.running[array]), Event.TRAINED, array, self._foretold[array])
+        self.throttle(array)
+
+    def _trained(self, array: int) -> None:
+        """End a training's tasks, as it does itself when it is done."""
+        if self.arrays is None:
+            return
+        self.trainings[array].count(self.now, self.arrays.running[array])
+        rows = [row for row in self.arrays.rows[array] if self.state[row] is not JobPhase.DONE]
+        # Those that wait first: none of them is to start in the place of one that ends.
+        for row in sorted(rows, key=lambda row: self.state[row] is not JobPhase.PENDING):
+            self.cancel(row)
+
+    def cancel(self, row: int) -> None:
+        """End a job for good, in the queue or on its nodes."""
+        if self.state[row] is JobPhase.PENDING:
+            if self.waits(row):
+                self.line_of(row).remove(row, self.priority[row])
+            if row not in self.ineligible:
+                self.te_pending.pop(row, None)
+                self.be_waiting -= not self.te[row]
+            for kept in (self.ineligible, self.held, self.held_by_hook, self.throttled, self.dependent):
+                kept.discard(row)
+            self.state[row] = JobPhase.DONE
+        else:
+            if self.state[row] is JobPhase.SUSPENDED:
+                self.resume(row)
+            self.state[row] = JobPhase.DONE
+            self.ran_on[row] = self.where[row]
+            self.leaving[row] = False
+            self._record_of.pop(row, None)
+            self._give_back(row)
+        self.cancelled.add(row)
+        self.end_s[row] = self.now
+        self._ended.append(row)
+        self.done += 1
+        self._epoch[row] += 1
+        self._tell(row)
+
     # Where a job fits.
+
+    def held_on(self, row: int, node: int) -> NDArray[np.int64]:
+        """Return [resources] what a job takes of a node: of accelerators without a type, those of the node's."""
+        held: NDArray[np.int64] = self.workload.demand[row]
+        if self.is_typed:
+            held = held.copy()
+            held[self._typed[node]] = held[self._gpu]
+        return held
 
     def fits(self, row: int, free: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return [nodes] where the job's share fits into `free` and it may run."""

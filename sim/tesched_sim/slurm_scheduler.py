@@ -46,12 +46,12 @@ class Scheduler:
         """Keep room on these nodes for a waiting job, from now until it starts or is let go."""
         self.reserved[row] = nodes
         for node in nodes:
-            self.kept[node] += self.slurm.workload.demand[row]
+            self.kept[node] += self.slurm.held_on(row, node)
 
     def let_go(self, row: int) -> None:
         """Keep no room for this job any more."""
         for node in self.reserved.pop(row, ()):
-            self.kept[node] -= self.slurm.workload.demand[row]
+            self.kept[node] -= self.slurm.held_on(row, node)
         self.slurm.stirred = True
 
     def _rebind(self, row: int) -> None:
@@ -111,7 +111,7 @@ class Scheduler:
         for row, nodes in list(self.reserved.items()):
             demand = slurm.workload.demand[row]
             fits = all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes)
-            if fits and row not in slurm.held:
+            if fits and slurm.waits(row):
                 self.let_go(row)
                 slurm.start(row, nodes)
         slurm.stirred = False
@@ -148,20 +148,20 @@ class Scheduler:
         mask = slurm.fits(row, free)
         if among is not None:
             mask &= among
-        wanted = slurm.nodes_wanted[row]
+        wanted, most = slurm.nodes_wanted[row], slurm.nodes_most[row]
         if self.behaviour.placement is NodeChoice.FIRST_FIT:
-            if wanted == 1:
+            if most == 1:
                 node = int(mask.argmax())
                 return (node,) if mask[node] else None
             nodes = np.flatnonzero(mask)
-            return tuple(nodes[:wanted].tolist()) if len(nodes) >= wanted else None
+            return tuple(nodes[:most].tolist()) if len(nodes) >= wanted else None
         nodes = np.flatnonzero(mask)
         if len(nodes) < wanted:
             return None
         left = (free[nodes] / np.maximum(slurm.total[nodes], 1)).sum(axis=1)
         if self.behaviour.placement is NodeChoice.LEAST_LOADED:
             left = -left
-        return tuple(nodes[np.argsort(left, kind="stable")[:wanted]].tolist())
+        return tuple(nodes[np.argsort(left, kind="stable")[:most]].tolist())
 
     # Backfill.
 
@@ -178,7 +178,7 @@ class Scheduler:
         without_spare: set[int] = set()
         for row in rows.tolist():
             shape = slurm.shape[row]
-            if row in self.reserved or shape in without_room:
+            if row in self.reserved or shape in without_room or not slurm.waits(row):
                 continue
             if self._shadow is None or self._shadow[0] != first:
                 self._shadow = first, self._shadow_of(first)
@@ -216,7 +216,7 @@ class Scheduler:
         """Let best-effort jobs go for the first TE job that does not fit: on the first node that has enough of them."""
         slurm = self.slurm
         for row in list(slurm.te_pending):
-            if row in self.reserved or row in slurm.ineligible or row in slurm.held:
+            if row in self.reserved or not slurm.waits(row):
                 continue
             chosen = self._native_victims(row, native)
             if chosen is None:

@@ -36,6 +36,15 @@ class RequeuedTo(StrEnum):
     TAIL = "tail"
 
 
+class ReleasedTo(StrEnum):
+    """Place of a job in the queue after its hold."""
+
+    #: the place that its submission gave it (priority/multifactor with age alone)
+    PLACE = "place"
+    #: the end: its priority is the lowest (priority/basic)
+    TAIL = "tail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativePreemption:
     """Slurm's own preemption of best-effort jobs by trial-and-error jobs (preempt/partition_prio, REQUEUE)."""
@@ -63,6 +72,7 @@ class Behaviour:
     #: the preemptor's place at the head of the queue has to do
     keeps_room: bool = False
     requeued_to: RequeuedTo = RequeuedTo.HEAD
+    released_to: ReleasedTo = ReleasedTo.PLACE
     #: a requeued job may not start again for so long
     requeue_delay_s: float = 0.0
     #: from the requeue of a job that does not leave by itself to the end of its processes (KillWait)
@@ -95,6 +105,7 @@ class Behaviour:
             backfill=Backfill.EASY,
             backfill_depth=500,  # bf_max_job_test's default
             requeued_to=RequeuedTo.PLACE,
+            released_to=ReleasedTo.TAIL,
             requeue_delay_s=121.0,
             kill_wait_s=30.0,
             poll_s=poll_s,

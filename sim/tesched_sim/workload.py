@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tesched_core.model.told_error import ToldError
 
+from tesched_sim.arrays import TrainingModel
+
 
 class WorkloadError(ToldError, ValueError):
     """A workload that cannot be run. The text names the file, the line or the parameter, and what would be right."""
@@ -27,6 +29,16 @@ class SimulatedNodes:
     resources: tuple[str, ...]
     #: [nodes, resources]
     total: NDArray[np.int64]
+    #: types of accelerators, and the type of each node [nodes], a row of them; none: all are alike
+    types: tuple[str, ...] = ()
+    type_of: NDArray[np.intp] | None = None
+
+    def typed_columns(self) -> tuple[list[int], int]:
+        """Columns of each node's own type of accelerators [nodes], and of all of them; of nodes without types none."""
+        if self.type_of is None:
+            return [], 0
+        columns = [self.resources.index(f"gpu:{name}") for name in self.types]
+        return [columns[kind] for kind in self.type_of.tolist()], self.resources.index("gpu")
 
     @staticmethod
     def alike(count: int, *, cpus: int, mem_mib: int, gpus: int = 0) -> SimulatedNodes:
@@ -79,12 +91,37 @@ class Workload:
     #: [jobs, 3] what the daemon has learned to expect of each job's run time: the low quantile, the median and the high
     #: one (`ExpectedRun`); None: nothing
     expected_s: NDArray[np.float64] | None = None
+    #: [jobs, types] how fast each job is on each type of node, as a part of its speed on its fastest, on which it
+    #: runs `run_s`: above 0, 1 at most. One that is on several is as fast as on the slowest. None: the same everywhere
+    speed: NDArray[np.float64] | None = None
+    #: [jobs] most nodes that it takes, with which it runs `run_s`; half of them do half the work. None: its `nodes`
+    most_nodes: NDArray[np.int32] | None = None
+    #: [jobs] the array of which it is a task, -1 for none; tasks of one are neighbours, and its training's workers
+    array: NDArray[np.int32] | None = None
+    #: [arrays] how many tasks its user lets run at once, 0: any number; and what the tasks train
+    throttle: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    trainings: tuple[TrainingModel, ...] = ()
     #: what was made up and how, one line each, for reports: "grace periods: uniform 30 to 600 s, seed 1"
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
         """Return the number of jobs."""
         return len(self.submit_s)
+
+    def speed_on(self, row: int, nodes: Sequence[int]) -> float:
+        """Speed of a job on these nodes: seconds of work, as `run_s` counts them, in a second."""
+        found = 1.0
+        if self.speed is not None and self.machines.type_of is not None:
+            found = float(self.speed[row, self.machines.type_of[list(nodes)]].min())
+        if self.most_nodes is not None:
+            found *= len(nodes) / int(self.most_nodes[row])
+        return found
+
+    @property
+    def most_run_s(self) -> NDArray[np.float64]:
+        """Run time of each job on its fewest nodes, on its slowest type [jobs]."""
+        found = self.run_s if self.most_nodes is None else self.run_s * self.most_nodes / self.nodes
+        return found if self.speed is None else found / self.speed.min(axis=1)
 
     @staticmethod
     def of(
@@ -106,6 +143,10 @@ class Workload:
         allowed: ArrayLike | None = None,
         user: ArrayLike = 0,
         user_names: Sequence[str] = ("",),
+        speed: ArrayLike | None = None,
+        array: ArrayLike | None = None,
+        throttle: ArrayLike = (),
+        trainings: Sequence[TrainingModel] = (),
         notes: Sequence[str] = (),
     ) -> Workload:
         """Return a workload, each column as long as `submit_s` (single values are spread), sorted by submission.
@@ -144,6 +185,10 @@ class Workload:
             machines=machines,
             allowed=everywhere if allowed is None else np.asarray(allowed, dtype=np.bool_),
             user_names=tuple(user_names),
+            speed=None if speed is None else np.asarray(speed, dtype=np.float64)[order],
+            array=None if array is None else column(array, np.int32)[order].astype(np.int32),
+            throttle=np.asarray(throttle, dtype=np.int32),
+            trainings=tuple(trainings),
             notes=tuple(notes),
             **sorted_columns,  # type: ignore[arg-type]
         )
@@ -160,20 +205,20 @@ class Workload:
 
     def first(self, count: int) -> Workload:
         """Return the first `count` jobs."""
-        cut = {name: getattr(self, name)[:count] for name in _COLUMNS}
-        return replace(self, **cut, expected_s=None if self.expected_s is None else self.expected_s[:count])
+        columns = ((name, getattr(self, name)) for name in (*_COLUMNS, *_OPTIONAL))
+        return replace(self, **{name: values[:count] for name, values in columns if values is not None})
 
     def check(self) -> None:
         """Raise WorkloadError for the first thing that is not right."""
-        for name in _COLUMNS:
+        for name in (*_COLUMNS, *_OPTIONAL):
             values = getattr(self, name)
-            if len(values) != len(self):
+            if values is not None and len(values) != len(self):
                 raise WorkloadError(f"{self.name}: {name} has {len(values)} entries; there are {len(self)} jobs")
         finite = {"submit_s": self.submit_s, "run_s": self.run_s, "grace_s": self.grace_s, "restart_s": self.restart_s}
         for name, values in finite.items():
             self._first(~np.isfinite(values), f"{name} is not a number")
         self._first(self.run_s <= 0, "run_s must be above 0")
-        self._first(self.limit_s < self.run_s, "limit_s is below run_s")
+        self._first(self.limit_s < self.most_run_s, "limit_s is below run_s on its fewest and slowest nodes")
         self._first(self.nodes < 1, "nodes must be at least 1")
         for name in ("grace_s", "yield_s", "restart_s"):
             self._first(~(getattr(self, name) >= 0), f"{name} must be at least 0")
@@ -207,6 +252,8 @@ class Workload:
             raise WorkloadError(f"{self.name}: job {rows[0] + 1}: {text}")
 
 
+#: columns that a workload may lack
+_OPTIONAL = ("expected_s", "speed", "most_nodes", "array")
 _COLUMNS = (
     "submit_s",
     "run_s",

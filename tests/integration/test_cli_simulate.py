@@ -84,8 +84,16 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
     ("argv", "says"),
     [
         (("--policy", "fitgp"), "there is no policy fitgp; there are fifo,"),
-        (("--policy", "fitgpp+pdors"), "fitgpp+pdors: these workloads have no racks"),
-        (("--policy", "fitgpp+slaq"), "these workloads have no losses"),
+        (("--policy", "fitgpp+pdors"), "fitgpp+pdors: no job of this workload takes more nodes than it must; let BE"),
+        (("--policy", "fitgpp+slaq"), "add some: --set workload.trainings=20"),
+        (("--policy", "fifo,fitgpp+gavel"), "nodes are of one type; add types of GPUs: --set workload.types=v100:1:1"),
+        (("--set", "workload.types=v100"), "workload.types must be NAME:NODES:SPEED/NAME:NODES:SPEED, such as"),
+        (("--set", "workload.types=a:1:1/a:1:2"), "workload.types names a type twice"),
+        (("--set", "workload.types=a:9:1/b:1:0"), "with numbers above 0; it is 'a:9:1/b:1:0'"),
+        (("--set", "workload.types=a:99:1/b:1:1"), "of 4 nodes none is left for b"),
+        (("--set", "workload.workers=0"), "workload.workers must be at least 1"),
+        (("--set", "workload.trainings=-1"), "workload.trainings must be at least 0"),
+        (("--set", "workload.task_min=0"), "workload.task_min must be above 0"),
         (("--policy", "fitgpp+fil"), "there is no best-effort policy fil; there are none, fill"),
         (("--workload", "none"), "there is no workload none; there are fitgpp"),
         (("--set", "workload.jbs=1"), "workload.jbs: there is no such key; there are jobs,"),
@@ -127,6 +135,16 @@ def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> N
     assert done.exit_code == 2
     assert says in done.output
     assert "Traceback" not in done.output
+
+
+def test_all_policies_stand_in_one_table_on_one_workload() -> None:
+    sets = ("jobs=24", "nodes=4", "types=v100:1:1/k80:1:0.4", "trainings=2", "iterations=10", "workers=2")
+    policies = "fifo,fitgpp+gavel,fitgpp+slaq,fitgpp+pdors,patient+fill"
+    argv = [part for one in sets for part in ("--set", f"workload.{one}")]
+    columns = compared("--workload", "poisson", "--policy", policies, *argv)["columns"]
+    assert [column["policy"] for column in columns] == policies.split(",")
+    # A training counts as one job, whatever the number of its tasks.
+    assert {column["runs"][0]["jobs"] if "runs" in column else 26 for column in columns} == {26}
 
 
 #: as `--set` takes them, and the bound's slowdown that is meant

@@ -60,8 +60,8 @@ def test_job_that_is_held_lets_the_next_one_start() -> None:
 def test_job_that_is_released_has_the_priority_of_its_submission() -> None:
     site = Site()
     before = site.slurm.priority[0]
+    site.hands.act(SetField(job_id=FIRST, reason=WHY, field=Field.NICE, value=-5, previous=0))
     site.does(hold(FIRST, WHY))
-    site.does(SetField(job_id=FIRST, reason=WHY, field=Field.NICE, value=-5, previous=0))
     assert site.slurm.priority[0] == 0
     site.does(release(FIRST, WHY))
     assert site.slurm.priority[0] == before + 5

@@ -13,6 +13,7 @@ import msgspec
 from tesched_sim import traces
 from tesched_sim.traces import FORMATS
 from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workloads.beyond import Beyond, extended
 from tesched_sim.workloads.fill import FillModel, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 from tesched_sim.workloads.poisson import PoissonWorkload, poisson
@@ -32,18 +33,20 @@ def make(name: str, *, seed: int, **settings: str) -> Workload:
     if name not in _MADE:
         raise WorkloadError(f"there is no workload {name}; there are {', '.join(NAMES)}")
     kind, maker = _MADE[name]
-    return maker(parameters(kind, settings), seed)
+    model = parameters(kind, settings)
+    return extended(maker(model, seed), model, seed)
 
 
 def read(path: Path, *, seed: int, form: str | None = None, **settings: str) -> Workload:
     """Return a trace as a workload; `form` is one of `FORMATS`. Raises WorkloadError, naming the line or the key."""
     model = parameters(FillModel, settings)
-    return fill(traces.read(path, form), model, seed)
+    return extended(fill(traces.read(path, form), model, seed), model, seed)
 
 
 def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:
     """Return parameters of a kind, each key from what was typed. Raises WorkloadError, naming the key."""
-    known = [one.name for one in fields(kind)]
+    common = [one.name for one in fields(Beyond)]
+    known = [*(one.name for one in fields(kind) if one.name not in common), *common]
     for key in settings:
         if key not in known:
             raise WorkloadError(f"workload.{key}: there is no such key; there are {', '.join(known)}")

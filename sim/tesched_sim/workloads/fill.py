@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.arrivals import poisson_arrivals
+from tesched_sim.workloads.beyond import Beyond
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 
 #: Time limits that people type, minutes; a limit is rounded up to one of them.
@@ -21,7 +22,7 @@ LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillModel:
+class FillModel(Beyond):
     """The model's parameters."""
 
     #: only the first so many jobs of the trace; 0: all
@@ -57,6 +58,7 @@ class FillModel:
 
     def __post_init__(self) -> None:
         """Raise WorkloadError for what makes no sense."""
+        self.check()
         if min(self.cpus, self.mem_gib) < 1 or min(self.jobs, self.nodes, self.gpus) < 0:
             raise WorkloadError("workload: a node has at least 1 CPU and 1 GiB; jobs, nodes and gpus are at least 0")
         if not self.load > 0:

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from tesched_sim.engine import holding_load
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workloads.beyond import Beyond
 
 MINUTE_S = 60.0
 MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitGppWorkload:
+class FitGppWorkload(Beyond):
     """Every parameter of it. A mean and a spread are those of the normal distribution before it is cut off."""
 
     #: paper
@@ -61,6 +62,7 @@ class FitGppWorkload:
 
     def __post_init__(self) -> None:
         """Raise WorkloadError for what cannot be drawn."""
+        self.check()
         if self.jobs < 1 or self.nodes < 1:
             raise WorkloadError("workload: jobs and nodes must be at least 1")
         if not 0 <= self.te_share <= 1:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.arrivals import poisson_arrivals
+from tesched_sim.workloads.beyond import Beyond
 from tesched_sim.workloads.fill import typed_limits
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 
@@ -18,7 +19,7 @@ _WEIGHTED_SIZE = re.compile(r"(\d{1,6}):(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoissonWorkload:
+class PoissonWorkload(Beyond):
     """The parameters."""
 
     #: how many are submitted
@@ -63,6 +64,7 @@ class PoissonWorkload:
 
     def __post_init__(self) -> None:
         """Raise WorkloadError for what cannot be drawn."""
+        self.check()
         for name in ("jobs", "nodes", "cpus", "mem_gib", "gpus"):
             if getattr(self, name) < 1:
                 raise WorkloadError(f"workload.{name} must be at least 1")
