@@ -9,6 +9,7 @@ _BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_co
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"
+_FEWEST = "core/tesched_core/placement/fewest_spread.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -287,6 +288,9 @@ REQUEST_MUTATIONS = (
     Mutation("placed by Slurm: more than the fewest", _DEMAND, "if binds and takes_fewest", "if takes_fewest"),
     Mutation("spread: GPUs in all are enough", _SPREAD, "fit.devices.sum() >= uneven.devices >= nodes", "True"),
     Mutation("spread: nodes that Slurm may leave out", _SPREAD, " or not demand.uneven.sure", ""),
+    Mutation("spread: the fewest victims over all nodes", _FEWEST, "cost = costs[left] + level", "cost = costs[left]"),
+    Mutation("spread: a required node, whatever it costs", _FEWEST, "if required[place] else", "if False else"),
+    Mutation("spread: GPUs and tasks by the same victims", _FEWEST, "if comb(jobs, level) > MOST_SETS", "if True"),
     Mutation("spread: one node by the rules of one node", _DEMAND, "least=max(least, 2)", "least=least"),
     Mutation(
         "spread: where a victim has to leave anyway", _SPREAD, "np.lexsort((-then, now > 0))", "np.argsort(-then)"
