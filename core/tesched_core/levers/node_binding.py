@@ -63,7 +63,9 @@ class NodeBindingLever(Lever):
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
             # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
-            settable = is_open(job) and len(nodes) <= job.request.max_nodes
+            settable = (
+                is_open(job, context.snapshot.settings.release, len(nodes)) and len(nodes) <= job.request.max_nodes
+            )
             keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
             if one is None and previous.names and not keeps:
                 return

@@ -35,7 +35,7 @@ from tesched_core.model.columns import Running
 from tesched_core.placement.uneven import Uneven
 
 #: victims on one node, and sets of one node's jobs that are compared at a level
-MOST_VICTIMS, MOST_SETS = 3, 128
+MOST_VICTIMS, MOST_SETS = 6, 128
 #: nodes that are weighed, nodes of a spread, and jobs of one node that are weighed, those with most CPUs
 MOST_ROWS, MOST_NODES, MOST_JOBS = 48, 16, 32
 #: numbers of nodes times those of tasks times those of GPUs

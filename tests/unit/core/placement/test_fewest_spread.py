@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from tesched_core.model.cluster import Request, SlurmSettings
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.placement.fewest_spread import MOST_JOBS, MOST_SETS, MOST_STATES, Reach, fewest_victims, reach_of
+from tesched_core.placement.fewest_spread import (
+    MOST_JOBS,
+    MOST_SETS,
+    MOST_STATES,
+    MOST_VICTIMS,
+    Reach,
+    fewest_victims,
+    reach_of,
+)
 from tesched_core.placement.uneven import Uneven
 from tesched_core.policy import MakeRoom, Proposal
 from tesched_policies.fitgpp import FitGpp
@@ -78,7 +86,7 @@ def test_the_reach_is_that_of_the_best_set() -> None:
         return takes, takes
 
     reach = reach_of(replace(by_cpu, takes_of=with_gpu), rows, columns.room.free, columns.running, pool)
-    assert reach.tasks.tolist() == [[0, 0], [1, 0], [4, 0], [4, 0]]
+    assert reach.tasks.tolist()[:4] == [[0, 0], [1, 0], [4, 0], [4, 0]]
 
     def without_gpu(count: int, _: int) -> tuple[np.ndarray, np.ndarray]:
         takes = with_gpu(count, 0)[0] * [1, 1, 0]
@@ -87,7 +95,7 @@ def test_the_reach_is_that_of_the_best_set() -> None:
     by_cpu = replace(by_cpu, takes_of=without_gpu)
     assert reach_of(by_cpu, rows, columns.room.free, columns.running, pool).tasks.tolist()[:2] == [[1, 3], [4, 4]]
     without = reach_of(by_cpu, rows, columns.room.free, columns.running, np.zeros(3, dtype=np.bool_))
-    assert without.tasks.tolist() == [[1, 3]] * 4
+    assert without.tasks.tolist() == [[1, 3]] * (MOST_VICTIMS + 1)
 
 
 def test_of_many_jobs_the_largest_are_added_up() -> None:
@@ -96,7 +104,7 @@ def test_of_many_jobs_the_largest_are_added_up() -> None:
     reach = reach_of(uneven(1, tasks=8), np.array([0]), columns.room.free, columns.running, np.ones(20, dtype=np.bool_))
     assert MOST_SETS < 20 * 19 / 2
     assert MOST_JOBS >= 20
-    assert reach.tasks[:, 0].tolist() == [0, 2, 4, 6]
+    assert reach.tasks[:, 0].tolist()[:4] == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize(
