@@ -9,6 +9,7 @@ _BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_co
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"
+_FEWEST = "core/tesched_core/placement/fewest_spread.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -115,10 +116,30 @@ REQUEST_MUTATIONS = (
     Mutation("by itself: on one node", _NUMBER, "for one in demands if one.nodes == 1)", "for one in demands)"),
     Mutation("spread: shards, where that was seen", _UNEVEN, "SHARD in devices and not seen", "False"),
     Mutation("spread: GPUs beside as many tasks on each node", _UNEVEN, "by_node if fixed and", "by_node if False and"),
-    Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not request.tasks_per_node", ""),
+    Mutation("number of nodes: not where it is one of tasks", _NUMBER, " or request.tasks_per_node:", ":"),
+    Mutation("number of nodes: not where it is one of CPUs", _NUMBER, "* nodes <= request.cpus", "<= request.cpus"),
+    Mutation("memory: each partition's own default", _READING, "max(mine, said) if mine", "said if mine"),
+    Mutation("memory: another partition's default may be its own", _READING, "max(mine, said) if mine", "mine if mine"),
     Mutation(
-        "number of nodes: the order's, before it is bound", _NUMBER, "is_open(job) and job.pending and", "False and"
+        "memory: without a victim all of a node's beside DefMemPerGPU of another partition",
+        _DEMAND,
+        "if self.all_where_free:",
+        "if False:",
     ),
+    Mutation(
+        "memory: not by itself beside DefMemPerGPU of another partition",
+        _NUMBER,
+        "if any(by_gpu_elsewhere",
+        "if False and any(by_gpu_elsewhere",
+    ),
+    Mutation("memory: on a node of both by GPU", _DEMAND, "| where & np.any(", "| where & False & np.any("),
+    Mutation(
+        "memory: the least where none is shared out",
+        _DEMAND,
+        "if not settings.memory_is_shared_out and",
+        "if False and",
+    ),
+    Mutation("number of nodes: the order's, before it is bound", _NUMBER, "job.pending and is_bindable(job)", "False"),
     Mutation(
         "number of nodes: victims leave while it is bound",
         "policies/tesched_policies/victim_search.py",
@@ -287,6 +308,9 @@ REQUEST_MUTATIONS = (
     Mutation("placed by Slurm: more than the fewest", _DEMAND, "if binds and takes_fewest", "if takes_fewest"),
     Mutation("spread: GPUs in all are enough", _SPREAD, "fit.devices.sum() >= uneven.devices >= nodes", "True"),
     Mutation("spread: nodes that Slurm may leave out", _SPREAD, " or not demand.uneven.sure", ""),
+    Mutation("spread: the fewest victims over all nodes", _FEWEST, "cost = costs[left] + level", "cost = costs[left]"),
+    Mutation("spread: a required node, whatever it costs", _FEWEST, "if required[place] else", "if False else"),
+    Mutation("spread: GPUs and tasks by the same victims", _FEWEST, "if comb(jobs, level) > MOST_SETS", "if True"),
     Mutation("spread: one node by the rules of one node", _DEMAND, "least=max(least, 2)", "least=least"),
     Mutation(
         "spread: where a victim has to leave anyway", _SPREAD, "np.lexsort((-then, now > 0))", "np.argsort(-then)"

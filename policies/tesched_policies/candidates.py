@@ -101,7 +101,7 @@ def can_be_fixed(job: Job, view: View) -> bool:
     """Check whether the job's number of nodes is open, and can be set when it is bound for a plan of this cycle."""
     refused = view.memory.refused.get(Field.NODES)
     return (
-        is_open(job)
+        is_open(job, view.snapshot.settings.release)
         and is_bindable(job)
         and _may_be_bound_for_s(job, view) > 0
         and not (refused is not None and refused.holds(job.user, view.now))

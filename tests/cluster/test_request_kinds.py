@@ -28,6 +28,8 @@ KINDS = ClusterDefinition(
         PartitionDefinition(name="parts", nodes="s[1-2]"),
         PartitionDefinition(name="threads", nodes="t1"),
         PartitionDefinition(name="bygpu", nodes="s2", settings={"DefMemPerGPU": "600"}),
+        PartitionDefinition(name="bycpu", nodes="a[1-2]", settings={"DefMemPerCPU": "500"}),
+        PartitionDefinition(name="alike", nodes="a[1-2],s2"),
     ),
     def_mem_per_cpu_mib=None,
 )
@@ -72,6 +74,29 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
         0,
         ("-pbygpu,plain", "--gres=gpu:1"),
         "a1",
+    ),
+    # and the other one's default, of which 100 MiB are free
+    (
+        (
+            *(("-wa1", "-n1", "--mem=254900", "--no-requeue"), ("-wa1", "-n1", "--mem=1000")),
+            *(("-wa2", "-n8", "--no-requeue"), ("-ws2", "-n8", "--no-requeue")),
+        ),
+        1,
+        ("-pbygpu,bycpu", "--gres=gpu:1", "-n2"),
+        "a1",
+    ),
+    # an open number of nodes, with more CPUs on each than a task wants: two tasks on each of two
+    ((("-wa1", "-n2"), ("-wa2", "-n3")), 1, ("-pplain", MEM, "-n4", "-c3", "--mincpus=5"), "a[1-2]"),
+    # of a2 more can be freed, but 5 tasks on a1 and 3 on s2 cost one victim, where 3 on a2 cost two
+    (
+        (
+            *(("-wa1", "-n2", "--no-requeue"), ("-wa1", "-n1")),
+            *(("-wa2", "-n2", "--no-requeue"), ("-wa2", "-n2"), ("-wa2", "-n2"), ("-wa2", "-n2")),
+            *(("-ws2", "-n5", "--no-requeue"), ("-ws2", "-n3")),
+        ),
+        7,
+        ("-palike", MEM, "-N2", "-n8"),
+        "a1,s2",
     ),
 )
 

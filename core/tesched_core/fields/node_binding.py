@@ -98,7 +98,8 @@ class NodeBindingRule(FieldRule[Nodes]):
         one = None if earlier is None or earlier.restored else earlier
         previous = one.previous if one is not None else Nodes(names=_now(job))
         # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
-        settable = is_open(job) and len(nodes) <= job.request.max_nodes
+        release = context.snapshot.settings.release
+        settable = is_open(job, release, len(nodes)) and len(nodes) <= job.request.max_nodes
         keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
         if one is None and previous.names and not keeps:
             return None

@@ -159,6 +159,14 @@ def rows_of(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
     return mask_of(names, room.index)
 
 
+def leaves_of(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]:
+    """The sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
+    switches, request = snapshot.settings.switches, job.request
+    if request.switches == 1 and request.max_nodes > 1 and switches:
+        return [rows_of(switch.nodes, room) for switch in switches]
+    return [np.ones(len(room.names), dtype=np.bool_)]
+
+
 def allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
     """Return [nodes] where it may run, whatever its partition."""
     allowed = room.available.copy()

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, Partition, Request
-from tesched_core.model.column_layout import (
-    ALONE,
-    vector,
-)
+from tesched_core.model.column_layout import ALONE, vector
 from tesched_core.model.request import (
     PerGpu,
+    gpus_in_all,
     takes_fewest_nodes,
     takes_whole_nodes,
     wanted_on_each,
@@ -34,6 +32,7 @@ from tesched_core.placement.allowed import (
     count_allowed,
     cpus_for_sockets,
     cpus_of_whole,
+    leaves_of,
     memory_allowed,
     memory_of_whole,
     never_holds,
@@ -45,11 +44,12 @@ from tesched_core.placement.allowed import (
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.memory_reading import defaults_of, lesser_reading
+from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
     by_gpu_elsewhere,
     by_node_and_in_all,
     counts_anew,
+    counts_least_memory,
     default_cpus_per_gpu,
     has_gres,
     is_held_again,
@@ -167,7 +167,7 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
         up = [name for name in up if not others[name]]
         if not any((where & room.partitions[name]).any() for name in up):
             raise UnsupportedRequestError(", ".join(dict.fromkeys(filter(None, others.values()))))
-    leaves = _leaves(job, snapshot, room)
+    leaves = leaves_of(job, snapshot, room)
     found: list[Demand] = []
     shapes: set[tuple[object, ...]] = set()
     for name in up or [""]:
@@ -178,25 +178,20 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
                 found.append(demand)
         # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
         # One that can never hold it keeps none.
+        # It starts in one that gives memory with each GPU (22.05), with that, though another one was tried before.
         if name and not never_holds(job, snapshot.partitions[name], room):
-            where = where & ~room.partitions[name]
+            by_gpu = (other for other in by_gpu_elsewhere(job, snapshot.partitions[name], snapshot) if other in up)
+            where = where & ~room.partitions[name] | where & np.any([room.partitions[one] for one in by_gpu], axis=0)
     return tuple(found)
-
-
-def _leaves(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]:
-    """Return the sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
-    switches, request = snapshot.settings.switches, job.request
-    if request.switches == 1 and request.max_nodes > 1 and switches:
-        return [rows_of(switch.nodes, room) for switch in switches]
-    return [np.ones(len(room.names), dtype=np.bool_)]
 
 
 def _demand_in(
     partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_], *, binds: bool
 ) -> Demand:
     settings = snapshot.settings
-    defaults = defaults_of(job, partition, snapshot, _least_memory(job, room))
-    declined = (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
+    defaults = defaults_of(job, partition, snapshot, least_memory(job, room))
+    by_gpu = gpus_in_all(job.request) and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
+    declined = by_gpu and (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
     per_gpu = PerGpu(
         cpus=default_cpus_per_gpu(job.request, partition, snapshot),
         mem_mib=defaults.per_gpu_mib,
@@ -206,9 +201,11 @@ def _demand_in(
     else:
         request = lesser_reading(job.request, defaults)
     request = with_whole_tasks(request, settings.release)
+    # A partition's limits hold for all memory, shared out or not.
+    of_job = request
+    if not settings.memory_is_shared_out and counts_least_memory(settings.release):
+        request, per_gpu = without_shares(request), replace(per_gpu, mem_mib=0)
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
-    for name in by_gpu_elsewhere(job, partition, snapshot) if partition else ():
-        allowed = allowed & ~room.partitions.get(name, np.False_)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
     if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
@@ -228,7 +225,7 @@ def _demand_in(
         most = max(least, min(most, partition.max_nodes))
     tried = min(most, least + MOST_TRIED)
     # Slurm holds a default of memory for each CPU against the partition's limit, too.
-    limited = job.request if job.request.mem_per_cpu_mib is not None else request
+    limited = job.request if job.request.mem_per_cpu_mib is not None else of_job
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
     on_one = allowed
@@ -246,6 +243,8 @@ def _demand_in(
         all_memory=all_memory,
         release=settings.release,
         binds=binds,
+        # In this one 22.05 starts it with less only if it is bound to nodes that the other one does not have.
+        all_where_free=bool(binds and by_gpu and defaults.elsewhere_per_gpu_mib and not request.required_nodes),
         least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads, certain=binds)
         if request.sockets_per_node
         else None,
@@ -276,13 +275,6 @@ def _demand_in(
     return best
 
 
-def _least_memory(job: Job, room: Room) -> int:
-    """Return the memory of the smallest node of the job's partitions."""
-    where = [room.partitions[name] for name in job.partitions if name in room.partitions]
-    nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
-    return int(room.total[nodes, 1].min(initial=np.iinfo(np.int64).max)) if nodes.any() else 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Amounts:
     """Share that a job takes of nodes in one partition, by how many nodes or tasks there are."""
@@ -296,6 +288,8 @@ class _Amounts:
     release: str
     #: what certainly starts it if it is bound to nodes; else what may be enough for Slurm
     binds: bool
+    #: where no victim has to leave, and it is bound to no nodes, it starts only if all of a node's memory is free
+    all_where_free: bool = False
     #: [nodes] CPUs that must be free, however few the job wants
     least_cpus: NDArray[np.int64] | None = None
 
@@ -317,15 +311,22 @@ class _Amounts:
                 takes[:, 1] = np.maximum(takes[:, 1], memory_of_whole(request, room))
                 takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))
             if self.all_memory:
-                takes[:, 1] = room.total[:, 1]
+                takes = self._with_all_memory(takes)
         holds = _held(takes, room, whole=self.whole)
         if self.least_cpus is not None:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
         if not self.whole:
             takes = with_one_gpus_shards(takes, room, certain=self.binds)
+        if self.all_where_free:
+            takes = np.where(np.all(room.free >= takes, axis=1, keepdims=True), self._with_all_memory(takes), takes)
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
+
+    def _with_all_memory(self, takes: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = takes.copy()
+        found[:, 1] = self.room.total[:, 1]
+        return found
 
     def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
         """Return [nodes] on which Slurm certainly starts a job of so many nodes with devices for each task."""

@@ -19,13 +19,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TypeAlias
 
-from tesched_core.model.cluster import Job, Partition, Request
+import numpy as np
+
+from tesched_core.model.cluster import Job, Partition, Request, SlurmSettings
 from tesched_core.model.request import gpus_in_all, with_default_memory
+from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 
 #: the first release seen to count the GPUs' memory for a job that named none
 _COUNTS_GPUS = 26
+
+
+#: MiB for each CPU, and on each node; slurm.conf can have one of them, for the site and for each partition
+_Default: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +45,14 @@ class MemoryDefaults:
     #: for each CPU, or on each node, in one of the job's partitions or another
     per_cpu_mib: frozenset[int] = frozenset()
     per_node_mib: frozenset[int] = frozenset()
+    #: the one that counts in the partition in question
+    own_mib: _Default = (0, 0)
+    #: its partitions have several
+    differ: bool = False
     #: each of its partitions has such a default
     everywhere: bool = False
+    #: one of the others, and not this one, gives memory with each GPU, MiB
+    elsewhere_per_gpu_mib: frozenset[int] = frozenset()
     #: the memory of the smallest node of its partitions
     least_mib: int = 0
     #: Slurm counts the GPUs' memory for a job that named none
@@ -48,25 +62,35 @@ class MemoryDefaults:
 def defaults_of(job: Job, partition: Partition | None, snapshot: Snapshot, least_mib: int) -> MemoryDefaults:
     """Return the defaults for a job in one of its partitions."""
     settings = snapshot.settings
-    by_cpu, by_node = set[int](), set[int]()
-    everywhere = True
-    for name in job.partitions:
-        one = snapshot.partitions.get(name)
-        # slurm.conf can have one of the two only, for the site and for each partition.
-        own = (one.def_mem_per_cpu_mib, one.def_mem_per_node_mib) if one else (0, 0)
-        cpu, node = own if any(own) else (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib)
-        by_cpu.add(cpu)
-        by_node.add(node)
-        everywhere = everywhere and bool(cpu or node)
+    parts = [snapshot.partitions.get(name) for name in job.partitions]
+    others = [_other_default(one, settings) for one in parts]
+    per_gpu = (partition.def_mem_per_gpu_mib if partition else 0) or settings.def_mem_per_gpu_mib
+    by_gpu = {one.def_mem_per_gpu_mib for one in parts if one is not None}
     release = settings.release.partition(".")[0]
     return MemoryDefaults(
-        per_gpu_mib=(partition.def_mem_per_gpu_mib if partition else 0) or settings.def_mem_per_gpu_mib,
-        per_cpu_mib=frozenset(by_cpu - {0}),
-        per_node_mib=frozenset(by_node - {0}),
-        everywhere=everywhere,
+        per_gpu_mib=per_gpu,
+        own_mib=_other_default(partition, settings),
+        differ=len(set(others)) > 1,
+        elsewhere_per_gpu_mib=frozenset() if per_gpu else frozenset(by_gpu - {0}),
+        per_cpu_mib=frozenset(cpu for cpu, _ in others if cpu),
+        per_node_mib=frozenset(node for _, node in others if node),
+        everywhere=all(any(one) for one in others),
         least_mib=least_mib,
         counts_gpus=release.isdecimal() and int(release) >= _COUNTS_GPUS,
     )
+
+
+def _other_default(partition: Partition | None, settings: SlurmSettings) -> _Default:
+    """The default of a partition that is none for each GPU: its own, else the site's."""
+    own = (partition.def_mem_per_cpu_mib, partition.def_mem_per_node_mib) if partition else (0, 0)
+    return own if any(own) else (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib)
+
+
+def least_memory(job: Job, room: Room) -> int:
+    """The memory of the smallest node of the job's partitions."""
+    where = [room.partitions[name] for name in job.partitions if name in room.partitions]
+    nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
+    return int(room.total[nodes, 1].min(initial=np.iinfo(np.int64).max)) if nodes.any() else 0
 
 
 def names_memory(request: Request, defaults: MemoryDefaults) -> bool:
@@ -80,8 +104,10 @@ def lesser_reading(request: Request, defaults: MemoryDefaults) -> Request:
     """Return the request with the memory that its record says, or may say, where that is less than all of a node's."""
     per_gpu = defaults.per_gpu_mib
     gpus = gpus_in_all(request)
-    if request.mem_per_gres or not per_gpu or not gpus:
+    if request.mem_per_gres:
         return request
+    if not per_gpu or not gpus:
+        return _by_own_default(request, gpus, defaults)
     by_gpu = replace(request, mem_per_gres=(("gpu", per_gpu),), mem_per_node_mib=None, mem_per_cpu_mib=None)
     if request.mem_per_cpu_mib:
         return by_gpu if request.mem_per_cpu_mib in defaults.per_cpu_mib else request
@@ -97,6 +123,40 @@ def lesser_reading(request: Request, defaults: MemoryDefaults) -> Request:
             return replace(request, mem_per_node_mib=0, mem_per_cpu_mib=None)
     # By its record it may be --mem=0, too: a partition's limit of memory is held against it as against that.
     return replace(request, mem_per_gres=(("gpu", per_gpu),))
+
+
+def _by_own_default(request: Request, gpus: int, defaults: MemoryDefaults) -> Request:
+    """The request in a partition that gives it no memory with each GPU: with the default that it has there.
+
+    Of a job in several partitions the record shows what the one that Slurm has tried last has made of it: the default
+    there, or 0 where its GPUs brought the memory. To a job that named none 22.05 gives each partition's own, in
+    whichever order it tries them. One that named another partition's default has the same record, so the larger counts.
+    """
+    own, shown = defaults.own_mib, (request.mem_per_cpu_mib or 0, request.mem_per_node_mib or 0)
+    of_others = defaults.elsewhere_per_gpu_mib if gpus else frozenset()
+    if defaults.counts_gpus or not (of_others or defaults.differ) or names_memory(request, defaults):
+        return request
+    if not any(own):
+        return replace(request, mem_per_cpu_mib=None, mem_per_node_mib=0)
+    if not any(shown):
+        counted, nodes = request.mem_counted_mib or 0, max(request.min_nodes, 1)
+        counts = {each * gpus for each in of_others} | _counts_of_none(request, gpus, nodes, defaults)
+        named = defaults.everywhere and counted >= defaults.least_mib * nodes and counted not in counts
+        if named or not of_others:
+            return request  # --mem=0
+    by_cpu, by_node = (max(mine, said) if mine else None for mine, said in zip(own, shown, strict=True))
+    return replace(request, mem_per_cpu_mib=by_cpu, mem_per_node_mib=by_node)
+
+
+def without_shares(request: Request) -> Request:
+    """The request with the memory that a node must have, free or not, where Slurm shares out none (CR_Core).
+
+    22.05 holds memory for each CPU against a node's only times the CPUs that it wants there at least (MinCPUsNode), and
+    that of GPUs not at all (`_build_node_list` of node_scheduler.c).
+    """
+    by_cpu = request.mem_per_cpu_mib
+    least = request.mem_per_node_mib or 0 if by_cpu is None else by_cpu * max(request.min_cpus_per_node, 1)
+    return replace(request, mem_per_node_mib=least, mem_per_cpu_mib=None, mem_per_gres=())
 
 
 def _hidden(request: Request, counted: int, per_gpu_mib: int, defaults: MemoryDefaults) -> Request:

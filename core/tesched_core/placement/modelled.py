@@ -56,19 +56,13 @@ def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds:
 def by_gpu_elsewhere(job: Job, partition: Partition, snapshot: Snapshot) -> list[str]:
     """Return the job's partitions that give memory with each GPU, where this one does not and the job names none.
 
-    On a node of both it would want less of the other one, in whichever order Slurm tries them.
+    22.05 gives it this one's other default here, or all of a node's memory where there is none.
     """
     if partition.def_mem_per_gpu_mib or snapshot.settings.def_mem_per_gpu_mib or not _has_gpus(job.request):
         return []
     known = [name for name in job.partitions if name in snapshot.partitions]
     found = [name for name in known if snapshot.partitions[name].def_mem_per_gpu_mib]
     return [] if found and names_memory(job.request, defaults_of(job, None, snapshot, 0)) else found
-
-
-def _has_other_default(partition: Partition, snapshot: Snapshot) -> bool:
-    settings = snapshot.settings
-    own = partition.def_mem_per_cpu_mib or partition.def_mem_per_node_mib
-    return bool(own or settings.def_mem_per_cpu_mib or settings.def_mem_per_node_mib)
 
 
 def left_out(job: Job, snapshot: Snapshot) -> str:
@@ -87,6 +81,16 @@ def with_whole_tasks(request: Request, release: str) -> Request:
     if release.startswith(_STARTS_WITH_TOO_FEW) or each < 2 or request.min_cpus_per_node % each == 0:
         return request
     return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
+
+
+def counts_least_memory(release: str) -> bool:
+    """Check whether the release holds the least memory of a job against a node where none is shared out."""
+    return release.startswith(_STARTS_WITH_TOO_FEW)
+
+
+def more_by_node_starts(release: str) -> bool:
+    """Check whether the release starts jobs of several nodes with more CPUs by --mincpus than their tasks want."""
+    return release.startswith(_STARTS_WITH_TOO_FEW)
 
 
 def default_cpus_per_gpu(request: Request, partition: Partition | None, snapshot: Snapshot) -> int:
@@ -122,17 +126,17 @@ def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
             yield f"{option}={value}"
     if request.exclusive and wants_shards(request):
         yield "--exclusive with shards"  # which Slurm 22.05 never starts
-    yield from _of_tasks(request)
+    yield from _of_tasks(request, snapshot.settings.release)
     for name, count in request.gres_per_socket:
         yield f"--gpus-per-socket={name}:{count}"
 
 
-def _of_tasks(request: Request) -> Iterator[str]:
+def _of_tasks(request: Request, release: str) -> Iterator[str]:
     """Yield numbers that fit together in no way that was seen to start a job."""
     nodes, a_node, a_task = request.min_nodes, request.tasks_per_node, max(request.cpus_per_task, 1)
     if a_node and not nodes * a_node <= request.tasks <= max(request.max_nodes, nodes) * a_node:
         yield f"--ntasks-per-node={a_node} with {request.tasks} tasks on {nodes} nodes"
-    if nodes > 1 and request.min_cpus_per_node > a_task * max(a_node, 1):
+    if nodes > 1 and request.min_cpus_per_node > a_task * max(a_node, 1) and not more_by_node_starts(release):
         yield f"--mincpus={request.min_cpus_per_node} on {nodes} nodes"
     if request.cpus_per_gres and nodes > 1 and nodes != request.max_nodes:
         # Slurm 22.05 says BadConstraints of most of these.
@@ -200,8 +204,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         if 1 < request.min_nodes > just:
             yield f"{device}:{count} by node beside a number in all"
     others = by_gpu_elsewhere(job, partition, snapshot)
-    if others and (_has_other_default(partition, snapshot) or not settings.release.startswith(_STARTS_WITH_TOO_FEW)):
-        # Tried in the other one first, it may want all of a node's memory in this one (22.05); else it does anyway.
+    if others and not settings.release.startswith(_STARTS_WITH_TOO_FEW):
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"

@@ -36,6 +36,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
+from tesched_core.placement.modelled import by_gpu_elsewhere, more_by_node_starts
 from tesched_core.placement.spread import can_ever_be_met
 
 #: numbers of nodes that are planned for, from the fewest on with which the job could ever start; and where there are
@@ -43,15 +44,19 @@ from tesched_core.placement.spread import can_ever_be_met
 MOST_NUMBERS, NUMBERS_OF_MANY, MANY_NODES = 4, 2, 500
 
 
-def is_open(job: Job) -> bool:
-    """Check whether the job leaves its number of nodes to Slurm, and that alone.
+def is_open(job: Job, release: str, nodes: int = 1) -> bool:
+    """Check whether the job leaves its number of nodes to Slurm, and can be given `nodes` by that number alone.
 
-    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back. With more
-    CPUs by --mincpus than the tasks want, 26.05 says BadConstraints of a job whose number is set.
+    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back; and with
+    --mincpus, times the nodes, above all that its tasks want, one of CPUs (22.05; it then says BadConstraints of one
+    with GRES). 26.05 says BadConstraints of any job with --mincpus above a task's CPUs whose number is set.
     """
     request = job.request
-    own_cpus = request.min_cpus_per_node <= max(request.cpus_per_task, 1)
-    return request.min_nodes != request.max_nodes and not request.tasks_per_node and own_cpus
+    if request.min_nodes == request.max_nodes or request.tasks_per_node:
+        return False
+    if request.min_cpus_per_node <= max(request.cpus_per_task, 1):
+        return True
+    return more_by_node_starts(release) and request.min_cpus_per_node * nodes <= request.cpus
 
 
 def is_bindable(job: Job) -> bool:
@@ -67,6 +72,8 @@ def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room, first: int = 1) -
     """
     found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
     for nodes in _numbers(job, snapshot, first):
+        if not is_open(job, snapshot.settings.release, nodes):
+            return
         try:
             demands = demands_of(_fixed(job, nodes), snapshot, room)
         except UnsupportedRequestError:
@@ -84,7 +91,8 @@ def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
 
     Raises UnsupportedRequestError if that is not modelled.
     """
-    if is_open(job) and job.pending and job.request.min_nodes <= nodes <= job.request.max_nodes and is_bindable(job):
+    is_set = is_open(job, snapshot.settings.release, nodes) and job.pending and is_bindable(job)
+    if is_set and job.request.min_nodes <= nodes <= job.request.max_nodes:
         return demand_of(_fixed(job, nodes), snapshot, room)
     return demand_of(job, snapshot, room)
 
@@ -93,8 +101,11 @@ def by_itself(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
     """Return what the job wants on one node, where Slurm may start it if it is bound to none; empty if not modelled.
 
     On several nodes Slurm does not start all that may be read so: of `-N2 -n3 --gpus-per-task=2` with 4 and 2 GPUs free
-    22.05 starts none.
+    22.05 starts none. Nor by the default of memory of one partition where another gives it with each GPU.
     """
+    parts = [snapshot.partitions[name] for name in job.partitions if name in room.partitions]
+    if any(by_gpu_elsewhere(job, one, snapshot) for one in parts):
+        return ()
     try:
         demands = demands_of(job, snapshot, room, binds=False)
     except UnsupportedRequestError:
@@ -107,7 +118,8 @@ def _numbers(job: Job, snapshot: Snapshot, first: int) -> range:
     least = max(request.min_nodes, first)
     parts = (snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions)
     by_gpu = snapshot.settings.def_mem_per_gpu_mib or any(part.def_mem_per_gpu_mib for part in parts)
-    if by_gpu and gpus_in_all(request) and not (request.mem_per_node_mib or request.mem_per_cpu_mib):
+    named = request.mem_per_node_mib or request.mem_per_cpu_mib or request.mem_per_gres
+    if by_gpu and gpus_in_all(request) and not named:
         # What its record says of memory holds for the fewest nodes (`memory_reading.py`).
         return range(max(request.min_nodes, 1), max(request.min_nodes, 1) + 1)
     # Slurm makes a task for each node where there are fewer.

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.fewest_spread import fewest_victims, reach_of
 from tesched_core.placement.uneven import Uneven
+
+#: nodes of each order of which the fewest victims are worked out
+MOST_FIRST = 100
 
 
 def spreads(
@@ -38,7 +42,7 @@ def spreads(
         free = room.free.copy()
         going = np.flatnonzero(pool[running.share_job])
         np.add.at(free, running.share_node[going], running.frees[going])
-    seen: set[tuple[int, ...]] = set()
+    seen: set[tuple[tuple[int, ...], ...]] = set()
     for rows in _alike(np.flatnonzero(uneven.allowed), uneven):
         if not np.isin(demand.required, rows).all():
             continue
@@ -46,14 +50,22 @@ def spreads(
         then = now if free is room.free else _Fit.on(uneven, free, rows)
         first = ~np.isin(rows, demand.required)
         # Nodes on which much is free, and nodes on which much can be.
-        for order in _orders(uneven, rows, now, then, first):
-            places = _enough(uneven, order, then, len(demand.required))
-            if places is None:
-                continue
-            one = _demand(demand, uneven, rows[places], *_shares(uneven, now.of(places), then.of(places)))
-            if one.required not in seen:
-                seen.add(one.required)
-                yield one
+        orders = list(_orders(uneven, rows, now, then, first))
+        fits = (_enough(uneven, order, then, len(demand.required)) for order in orders)
+        ways = [(places, then.of(places)) for places in fits if places is not None]
+        if ways and running is not None and pool is not None:
+            some = np.unique(np.concatenate([order[: max(MOST_FIRST, len(demand.required))] for order in orders]))
+            reach = reach_of(uneven, rows[some], room.free, running, pool)
+            fewest = fewest_victims(uneven, reach, ~first[some])
+            if fewest is not None:
+                places, tasks_there, devices_there = fewest
+                ways.append((some[places], _Fit(tasks=tasks_there, devices=devices_there)))
+        for places, most in ways:
+            tasks, devices = _shares(uneven, now.of(places), most)
+            share = (*sorted(zip(rows[places].tolist(), tasks, devices, strict=True)),)
+            if share not in seen:
+                seen.add(share)
+                yield _demand(demand, uneven, rows[places], tasks, devices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -295,7 +295,8 @@ class Oracle:
             job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
             code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
             return code, text, f"started on {_held(job)}", ""
-        count = [f"numnodes={len(plan.nodes)}-{len(plan.nodes)}"] if is_open(snapshot.jobs[JobId(te)]) else []
+        opened = is_open(snapshot.jobs[JobId(te)], snapshot.settings.release, len(plan.nodes))
+        count = [f"numnodes={len(plan.nodes)}-{len(plan.nodes)}"] if opened else []
         bound = self.cluster.run(
             "scontrol", "update", f"jobid={te}", *count, f"reqnodelist={','.join(plan.nodes)}", check=False
         )
@@ -358,7 +359,7 @@ def _held(job: Job | None) -> str:
 
 def _demands(snapshot: Snapshot, te: int) -> Iterator[Demand]:
     job, room = snapshot.jobs[JobId(te)], columns_of(snapshot).room
-    if is_open(job):
+    if is_open(job, snapshot.settings.release):
         yield from demands_if_fixed(job, snapshot, room)
     yield from demands_of(job, snapshot, room)
 

@@ -18,7 +18,7 @@ from tesched_core.placement.spread import fits_on
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import cluster, node, running, share, view_of, waiting
+from tests.builders import NODE_MEM_MIB, cluster, node, running, share, view_of, waiting
 
 SETTINGS = SlurmSettings(release="22.05.8")
 
@@ -98,7 +98,7 @@ def test_in_a_list_of_partitions_a_number_of_nodes_is_set_where_that_is_modelled
 def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_in_the_other(
     names: tuple[str, ...],
 ) -> None:
-    """As Slurm 22.05 wants it where there is no other default: on a node of both, less would be enough."""
+    """As Slurm 22.05 wants it where there is no other default; else it is that."""
     parts = [
         Partition(name="p", nodes=frozenset({"n1", "n3"})),
         Partition(name="q", nodes=frozenset({"n1", "n2"}), def_mem_per_gpu_mib=500),
@@ -109,10 +109,107 @@ def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_
     for settings, planned_ in (
         (SETTINGS, [("n3", (3,))]),
         (replace(SETTINGS, release="26.05.5"), []),
-        (replace(SETTINGS, def_mem_per_cpu_mib=100), []),
+        (replace(SETTINGS, def_mem_per_cpu_mib=100), [("n3", (3,))]),
     ):
         snapshot = cluster(nodes, jobs, partitions=parts, settings=settings, exempt=[1, 2])
         assert planned(snapshot) == planned_, settings
+
+
+@pytest.mark.parametrize("shown", [{"mem_per_cpu_mib": 500}, {"mem_per_cpu_mib": 300}, {"mem_per_node_mib": 0}])
+@pytest.mark.parametrize(
+    ("names", "least"),
+    [
+        # on p's node two CPUs bring 1000 MiB, on q's a GPU 600; on one of both that of q is enough, in either order
+        (("p", "q"), {"n1": 1000, "n2": 600, "n3": 600}),
+        (("q", "p"), {"n1": 1000, "n2": 600, "n3": 600}),
+        # another partition's default is none of these
+        (("p", "q", "r"), {"n1": 1000, "n2": 600, "n3": 600}),
+    ],
+)
+def test_each_partition_gives_its_own_default_of_memory(
+    names: tuple[str, ...], least: dict[str, int], shown: dict[str, int]
+) -> None:
+    """As 22.05 does, whichever it has tried last and whatever the record shows of that."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n3"}), def_mem_per_cpu_mib=500),
+        Partition(name="q", nodes=frozenset({"n2", "n3"}), def_mem_per_gpu_mib=600),
+        Partition(name="r", nodes=frozenset({"n4"})),
+    ]
+    request = replace(Request(cpus=2, tasks=2, max_nodes=1, gres_per_node=(("gpu", 1),)), **shown)  # type: ignore[arg-type] # amounts
+    te = replace(waiting(9, request), partitions=names)
+    nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2", "n3", "n4")]
+    settings = replace(SETTINGS, def_mem_per_cpu_mib=300)
+    for name, wanted in least.items():
+        for free, planned_ in ((wanted, [(name, (7,))]), (wanted - 1, [])):
+            others = [share(one, 32) for one in ("n1", "n2", "n3", "n4") if one != name]
+            jobs = [running(1, *others, share(name, 0, NODE_MEM_MIB - free)), running(7, share(name, 32)), te]
+            snapshot = cluster(nodes, jobs, partitions=parts, settings=settings, exempt=[1])
+            assert planned(snapshot) == planned_, (name, free)
+
+
+def test_without_a_victim_all_memory_of_a_node_is_wanted_beside_a_partition_that_gives_it_by_gpu() -> None:
+    """Bound to none, 22.05 leaves it waiting beside less; bound to nodes of p alone, it starts with p's default."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1", "n3"}), def_mem_per_cpu_mib=500),
+        Partition(name="q", nodes=frozenset({"n2"}), def_mem_per_gpu_mib=600),
+    ]
+    request = Request(cpus=2, tasks=2, max_nodes=1, gres_per_node=(("gpu", 1),), mem_per_cpu_mib=500)
+    te = replace(waiting(9, request), partitions=("p", "q"))
+    nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2", "n3")]
+    jobs = [running(1, share("n2", 32)), running(3, share("n3", 32)), running(4, share("n1", 1, 1)), te]
+    exempt = cluster(nodes, jobs, partitions=parts, settings=SETTINGS, exempt=[1, 4])
+    assert planned(exempt) == [("n3", (3,))]
+    assert planned(cluster(nodes, jobs, partitions=parts, settings=SETTINGS, exempt=[1, 3])) == [("n1", (4,))]
+    bound = replace(te, request=replace(request, required_nodes=("n1",)))
+    snapshot = cluster(nodes, [*jobs[:3], bound], partitions=parts, settings=SETTINGS, exempt=[1, 4])
+    assert planned(snapshot) == [("n1", ())]
+
+
+@pytest.mark.parametrize("names", [("p", "q"), ("q", "p")])
+@pytest.mark.parametrize(
+    ("shown", "least"),
+    [
+        ({"mem_per_cpu_mib": 500}, {"n1": 1000, "n2": 1800}),
+        # which may be its own: in p, too
+        ({"mem_per_cpu_mib": 900}, {"n1": 1800, "n2": 1800}),
+        ({"mem_per_cpu_mib": 700}, {"n1": 1400, "n2": 1400}),
+        ({"mem_per_node_mib": 7}, {"n1": 7, "n2": 7}),
+        ({"mem_per_node_mib": 0}, {"n1": NODE_MEM_MIB, "n2": NODE_MEM_MIB}),
+    ],
+)
+def test_the_default_of_the_partition_that_was_tried_last_is_not_enough_in_another(
+    shown: dict[str, int], least: dict[str, int], names: tuple[str, ...]
+) -> None:
+    """22.05 shows 500 MiB a CPU and wants 900 in q; with 500 there, the victim would leave for nothing."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1"}), def_mem_per_cpu_mib=500),
+        Partition(name="q", nodes=frozenset({"n2"}), def_mem_per_cpu_mib=900),
+    ]
+    te = replace(waiting(9, replace(Request(cpus=2, tasks=2, max_nodes=1), **shown)), partitions=names)  # type: ignore[arg-type] # amounts
+    for name, wanted in least.items():
+        for free, planned_ in ((wanted, [(name, (7,))]), (wanted - 1, [])):
+            others = [share(one, 32) for one in ("n1", "n2") if one != name]
+            jobs = [running(1, *others, share(name, 0, NODE_MEM_MIB - free)), running(7, share(name, 32)), te]
+            nodes = [node("n1"), node("n2")]
+            assert planned(cluster(nodes, jobs, partitions=parts, settings=SETTINGS, exempt=[1])) == planned_, name
+    alike = replace(SETTINGS, release="26.05.5")
+    shown_there = cluster([node("n1"), node("n2")], [running(1, share("n2", 32)), te], partitions=parts, settings=alike)
+    assert planned(shown_there)[0][0] == "n1"
+
+
+def test_memory_that_it_names_is_its_own_in_each_partition() -> None:
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1"}), def_mem_per_cpu_mib=500),
+        Partition(name="q", nodes=frozenset({"n2"}), def_mem_per_gpu_mib=600),
+    ]
+    for shown, wanted in (({"mem_per_cpu_mib": 501}, 501), ({"mem_per_node_mib": 7}, 7)):
+        request = replace(Request(gres_per_node=(("gpu", 1),)), **shown)  # type: ignore[arg-type] # amounts
+        te = replace(waiting(9, request), partitions=("q", "p"))
+        for free, planned_ in ((wanted, [("n1", ())]), (wanted - 1, [])):
+            jobs = [running(1, share("n1", 0, NODE_MEM_MIB - free), share("n2", 32)), te]
+            nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2")]
+            snapshot = cluster(nodes, jobs, partitions=parts, settings=SETTINGS, exempt=[1])
+            assert planned(snapshot) == planned_, shown
 
 
 #: three GPUs, and two tasks on each of two nodes

@@ -311,6 +311,27 @@ class TestFits:
         settings = SlurmSettings(memory_is_shared_out=False)
         assert fitting(waiting(1, Request()), replace(self.snapshot(), settings=settings)) == {"n1", "n2"}
 
+    @pytest.mark.parametrize(
+        ("request_", "names"),
+        [
+            # as 22.05 reads it, for the CPUs that it wants on a node at least: 2 * 450 and 2 * 501 MiB, not 8 times
+            (Request(cpus=8, tasks=4, cpus_per_task=2, min_cpus_per_node=2, mem_per_cpu_mib=450), {"n1", "n2"}),
+            (Request(cpus=8, tasks=4, cpus_per_task=2, min_cpus_per_node=2, mem_per_cpu_mib=501), set()),
+            (Request(mem_per_node_mib=900), {"n1", "n2"}),
+            (Request(mem_per_node_mib=1001), set()),
+        ],
+    )
+    def test_where_no_memory_is_shared_out_a_node_must_have_the_least(self, request_: Request, names: set[str]) -> None:
+        settings = SlurmSettings(memory_is_shared_out=False, release="22.05.8")
+        assert fitting(waiting(1, request_), replace(self.snapshot(), settings=settings)) == names
+
+    def test_there_memory_of_gpus_counts_for_nothing(self) -> None:
+        request = Request(gres_per_node=(("gpu", 1),), mem_per_gres=(("gpu", 2000),))
+        for release, names in (("22.05.8", {"n1"}), ("26.05.5", set())):
+            settings = SlurmSettings(memory_is_shared_out=False, release=release)
+            snapshot = cluster([node("n1", mem_mib=1000, gres={"gpu": 1})], settings=settings)
+            assert fitting(waiting(1, request), snapshot) == names
+
     def test_a_job_that_sleeps_there_is_in_the_way_of_an_exclusive_one(self) -> None:
         asleep = running(9, share("n1", 24, 100), state=JobState.SUSPENDED)
         snapshot = cluster([node("n1", cpus=32, mem_mib=1000)], [asleep])

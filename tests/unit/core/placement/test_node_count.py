@@ -17,7 +17,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.modelled import with_whole_tasks
-from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed
+from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed, is_open
 from tesched_core.policy import MakeRoom, Proposal, View
 from tesched_policies.candidates import can_be_fixed, candidates_of
 from tesched_policies.fitgpp import FitGpp
@@ -117,6 +117,38 @@ def test_beside_more_cpus_by_mincpus_the_number_stays_open() -> None:
         assert can_be_fixed(te, view) is bool(number)
 
 
+@pytest.mark.parametrize(
+    ("release", "numbers"),
+    [
+        # four tasks of 3 CPUs: 5 CPUs on each of three nodes are more than 12, and Slurm would change that
+        ("22.05.8", [1, 2]),
+        ("26.05.5", []),
+    ],
+)
+def test_the_number_is_set_while_mincpus_changes_no_cpus(release: str, numbers: list[int]) -> None:
+    four = Request(cpus=12, tasks=4, cpus_per_task=3, min_cpus_per_node=5, max_nodes=4, mem_per_node_mib=1)
+    snapshot = cluster(
+        [node(f"n{one}", cpus=16) for one in range(4)], [waiting(9, four)], settings=SlurmSettings(release=release)
+    )
+    te, room = snapshot.jobs[JobId(9)], room_of(snapshot)
+    assert [one.nodes for one in demands_if_fixed(te, snapshot, room)] == numbers
+    assert [count for count in (1, 2, 3, 4) if is_open(te, release, count)] == numbers
+    assert demand_on(te, 2, snapshot, room).nodes == (2 if numbers else 1)
+
+
+def test_mincpus_on_each_of_several_nodes_is_planned_on_22_05() -> None:
+    """Two tasks of 3 CPUs on each of two nodes: 6 CPUs, which are above --mincpus=5; one task: 5."""
+    nodes = [node("n1", cpus=8), node("n2", cpus=8)]
+    jobs = [running(1, share("n1", 2)), running(2, share("n2", 3))]
+    four = Request(cpus=12, tasks=4, cpus_per_task=3, min_cpus_per_node=5, max_nodes=4, mem_per_node_mib=1)
+    settings = SlurmSettings(release="22.05.8")
+    assert plans(proposed(view_of(cluster(nodes, [*jobs, waiting(9, four)], settings=settings)))) == [("n1,n2", (2,))]
+    two = replace(four, cpus=6, tasks=2, min_nodes=2, max_nodes=2)
+    assert plans(proposed(view_of(cluster(nodes, [*jobs, waiting(9, two)], settings=settings)))) == [("n1,n2", ())]
+    jobs[0] = running(1, share("n1", 4))
+    assert plans(proposed(view_of(cluster(nodes, [*jobs, waiting(9, two)], settings=settings)))) == [("n1,n2", (1,))]
+
+
 def test_nodes_of_its_own_are_among_those_that_are_planned() -> None:
     nodes = [*PAIRS, node("n3", cpus=8, gres={"gpu": 2})]
     own = replace(THREE, required_nodes=("n2",))
@@ -193,6 +225,10 @@ def test_all_memory_or_a_default_of_gpus_is_read_for_the_fewest_nodes() -> None:
     snapshot = cluster(PAIRS, [te], settings=SlurmSettings(def_mem_per_gpu_mib=100))
     found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
     assert [one.nodes for one in found] == [1]
+    named = replace(te, request=replace(te.request, mem_per_node_mib=None, mem_per_gres=(("gpu", 50),)))
+    snapshot = cluster(PAIRS, [named], settings=SlurmSettings(def_mem_per_gpu_mib=100))
+    found = demands_if_fixed(named, snapshot, room_of(snapshot))
+    assert [one.nodes for one in found] == [1, 2]
 
 
 def test_what_it_takes_of_its_orders_nodes_is_known_before_it_is_bound() -> None:
