@@ -159,7 +159,7 @@ REQUEST_MUTATIONS = (
         "if own is None or not is_as_set(job, binding):",
         "if own is None:",
     ),
-    Mutation("number of nodes: not beside --mincpus", _NUMBER, " and own_cpus", ""),
+    Mutation("number of nodes: not beside --mincpus", _NUMBER, "return more_by_node_starts(release) and", "return"),
     Mutation("number of nodes: tasks are left alone", _BINDING, "    if not with_tasks:\n", "    if False:\n"),
     Mutation("number of nodes: few are tried", _NUMBER, "if found == most:", "if False:"),
     Mutation(
@@ -194,12 +194,17 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("number of nodes: as its partition gives", _NUMBER, "if one.nodes == nodes and can_", "if can_"),
     Mutation("number of nodes: none above what it allows", _BINDING, "and len(nodes) <= job.request.max_nodes", ""),
-    Mutation("reading: a default by GPU of another partition", _MODELLED, "if others and (_has", "if False and (_has"),
+    Mutation(
+        "reading: a default by GPU of another partition",
+        _MODELLED,
+        "if others and not settings",
+        "if False and not settings",
+    ),
     Mutation(
         "reading: a default by GPU of another partition, on nodes of both",
         _DEMAND,
-        "for name in by_gpu_elsewhere(job, partition, snapshot) if partition else ():",
-        "for name in ():",
+        "for other in by_gpu_elsewhere(job, snapshot.partitions[name], snapshot) if other in up",
+        "for other in ()",
     ),
     Mutation("request: CPUs of a task are no device", _MODELLED, ' if name.partition("/")[0] not in NO_GRES]', "]"),
     Mutation(

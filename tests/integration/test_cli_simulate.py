@@ -143,8 +143,10 @@ def test_all_policies_stand_in_one_table_on_one_workload() -> None:
     argv = [part for one in sets for part in ("--set", f"workload.{one}")]
     columns = compared("--workload", "poisson", "--policy", policies, *argv)["columns"]
     assert [column["policy"] for column in columns] == policies.split(",")
-    # A training counts as one job, whatever the number of its tasks.
-    assert {column["runs"][0]["jobs"] if "runs" in column else 26 for column in columns} == {26}
+    figures = [column["figures"] for column in columns]
+    # 24 jobs and two trainings, each of which counts as one, whatever the number of its tasks.
+    assert {sum(one[f"{name}.jobs"]["mean"] for name in ("te", "be")) for one in figures} == {26}
+    assert {one["be.not_finished"]["mean"] for one in figures} == {0}
 
 
 #: as `--set` takes them, and the bound's slowdown that is meant
