@@ -9,9 +9,11 @@ which limit there is, and the job stays at the head, without a victim, until tha
 within `LOOK_WITHIN_S`, no victim is asked, and the job is tried again later.
 
 Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
-started. With guard.await_first_look = false the site says that it has no such limits. Where slurm.conf has none
-enforced (AccountingStorageEnforce), a job that asks for nodes alone, within its partition's limits, has nothing to show
-there, and its victims are asked at once.
+started.
+
+With guard.await_first_look = "auto" that is not awaited for a job that can wait for nothing but resources, so that
+Slurm's word is not needed (`waits_for_resources_alone`). With false the site says so of each job that requests nodes
+alone, and with true it is awaited in any case.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.can_return import takes
 from tesched_core.policy import AwaitRoom, Plan
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
@@ -35,7 +39,7 @@ def at_the_head_first(
     plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
 ) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet."""
-    if not limits.await_first_look:
+    if limits.await_first_look is False:
         return plans, Refusals()
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
@@ -46,7 +50,7 @@ def at_the_head_first(
             isinstance(plan, AwaitRoom)
             or not plan.victims
             or seen_at_the_head(job)
-            or _has_nothing_to_show(job, context)
+            or waits_for_resources_alone(job, context.snapshot, limits)
         ):
             kept.append(plan)
             continue
@@ -58,25 +62,27 @@ def at_the_head_first(
     return tuple(kept), Refusals(refusals)
 
 
-def _has_nothing_to_show(job: Job, context: CycleContext) -> bool:
-    """Return whether Slurm can say nothing of this job at the head of its queue but that it lacks room."""
-    if context.snapshot.settings.limits_enforced or not asks_for_nodes_alone(job, context.now):
+def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> bool:
+    """Check whether a pending job, of which Slurm says no reason or Priority, waits for resources and nothing else.
+
+    With "auto" each of its partitions must take it as it is, no limit of an association or a QOS may keep it, and no
+    part of Slurm may delay it whose word no record of a job shows.
+    """
+    said = limits.await_first_look
+    if said is True or not asks_for_nodes_alone(job, snapshot.taken_at):
         return False
-    for name in job.partitions:
-        partition = context.snapshot.partitions.get(name)
-        if partition is None:
-            return False
-        longest, widest = partition.max_time_s, partition.max_nodes
-        too_long = longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)
-        too_wide = widest is not None and job.request.min_nodes > widest
-        if too_long or too_wide or job.request.max_nodes < partition.min_nodes:
-            return False
-    return True
+    if said is False:
+        return True
+    settings = snapshot.settings
+    if settings.has_burst_buffers or (settings.limits_enforced and job.job_id not in snapshot.unlimited):
+        return False
+    partitions = [snapshot.partitions.get(name) for name in job.partitions]
+    return bool(partitions) and all(one is not None and takes(one, job, snapshot) for one in partitions)
 
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Return whether Slurm should long have looked at the order's job at the head of its queue."""
-    if not order.waits or order.waits_until is None or not context.limits.await_first_look:
+    if not order.waits or order.waits_until is None or context.limits.await_first_look is False:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
     return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, context)
