@@ -18,14 +18,16 @@ alone, and with true it is awaited in any case.
 
 from __future__ import annotations
 
-from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
+from dataclasses import replace
+
+from tesched_core.intake.pending_reason import WANTS_ROOM, asks_for_nodes_alone, has_reason, seen_at_the_head
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.can_return import takes
 from tesched_core.policy import AwaitRoom, Plan
 
@@ -78,6 +80,24 @@ def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> b
         return False
     partitions = [snapshot.partitions.get(name) for name in job.partitions]
     return bool(partitions) and all(one is not None and takes(one, job, snapshot) for one in partitions)
+
+
+def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
+    """Select the pending TE jobs that may be served at once if no limit keeps them, and all that may start soon."""
+    if limits.await_first_look != "auto" or not snapshot.settings.limits_enforced:
+        return (), ()
+    pending = tuple(
+        job
+        for job in snapshot.jobs.values()
+        if job.pending
+        and not job.held
+        and snapshot.job_class(job.job_id) is JobClass.TE
+        and (not has_reason(job.reason) or job.reason in WANTS_ROOM)
+    )
+    as_if = replace(snapshot, unlimited=frozenset(job.job_id for job in pending))
+    return tuple(
+        job for job in pending if not seen_at_the_head(job) and waits_for_resources_alone(job, as_if, limits)
+    ), pending
 
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
