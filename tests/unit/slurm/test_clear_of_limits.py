@@ -155,7 +155,7 @@ def test_slurm_is_queried_at_once_for_a_new_job_and_seldom_for_others() -> None:
     assert commands.ran[0][-1] == "users=ann"
 
 
-def test_a_user_whose_name_would_be_an_option_is_not_named() -> None:
+def test_a_user_with_a_strange_name_is_not_named() -> None:
     strange = replace(JOB, user="a,b")
     commands = Answering(answers=[])
     assert ClearOfLimits(commands=commands).among([strange], cluster([node("n1")]), []) == frozenset()
