@@ -211,8 +211,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: the site may say that it has no limits",
         "core/tesched_core/orders/first_look.py",
-        "    if limits.await_first_look is False:\n        return plans",
-        "    if False:\n        return plans",
+        "    if said is False:\n        return True",
+        "    if said is False:\n        return False",
     ),
     Mutation(
         "look: it ends in time",

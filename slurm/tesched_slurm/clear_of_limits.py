@@ -45,7 +45,7 @@ _SHARED = frozenset({"GrpTRES", "MaxTRESPU", "MaxTRESPA"})
 _OF_EACH = frozenset({"MaxTRESPJ", "MaxTRESPN"})
 _MINUTES = frozenset({"MaxTRESMinsPJ", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"})
 _WALL = frozenset({"MaxWallPJ", "GrpWall"})
-#: flags of a QOS with which more counts than its limits, or they mean something else
+#: flags of a QOS with which more counts than its limits, or these have another meaning
 _OTHER_RULES = frozenset({"enforceusagethreshold", "relative", "requiresreservation", "usagefactorsafe"})
 #: seconds after which they are read again for jobs that wait on
 AGAIN_S = 5.0

@@ -54,7 +54,7 @@ def code(daemon: Daemon, job_id: int) -> str:
     return next((one["code"] for one in refusals if one["job_id"] == one["preemptor"] == job_id), "")
 
 
-#: of a cluster without limits: sbatch's options of a TE job that waits for something else than resources
+#: of a cluster without limits: sbatch's options of a TE job that waits for another reason than resources
 OTHERWISE = {
     "licence": ("--licenses=soft:1",),
     "reservation": ("--reservation=later",),

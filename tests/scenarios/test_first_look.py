@@ -87,6 +87,12 @@ def test_the_victim_is_notified_at_once_where_the_site_has_no_limits() -> None:
     assert asked(drive) == [BE]
 
 
+@pytest.mark.parametrize("field", ["licenses", "dependency", "reservation"])
+def test_not_even_there_that_of_a_job_that_requests_more_than_nodes(field: str) -> None:
+    drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
+    assert without_limits(drive, **{field: "something:1"}) == []
+
+
 def test_a_site_may_have_slurms_word_awaited_in_any_case() -> None:
     drive = two_nodes(limits=replace(LIMITS, await_first_look=True))
     assert without_limits(drive) == []

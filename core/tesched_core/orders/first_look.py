@@ -41,8 +41,6 @@ def at_the_head_first(
     plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
 ) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet."""
-    if limits.await_first_look is False:
-        return plans, Refusals()
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
@@ -102,7 +100,7 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Return whether Slurm should long have looked at the order's job at the head of its queue."""
-    if not order.waits or order.waits_until is None or context.limits.await_first_look is False:
+    if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
     return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, context)

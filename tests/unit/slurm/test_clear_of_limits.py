@@ -1,4 +1,4 @@
-"""Jobs that no limit keeps from starting, by what slurmctld shows; everything that is not certain says no."""
+"""Jobs that no limit keeps from starting, by what slurmctld shows; what is not certain says no."""
 
 from __future__ import annotations
 
