@@ -53,4 +53,10 @@ AT_ONCE_MUTATIONS = (
         "return nodes * max(",
         "return max(",
     ),
+    Mutation(
+        "look: but while another starts on free resources",
+        "core/tesched_core/orders/first_look.py",
+        "on_free <= {plan.preemptor} and ",
+        "",
+    ),
 )

@@ -26,7 +26,8 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order
+from tesched_core.model.order import Order, OrderState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.can_return import takes
 from tesched_core.policy import AwaitRoom, Plan
@@ -38,9 +39,18 @@ _TEXT = "it was put at the head of the queue; no victim is notified until Slurm 
 
 
 def at_the_head_first(
-    plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
+    plans: tuple[Plan, ...],
+    memory: Memory,
+    context: CycleContext,
+    limits: Limits,
+    on_free: frozenset[JobId] = frozenset(),
 ) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet."""
+    """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet.
+
+    While another TE job is to start on free resources (`on_free`, and orders without victims) Slurm's word is awaited:
+    that one is bound to no nodes, and would take what the victims free.
+    """
+    on_free |= {one.preemptor for one in memory.open_orders() if one.state is OrderState.OPEN and _is_on_free(one)}
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
@@ -50,7 +60,7 @@ def at_the_head_first(
             isinstance(plan, AwaitRoom)
             or not plan.victims
             or seen_at_the_head(job)
-            or waits_for_resources_alone(job, context.snapshot, limits)
+            or (on_free <= {plan.preemptor} and waits_for_resources_alone(job, context.snapshot, limits))
         ):
             kept.append(plan)
             continue
@@ -60,6 +70,10 @@ def at_the_head_first(
         code = RefusalCode.NOT_CONSIDERED_YET
         refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
     return tuple(kept), Refusals(refusals)
+
+
+def _is_on_free(order: Order) -> bool:
+    return not order.waits and not order.victims
 
 
 def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> bool:
