@@ -13,7 +13,7 @@ import pytest
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
-from tesched_core.model.cluster import JobState, Partition, SlurmSettings
+from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
@@ -255,7 +255,7 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.TE)})
     assert without_limits(drive) == []
     # Once that has started nothing takes what the victim frees.
-    drive.change(8, state=JobState.RUNNING, reason="None", start_time=NOW + 1, allocation=(share("n3", 8),))
+    drive.jobs[JobId(8)] = running(8, share("n3", 8))
     drive.cycle(1)
     assert asked(drive) == [BE]
 
