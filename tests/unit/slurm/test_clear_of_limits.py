@@ -139,6 +139,8 @@ def test_it_may_take_as_many_nodes_as_it_has_tasks() -> None:
     wide = replace(JOB, request=Request(min_nodes=1, max_nodes=9, tasks=2))
     assert clear(shown(ann="GrpTRES=node=2(0)"), job=wide)
     assert not clear(shown(ann="GrpTRES=node=1(0)"), job=wide)
+    assert clear(shown(ann="GrpTRES=cpu=64(0)"), job=wide)
+    assert not clear(shown(ann="GrpTRES=cpu=63(0)"), job=wide)
 
 
 def test_slurm_is_queried_at_once_for_a_new_job_and_seldom_for_others() -> None:
