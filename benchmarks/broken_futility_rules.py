@@ -211,8 +211,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: the site may say that it has no limits",
         "core/tesched_core/orders/first_look.py",
-        "    if not limits.await_first_look:\n        return plans",
-        "    if False:\n        return plans",
+        "    if said is False:\n        return True",
+        "    if said is False:\n        return False",
     ),
     Mutation(
         "look: it ends in time",
@@ -225,15 +225,6 @@ FUTILITY_MUTATIONS = (
         "core/tesched_core/orders/first_look.py",
         "and not _behind_another(order, job, context)",
         "",
-    ),
-    Mutation(
-        "look: nor where Slurm enforces none",
-        "core/tesched_core/orders/first_look.py",
-        "if context.snapshot.settings.limits_enforced or",
-        "if True or",
-    ),
-    Mutation(
-        "look: but its partition's limits", "core/tesched_core/orders/first_look.py", "if too_long or too_wide or", "if"
     ),
     Mutation(
         "look: Priority is none",

@@ -6,6 +6,7 @@ Over 400 lines: it is a list, one entry a rule.
 from __future__ import annotations
 
 from benchmarks.broken_admission_rules import ADMISSION_MUTATIONS
+from benchmarks.broken_at_once_rules import AT_ONCE_MUTATIONS
 from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
@@ -627,6 +628,7 @@ MUTATIONS = (
     *BOUND_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
+    *AT_ONCE_MUTATIONS,
     *BEGIN_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,

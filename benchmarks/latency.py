@@ -5,7 +5,7 @@ Six private clusters of eight nodes take turns, so that all see the same machine
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
 - poll: tesched, which polls every `--poll` seconds, without pokes
-- hook-early, poll-early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
+- hook-late, poll-late: the same, and Slurm's word on a job is awaited in any case (guard.await_first_look = true)
 - plugin: Slurm preempts by preempt/tesched (`make plugin`) what tesched has marked before (guard.lever = "plugin"), for
   trials in a partition of the same tier
 
@@ -39,21 +39,21 @@ from sqlalchemy import select
 from tesched_db.engine import open_store
 from tesched_db.tables import ActionRow, CycleRow
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition
+from tesched_testcluster.definition import Accounting, ClusterDefinition, NativePreemption, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 from benchmarks.scheduling import Scheduling, scheduling_option
 
-Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early", "plugin"]
+Way = Literal["slurm", "hook", "poll", "hook-late", "poll-late", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: the daemon is told of each submission
-POKED: tuple[Way, ...] = ("hook", "hook-early")
+POKED: tuple[Way, ...] = ("hook", "hook-late")
 #: Slurm preempts for the trials of a partition
 BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
-#: it does not await Slurm's first look
-EARLY: tuple[Way, ...] = ("hook-early", "poll-early")
+#: what Slurm says of a job is awaited in any case
+LATE: tuple[Way, ...] = ("hook-late", "poll-late")
 NODES, GPUS = 8, 8
 GRACE_S = 10
 #: polls of a daemon that is poked
@@ -103,6 +103,8 @@ class Setting:
     checkpoint_s: float
     epilog: bool
     scheduling: Scheduling
+    #: with a slurmdbd, and limits of users, accounts and QOS enforced, none of which is set
+    enforced: bool
 
 
 @dataclass(kw_only=True)
@@ -268,7 +270,7 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
             more = LEVER.format(marks=cluster.marks) if way == "plugin" else ""
-            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way in EARLY else more))
+            drop_in.write_text(UNBOUNDED + ("await_first_look = true\n" if way in LATE else more))
             poll_s = FAR_S if way in POKED else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
@@ -277,6 +279,7 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
 
 
 def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
+    accounting = Accounting() if setting.enforced else None
     # At this level slurmctld's log names its passes.
     settings = {"SlurmctldDebug": "debug"}
     if setting.epilog:
@@ -286,6 +289,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
         grace_s = GRACE_S if setting.checkpoint_s else 0
         return ClusterDefinition(
             scheduling=setting.scheduling,
+            accounting=accounting,
             settings=settings,
             partitions=(
                 PartitionDefinition(
@@ -298,15 +302,17 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     if way == "plugin":
         return ClusterDefinition(
             scheduling=setting.scheduling,
+            accounting=accounting,
             settings=settings,
             partitions=(PartitionDefinition(name="main", default=True), PartitionDefinition(name="te")),
             preemption=NativePreemption(kind="tesched", parameters=("tesched_te_partition=te",)),
             kill_wait_s=GRACE_S,
         )
     if way not in POKED:
-        return ClusterDefinition(scheduling=setting.scheduling, settings=settings)
+        return ClusterDefinition(scheduling=setting.scheduling, accounting=accounting, settings=settings)
     return ClusterDefinition(
         scheduling=setting.scheduling,
+        accounting=accounting,
         settings=settings | {"JobSubmitPlugins": "lua"},
         files={"job_submit.lua": HOOK.read_text().replace(INSTALLED, socket)},
     )
@@ -319,6 +325,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     "--checkpoint", "checkpoint_s", type=click.FloatRange(0, 8), default=0, show_default=True, help="Seconds."
 )
 @click.option("--epilog/--no-epilog", default=True, show_default=True, help="Whether slurm.conf has an Epilog.")
+@click.option("--enforced", is_flag=True, help="Limits of users, accounts and QOS are enforced; none is set.")
 @scheduling_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the moments of submission.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -328,13 +335,14 @@ def main(
     poll_s: float,
     checkpoint_s: float,
     epilog: bool,
+    enforced: bool,
     scheduling: Scheduling,
     seed: int,
     as_json: bool,
 ) -> None:
     """Run it and print the tables."""
     rng = random.Random(seed)  # noqa: S311 - when to submit
-    setting = Setting(poll_s=poll_s, checkpoint_s=checkpoint_s, epilog=epilog, scheduling=scheduling)
+    setting = Setting(poll_s=poll_s, checkpoint_s=checkpoint_s, epilog=epilog, scheduling=scheduling, enforced=enforced)
     with ExitStack() as stack:
         stands = [stack.enter_context(stand(way, setting)) for way in WAYS]
         for trial in (Stand.idle_trial, Stand.full_trial):

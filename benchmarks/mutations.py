@@ -132,7 +132,7 @@ NEAR = {
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
-    "can_return": ("tests/unit/core/placement/test_can_return.py",),
+    "can_return": ("tests/unit/core/placement/test_can_return.py", "tests/scenarios/test_first_look.py"),
     "within_limits": (
         "tests/unit/core/placement/test_within_limits.py",
         "tests/unit/core/placement/test_can_return.py",
@@ -141,6 +141,7 @@ NEAR = {
         "tests/unit/core/placement/test_within_limits.py",
         "tests/unit/core/placement/test_can_return.py",
     ),
+    "clear_of_limits": ("tests/unit/slurm/test_clear_of_limits.py",),
     "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
     "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),

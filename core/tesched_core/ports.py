@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from tesched_core.intake.classify import Question
 from tesched_core.model.actions import Action, Failure, Outcome
+from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.job_report import Reported
@@ -98,6 +99,17 @@ Barred: TypeAlias = Callable[[], str]
 def never_barred() -> str:
     """Return that the action may be taken: for callers that hold no lease."""
     return ""
+
+
+class FreeOfLimits(Protocol):
+    """Knows which pending jobs no limit of an association or a QOS keeps from starting."""
+
+    def among(self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job]) -> frozenset[JobId]:
+        """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
+
+        Returns in bounded time, and fewer where it is not known. Never raises for Slurm's errors.
+        """
+        ...
 
 
 class Declarations(Protocol):

@@ -33,6 +33,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
+from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
@@ -95,7 +96,12 @@ def step(
         columns.trials, snapshot, limits.te, held, let_through=free, barred=barred, poll_s=longest_wait_s
     )
     waiting, not_now = te_queue(
-        columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
+        columns.trials,
+        memory,
+        limits,
+        deadlines=context.deadlines,
+        above_limits=above,
+        lacks_resources=lambda job: waits_for_resources_alone(job, snapshot, limits),
     )
     served = Served(memory=memory, refusals=Refusals(not_now))
     if paused:

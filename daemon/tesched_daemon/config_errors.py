@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tesched_core.model.told_error import ToldError
 
@@ -129,6 +129,10 @@ def _empty(value: object) -> bool:
 def right_form(hint: object) -> str:
     """Return what a value of this type looks like in the file, to come after "must be"."""
     hint = _given(hint)
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return " or ".join(right_form(part) for part in get_args(hint))
+    if get_origin(hint) is Literal:
+        return " or ".join(toml(word) for word in get_args(hint))
     if isinstance(hint, type):
         if issubclass(hint, Enum):
             return f"one of {', '.join(toml(word) for word in hint)}"
@@ -244,6 +248,6 @@ def _table_in(hint: object) -> type[Any] | None:
 
 def _given(hint: object) -> object:
     """Return the type of a value that is there: without None."""
-    if get_origin(hint) in {Union, UnionType}:
+    if get_origin(hint) in {Union, UnionType} and NoneType in get_args(hint):
         return next(part for part in get_args(hint) if part is not NoneType)
     return hint

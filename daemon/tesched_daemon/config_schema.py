@@ -70,7 +70,8 @@ def _key(schema: Schema, hint: Any, said: str) -> Schema:
     """Return the schema of one key: without null, which TOML cannot say, and with what its type declares."""
     default = schema.pop("default", None)
     if "anyOf" in schema:
-        (schema,) = (one for one in schema["anyOf"] if one != {"type": "null"})
+        given = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        schema = given[0] if len(given) == 1 else {"anyOf": given}
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(inner) is tuple:
         for one in said_of(get_args(inner)[0]):

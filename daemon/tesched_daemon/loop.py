@@ -32,6 +32,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import shift_times
+from tesched_core.orders.first_look import awaiting_limits
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
 from tesched_core.orders.undo import changed_still, undo
@@ -41,6 +42,7 @@ from tesched_core.ports import (
     CycleReport,
     Declarations,
     Expectations,
+    FreeOfLimits,
     Journal,
     JournalError,
     Observer,
@@ -128,6 +130,8 @@ class Loop:
     idle: IdleFile | None = None
     #: None: jobs' own options are not read, and only comments, rules and the default declare signals
     declarations: Declarations | None = None
+    #: None: where slurm.conf enforces limits, no job is known to be free of them
+    free_of_limits: FreeOfLimits | None = None
     #: the file of the lever `plugin`; None: there is none, as in a simulation
     marks: MarksFile | None = None
     #: the file of the submission hook; None: there is none, as in a simulation
@@ -316,6 +320,10 @@ class Loop:
             snapshot = replace(snapshot, expected=self.expectations.read(snapshot, waiting=waiting))
         if self.idle is not None and self.mode is not Mode.OBSERVE:
             snapshot = replace(snapshot, idle_since=self.idle.read(snapshot))
+        if self.free_of_limits is not None and self.mode is not Mode.OBSERVE:
+            wanted, pending = awaiting_limits(snapshot, self.limits)
+            if wanted:
+                snapshot = replace(snapshot, unlimited=self.free_of_limits.among(wanted, snapshot, pending))
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot

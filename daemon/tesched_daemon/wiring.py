@@ -90,6 +90,7 @@ def opened_loop(
             observer=client.observer,
             watcher=client.watcher,
             declarations=client.declarations,
+            free_of_limits=client.limits,
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             admission=AdmissionFile(path=Path(config.slurm.admission)),

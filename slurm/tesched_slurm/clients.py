@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from tesched_core.model.actions import Failure
-from tesched_core.ports import Actuator, Declarations, Observer, Watcher
+from tesched_core.ports import Actuator, Declarations, FreeOfLimits, Observer, Watcher
 
+from tesched_slurm.clear_of_limits import ClearOfLimits
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.commands_actuator import CommandsActuator, CommandsWatcher
 from tesched_slurm.commands_observer import CommandsObserver
@@ -37,6 +38,7 @@ class Client:
     actuator: Actuator
     watcher: Watcher
     declarations: Declarations
+    limits: FreeOfLimits
     #: for the log and the state store: "pyslurm 26.5.0 (slurm 26.05.5)"
     name: str
     #: why this one
@@ -65,6 +67,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
         actuator=PyslurmActuator(process=process, commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=PyslurmWatcher(process=process),
         declarations=ScriptDeclarations(commands=commands),
+        limits=ClearOfLimits(commands=commands),
         name=f"pyslurm {version} (slurm {release})",
         why="it was chosen" if wish is ClientChoice.PYSLURM else "pyslurm is installed and fits",
         calls=commands.calls,
@@ -77,6 +80,7 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
         actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
+        limits=ClearOfLimits(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -31,9 +32,11 @@ class Settings:
 
     commands: Commands
     #: seconds for which the settings are believed
-    age_s: float = 300.0
+    age_s: float = 60.0
     _read: SlurmSettings | None = None
     _read_at: float = 0.0
+    #: when slurmctld was started, as it says
+    _started: str = ""
 
     def now(self) -> SlurmSettings | Failure:
         """Return the settings."""
@@ -49,6 +52,12 @@ class Settings:
                 settings = replace(read_settings(config), switches=read_topology(topology))
             except (KeyError, ValueError) as error:
                 return strange("scontrol show config, or show topology", error)
+            started = re.search(r"^BOOT_TIME\s*=\s*(.*)$", config, re.MULTILINE)
+            if started is not None and started[1] == self._started and self._read is not None:
+                # Up to 23.02 slurmctld takes another AccountingStorageEnforce at its start alone, and shows it at once.
+                enforces = settings.limits_enforced or self._read.limits_enforced
+                settings = replace(settings, limits_enforced=enforces)
+            self._started = started[1] if started is not None else ""
             self._read, self._read_at = settings, time.time()
         return self._read
 

@@ -251,6 +251,7 @@ def read_settings(answer: str) -> SlurmSettings:
         plugin=_plugin(values),
         limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(enforced),
         enforced=enforced,
+        has_burst_buffers=bool(words.text(values.get("BurstBufferType", ""))),
         private=frozenset(values.get("PrivateData", "none").lower().split(",")) - {"none"},
         gres_types=words.names(values.get("GresTypes", "(null)")),
         has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd"

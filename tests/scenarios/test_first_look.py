@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 from tesched_core.intake.pending_reason import awaits_first_look
+from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
+from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.orders.first_look import LOOK_WITHIN_S
+from tesched_core.orders.first_look import LOOK_WITHIN_S, waits_for_resources_alone
 from tesched_policies.patient import Patient
 
-from tests.builders import NOW, by_job, node, running, share, traits, waiting
+from tests.builders import NOW, by_job, cluster, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0)
@@ -83,6 +85,18 @@ def test_the_victim_is_notified_at_once_where_the_site_has_no_limits() -> None:
     drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
     drive.cycle(0)
     assert asked(drive) == [BE]
+
+
+@pytest.mark.parametrize("field", ["licenses", "dependency", "reservation"])
+def test_not_even_there_that_of_a_job_that_requests_more_than_nodes(field: str) -> None:
+    drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
+    assert without_limits(drive, **{field: "something:1"}) == []
+
+
+def test_a_site_may_have_slurms_word_awaited_in_any_case() -> None:
+    drive = two_nodes(limits=replace(LIMITS, await_first_look=True))
+    assert without_limits(drive) == []
+    assert without_limits(drive, reason="None") == []
 
 
 @pytest.mark.parametrize("limit", ["QOSMaxCpuPerUserLimit", "Licenses"])
@@ -204,6 +218,86 @@ def test_the_victim_of_a_job_that_requests_nodes_alone_is_notified_at_once_where
 @pytest.mark.parametrize("field", ["licenses", "dependency", "reservation"])
 def test_even_there_whatever_else_it_asks_for_may_show_at_the_head(field: str) -> None:
     assert without_limits(two_nodes(), **{field: "something:1"}) == []
+
+
+def test_nor_is_its_very_first_reason_awaited_there() -> None:
+    assert without_limits(two_nodes(), reason="None") == [BE]
+
+
+@pytest.mark.parametrize("reason", ["None", "Priority"])
+def test_where_slurm_enforces_limits_a_job_is_served_at_once_if_none_keeps_it(reason: str) -> None:
+    drive = two_nodes()
+    drive.change(TE, reason=reason)
+    drive.cycle(0)
+    assert asked(drive) == []
+    drive = two_nodes()
+    drive.change(TE, reason=reason)
+    drive.start = replace(drive.start, unlimited=frozenset({JobId(TE)}))
+    drive.cycle(0)
+    assert asked(drive) == [BE]
+
+
+def test_a_limit_that_slurm_names_counts_whatever_was_known_before() -> None:
+    drive = two_nodes()
+    drive.start = replace(drive.start, unlimited=frozenset({JobId(TE)}))
+    drive.change(TE, reason="QOSMaxCpuPerUserLimit")
+    drive.cycle(0)
+    assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.LIMIT)
+
+
+def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resources() -> None:
+    drive = two_nodes()
+    drive.nodes["n3"] = node("n3", cpus=8)
+    drive.start = replace(
+        drive.start, partitions={"p": replace(drive.start.partitions["p"], nodes=frozenset(drive.nodes))}
+    )
+    drive.jobs[JobId(8)] = waiting(8, cpus=8, reason="Priority", eligible_time=NOW - 1)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.TE)})
+    assert without_limits(drive) == []
+    # Once that has started nothing takes what the victim frees.
+    drive.jobs[JobId(8)] = running(8, share("n3", 8))
+    drive.cycle(1)
+    assert asked(drive) == [BE]
+
+
+CLOSED = {
+    "down": replace(Partition(name="p"), state="DOWN"),
+    "time": Partition(name="p", max_time_s=60),
+    "fewest nodes": Partition(name="p", min_nodes=2),
+    "accounts": Partition(name="p", allow_accounts=frozenset({"lab"})),
+    "account denied": Partition(name="p", access=PartitionAccess(deny_accounts=frozenset({"a"}))),
+    "QOS": Partition(name="p", allow_qos=frozenset({"high"})),
+    "root": Partition(name="p", access=PartitionAccess(root_only=True)),
+    "in a reservation": Partition(name="p", access=PartitionAccess(needs_reservation=True)),
+    "memory by CPU": Partition(name="p", max_mem_per_cpu_mib=1000),
+    "unread": Partition(name="p", doubt="another form"),
+}
+
+
+@pytest.mark.parametrize("what", CLOSED)
+def test_slurms_word_is_awaited_where_a_partition_may_not_take_the_job(what: str) -> None:
+    job = replace(waiting(TE, cpus=16, reason="None"), eligible_time=NOW - 1, time_limit_s=600, account="a")
+    known = SlurmSettings(limits_enforced=False)
+    free = cluster([node("n1")], [job], settings=known)
+    assert waits_for_resources_alone(job, free, LIMITS)
+    kept = cluster([node("n1")], [job], settings=known, partitions=[CLOSED[what]])
+    assert not waits_for_resources_alone(job, kept, LIMITS)
+    of_both = replace(job, partitions=("q", "p"))
+    kept = cluster([node("n1")], [of_both], settings=known, partitions=[Partition(name="q"), CLOSED[what]])
+    assert not waits_for_resources_alone(of_both, kept, LIMITS)
+
+
+def test_slurms_word_is_awaited_where_jobs_may_have_burst_buffers() -> None:
+    job = replace(waiting(TE, reason="None"), eligible_time=NOW - 1)
+    seen = cluster([node("n1")], [job], settings=SlurmSettings(limits_enforced=False, has_burst_buffers=True))
+    assert not waits_for_resources_alone(job, seen, LIMITS)
+
+
+def test_slurms_word_is_awaited_where_a_partition_is_not_known() -> None:
+    job = replace(waiting(TE, reason="None"), eligible_time=NOW - 1)
+    seen = cluster([node("n1")], [job], settings=SlurmSettings(limits_enforced=False), partitions=[])
+    assert not waits_for_resources_alone(job, seen, LIMITS)
+    assert not waits_for_resources_alone(replace(job, partitions=()), seen, LIMITS)
 
 
 def test_even_there_so_may_a_limit_of_its_partition() -> None:

@@ -385,6 +385,8 @@ class SlurmSettings:
     enforced: frozenset[str] = frozenset()
     #: words of PrivateData, in small letters: what is hidden from ordinary users
     private: frozenset[str] = frozenset()
+    #: jobs may wait for a burst buffer, which no record of theirs shows (BurstBufferType)
+    has_burst_buffers: bool = False
     #: AccountingStorageType is slurmdbd, and jobs are stored there (AccountingStorageEnforce has no nojobs)
     has_slurmdbd: bool = False
     #: kinds of GRES that the site has (GresTypes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.ranges import LONGEST_S, MOST_AMOUNT, Amount, Count, Range, Seconds, between, check_ranges
@@ -139,9 +139,9 @@ class Limits:
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
     #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
     wait_for_free_s: Seconds = 10.0
-    #: room is made only after Slurm has said that a TE job waits for room. A site without limits on users and accounts
-    #: may switch that off: then a new job that asks for nothing but nodes does not wait for slurmctld's next pass
-    await_first_look: bool = True
+    #: whether victims leave only after Slurm has said that a TE job waits for resources; "auto": unless it can wait for
+    #: nothing else, by slurm.conf, its own request and the limits that Slurm shows (`orders/first_look.py`)
+    await_first_look: Literal["auto"] | bool = "auto"
     #: how victims make room
     lever: YieldBy = YieldBy.REQUEUE
     #: a suspended victim goes on as soon as its CPUs are free and reserved for no order; after this long, as soon as

@@ -133,6 +133,8 @@ class Snapshot:
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: TE jobs that Slurm did not start on resources that were freed for them; of an array, by the array's id
     declined: frozenset[JobId] = field(default=frozenset(), compare=False)
+    #: pending TE jobs that no limit of their associations and QOS keeps from starting, as slurmctld says right now
+    unlimited: frozenset[JobId] = field(default=frozenset(), compare=False)
     #: its overview, where the observer has one at hand; else `step` works it out
     columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 

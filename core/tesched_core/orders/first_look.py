@@ -9,20 +9,27 @@ which limit there is, and the job stays at the head, without a victim, until tha
 within `LOOK_WITHIN_S`, no victim is asked, and the job is tried again later.
 
 Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
-started. With guard.await_first_look = false the site says that it has no such limits. Where slurm.conf has none
-enforced (AccountingStorageEnforce), a job that asks for nodes alone, within its partition's limits, has nothing to show
-there, and its victims are asked at once.
+started.
+
+With guard.await_first_look = "auto" that is not awaited for a job that can wait for nothing but resources, so that
+Slurm's word is not needed (`waits_for_resources_alone`). With false the site says so of each job that requests nodes
+alone, and with true it is awaited in any case.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesched_core.context import CycleContext
-from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
+from tesched_core.intake.pending_reason import WANTS_ROOM, asks_for_nodes_alone, has_reason, seen_at_the_head
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order
+from tesched_core.model.order import Order, OrderState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.can_return import takes
 from tesched_core.policy import AwaitRoom, Plan
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
@@ -32,11 +39,18 @@ _TEXT = "it was put at the head of the queue; no victim is notified until Slurm 
 
 
 def at_the_head_first(
-    plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
+    plans: tuple[Plan, ...],
+    memory: Memory,
+    context: CycleContext,
+    limits: Limits,
+    on_free: frozenset[JobId] = frozenset(),
 ) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet."""
-    if not limits.await_first_look:
-        return plans, Refusals()
+    """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet.
+
+    While another TE job is to start on free resources (`on_free`, and orders without victims) Slurm's word is awaited:
+    that one is bound to no nodes, and would take what the victims free.
+    """
+    on_free |= {one.preemptor for one in memory.open_orders() if one.state is OrderState.OPEN and _is_on_free(one)}
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
@@ -46,7 +60,7 @@ def at_the_head_first(
             isinstance(plan, AwaitRoom)
             or not plan.victims
             or seen_at_the_head(job)
-            or _has_nothing_to_show(job, context)
+            or (on_free <= {plan.preemptor} and waits_for_resources_alone(job, context.snapshot, limits))
         ):
             kept.append(plan)
             continue
@@ -58,25 +72,49 @@ def at_the_head_first(
     return tuple(kept), Refusals(refusals)
 
 
-def _has_nothing_to_show(job: Job, context: CycleContext) -> bool:
-    """Return whether Slurm can say nothing of this job at the head of its queue but that it lacks room."""
-    if context.snapshot.settings.limits_enforced or not asks_for_nodes_alone(job, context.now):
+def _is_on_free(order: Order) -> bool:
+    return not order.waits and not order.victims
+
+
+def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> bool:
+    """Check whether a pending job, of which Slurm says no reason or Priority, waits for resources and nothing else.
+
+    With "auto" each of its partitions must take it as it is, no limit of an association or a QOS may keep it, and no
+    part of Slurm may delay it whose word no record of a job shows.
+    """
+    said = limits.await_first_look
+    if said is True or not asks_for_nodes_alone(job, snapshot.taken_at):
         return False
-    for name in job.partitions:
-        partition = context.snapshot.partitions.get(name)
-        if partition is None:
-            return False
-        longest, widest = partition.max_time_s, partition.max_nodes
-        too_long = longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)
-        too_wide = widest is not None and job.request.min_nodes > widest
-        if too_long or too_wide or job.request.max_nodes < partition.min_nodes:
-            return False
-    return True
+    if said is False:
+        return True
+    settings = snapshot.settings
+    if settings.has_burst_buffers or (settings.limits_enforced and job.job_id not in snapshot.unlimited):
+        return False
+    partitions = [snapshot.partitions.get(name) for name in job.partitions]
+    return bool(partitions) and all(one is not None and takes(one, job, snapshot) for one in partitions)
+
+
+def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
+    """Select the pending TE jobs that may be served at once if no limit keeps them, and all that may start soon."""
+    if limits.await_first_look != "auto" or not snapshot.settings.limits_enforced:
+        return (), ()
+    pending = tuple(
+        job
+        for job in snapshot.jobs.values()
+        if job.pending
+        and not job.held
+        and snapshot.job_class(job.job_id) is JobClass.TE
+        and (not has_reason(job.reason) or job.reason in WANTS_ROOM)
+    )
+    as_if = replace(snapshot, unlimited=frozenset(job.job_id for job in pending))
+    return tuple(
+        job for job in pending if not seen_at_the_head(job) and waits_for_resources_alone(job, as_if, limits)
+    ), pending
 
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Return whether Slurm should long have looked at the order's job at the head of its queue."""
-    if not order.waits or order.waits_until is None or not context.limits.await_first_look:
+    if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
     return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, context)

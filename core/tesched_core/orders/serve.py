@@ -58,11 +58,12 @@ def serve(policy: Policy[Any], state: object, view: View, served: Served, contex
     """Ask the policy and open its orders; return its proposal with the other intents, which are for the levers."""
     if policy.serves_te:
         proposal, plans, refusals = _planned(policy, state, view, served)
+        on_free = frozenset(one.preemptor for one in plans if isinstance(one, MakeRoom) and not one.victims)
         plans, too_soon = _not_too_soon(plans, view.snapshot)
         behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, context)) is not None}
         plans = tuple(plan for plan in plans if plan.preemptor not in behind)
         plans, awaiting = await_turnover(plans, view.memory, context)
-        plans, not_seen = at_the_head_first(plans, view.memory, context, view.limits)
+        plans, not_seen = at_the_head_first(plans, view.memory, context, view.limits, on_free)
         served.refusals += refusals + Refusals(behind.values()) + too_soon + awaiting + not_seen
         proposal = replace(proposal, intents=())  # it serves TE jobs, and changes nothing of others
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
+from tesched_core.intake.pending_reason import has_reason, room_would_not_help
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -14,7 +14,7 @@ from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import JobId
 from tesched_core.orders.futility import not_yet
 from tesched_core.placement.deadlines import Deadlines
 
@@ -22,18 +22,18 @@ from tesched_core.placement.deadlines import Deadlines
 def te_queue(
     trials: Iterable[Job],
     memory: Memory,
-    now: UnixSeconds,
     limits: Limits,
     *,
     deadlines: Deadlines | None = None,
     above_limits: Mapping[JobId, Refusal] = MappingProxyType({}),
+    lacks_resources: Callable[[Job], bool] = lambda _: False,
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
 
-    Jobs that Slurm has yet to consider wait for that, unless `limits.await_first_look` is false and they ask for nodes
-    alone. Those that must not start by themselves either have the refusal BOUND, by the deadlines of BE jobs, or that
-    of `above_limits`; one whose victims have had their notice is not stopped any more. One that an operator has let
-    through may start, but no victim leaves for it.
+    Jobs that Slurm has yet to consider wait for that, unless they are known to lack resources alone. Those that must
+    not start by themselves either have the refusal BOUND, by the deadlines of BE jobs, or that of `above_limits`; one
+    whose victims have had their notice is not stopped any more. One that an operator has let through may start, but no
+    victim leaves for it.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
@@ -52,7 +52,7 @@ def te_queue(
         if late is not None and job_id not in pressing:
             refusals.append(_let_through(late) if memory.is_let_through(job) else late)
             continue
-        early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
+        early = not has_reason(job.reason) and lacks_resources(job)
         why = None if early else room_would_not_help(job)
         if why is not None and why[0] is RefusalCode.HELD and is_held_by_hook(job):
             why = RefusalCode.HELD, "it is admitted, and is being released"

@@ -115,11 +115,32 @@ def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     """Check whether a partition would start a job like this. One that is not read says nothing."""
     if partition.doubt:
         return True
+    if snapshot.settings.limits_enforced and not _is_allowed(partition, job, snapshot):
+        return False
+    return _has_the_form(partition, job, snapshot)
+
+
+def takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
+    """Check whether it is known that a partition would start a pending job with this request once resources are free.
+
+    Its lists of accounts and QOS count also where slurm.conf enforces no limits: 22.05 then keeps each job out. An
+    account counts only if it is named itself. Where MaxMemPerCPU is set Slurm may change the request, and that is not
+    followed.
+    """
+    if partition.doubt or partition.max_mem_per_cpu_mib is not None:
+        return False
+    if partition.allow_accounts and job.account not in partition.allow_accounts:
+        return False
+    if not _is_allowed(partition, job, snapshot):
+        return False
+    return _has_the_form(partition, job, snapshot)
+
+
+def _has_the_form(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
+    """Check whether a job's user, time and request are within a partition's own limits."""
     lifted = snapshot.limits.rules_of(job.qos).flags
     longest = None if "partitiontimelimit" in lifted else partition.max_time_s
     if partition.state != "UP" or (longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)):
-        return False
-    if snapshot.settings.limits_enforced and not _is_allowed(partition, job, snapshot):
         return False
     access, request = partition.access, job.request
     if (access.root_only and job.user != _ROOT) or (access.needs_reservation and not job.reservation):

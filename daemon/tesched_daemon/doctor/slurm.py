@@ -28,6 +28,7 @@ from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_set
 from tesched_daemon.config import Config
 from tesched_daemon.doctor import bound, plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
+from tesched_daemon.doctor.first_look import first_look
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
 from tesched_daemon.doctor.rate_limit import rate_limit
@@ -85,6 +86,7 @@ def examine(config: Config) -> Iterator[Finding]:
     if settings.plugin is None:
         yield _preemption(config, controller)
     yield from plugin.examine(config, settings, controller.values, user_name())
+    yield first_look(config, settings)
     yield _kill_wait(settings)
     yield _requeue_delay(settings)
     yield from licenses(settings)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from click.testing import CliRunner
@@ -56,12 +56,18 @@ class Key:
         return "[[classes.rules]]\n" + "".join(f"{name} = {text}\n" for name, text in {**RULE, **given}.items())
 
 
+class WordOrBool:
+    """Kind of a key that takes "auto" or a boolean."""
+
+
 def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
     """Yield all keys of a table, and of the tables below it."""
     hints = get_type_hints(table)
     for name, hint in ((field.name, hints[field.name]) for field in fields(table)):
         given = get_args(hint)[0] if get_origin(hint) in {Union, UnionType} else hint
-        if is_dataclass(given):
+        if get_origin(given) is Literal:
+            yield Key(name=f"{prefix}{name}", kind=WordOrBool)
+        elif is_dataclass(given):
             assert isinstance(given, type)
             yield Key(name=f"{prefix}{name}", kind=dict)
             yield from keys_of(given, f"{prefix}{name}.")
@@ -77,6 +83,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
 KEYS = tuple(keys_of(Config))
 TABLES = ("classes.rules", "classes.notice_rules", "policy.pdors.workloads")
 RIGHT = {
+    WordOrBool: 'must be "auto" or true or false',
     bool: "must be true or false",
     int: "must be a whole number",
     float: "must be a number",
@@ -85,6 +92,7 @@ RIGHT = {
     dict: "must be a table with keys of ",
 }
 WRONG = {
+    WordOrBool: ('"yes"', '""', "1", "[]", "{}"),
     bool: ('"yes"', "1", "[]", "{}"),
     int: ('"3"', "1.5", "true", "[3]"),
     float: ('"3"', "true", "[3]", "2026-01-01"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tesched_core.model.cluster import Partition
+from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
+from tesched_slurm.commands_observer import Settings
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations, read_settings
+
+from tests.unit.slurm.answering import Answering
 
 NODE = (
     "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=16 CPUTot=16 CPULoad=0.37 ActiveFeatures=x"
@@ -99,6 +102,12 @@ def test_defaults_of_the_site() -> None:
         assert (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib) == expected
 
 
+def test_burst_buffers_are_noticed() -> None:
+    config = CONFIG_OF.format(enforce="none", started="noon")
+    assert not read_settings(f"{config}BurstBufferType = (null)\n").has_burst_buffers
+    assert read_settings(f"{config}BurstBufferType = burst_buffer/lua\n").has_burst_buffers
+
+
 @pytest.mark.parametrize(
     ("plugins", "expected"),
     [("(null)", ()), ("lua", ("lua",)), ("require_timelimit, job_submit/lua", ("lua", "require_timelimit"))],
@@ -155,3 +164,19 @@ def test_what_is_hidden_from_ordinary_users(said: str, expected: set[str]) -> No
 def test_the_time_limit_of_a_job_that_names_none(said: str, expected: int | None) -> None:
     (partition,) = read_partitions(PARTITION_2205.replace("DefaultTime=NONE", f"DefaultTime={said}"))
     assert partition.default_time_s == expected
+
+
+CONFIG_OF = (
+    "AccountingStorageEnforce = {enforce}\nBOOT_TIME = {started}\nClusterName = c\nKillWait = 2 sec\nJobRequeue = 1\n"
+    "MinJobAge = 300 sec\nPreemptType = (null)\nPriorityType = priority/basic\nSLURM_VERSION = 22.05.8\n"
+)
+
+
+def test_limits_count_as_enforced_until_slurmctld_is_started_anew() -> None:
+    def config(enforce: str, started: str) -> str:
+        return CONFIG_OF.format(enforce=enforce, started=started)
+
+    answers = [config("limits", "noon"), config("none", "noon"), config("none", "one"), config("limits", "one")]
+    settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
+    found = [settings.now() for _ in answers]
+    assert [isinstance(one, SlurmSettings) and one.limits_enforced for one in found] == [True, True, False, True]

@@ -9,7 +9,7 @@ from tesched_core.intake.pending_reason import room_would_not_help, starts_no_mo
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.decision import RefusalCode
+from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.job_memory import JobMemory
 from tesched_core.model.limits import Limits
@@ -17,6 +17,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.te_queue import te_queue
 from tesched_core.placement.columns_of import columns_of
 
@@ -140,7 +141,7 @@ class TestSortOut:
             waiting(2, submit_time=NOW - 2),
             waiting(1, submit_time=NOW - 2),
         ]
-        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), NOW, Limits())
+        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), Limits())
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
@@ -157,50 +158,56 @@ class TestSortOut:
             exempt=[2],
         )
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
-        assert te_queue(columns_of(be).trials, Memory(), NOW, Limits()) == ((), ())
+        assert te_queue(columns_of(be).trials, Memory(), Limits()) == ((), ())
 
     def test_a_job_with_an_open_order_is_not_served_twice(self) -> None:
-        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW, Limits())
+        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), Limits())
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
 
     def test_a_job_is_served_once_its_raise_is_seen_to_be_put_back(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
-        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), NOW, Limits())
+        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), Limits())
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
-        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
-        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), Limits())[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), Limits())[0]) == 1
 
     def test_a_job_with_an_ended_order_is_served(self) -> None:
-        assert len(te_queue(ONE, order(OrderState.ENDED), NOW, Limits())[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.ENDED), Limits())[0]) == 1
 
     def test_a_job_with_a_futile_order_is_tried_later(self) -> None:
         memory = Memory(jobs={JobId(1): JobMemory(retry_at=NOW + 120)})
-        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW, Limits())
+        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, Limits())
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_comes_before_the_retry(self) -> None:
         memory = Memory(jobs={JobId(1): JobMemory(retry_at=NOW + 120)})
-        _, (refusal,) = te_queue(
-            columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW, Limits()
-        )
+        _, (refusal,) = te_queue(columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, Limits())
         assert refusal.code is C.BEGIN_TIME
 
 
-class TestAJobAtWhichSlurmHasNotLooked:
-    """Where the site does not await Slurm's first look, it is served if it can wait for nothing but room."""
+class TestAJobThatSlurmHasNotConsidered:
+    """It is served before that if it is known to lack resources alone."""
 
     NEW = replace(waiting(1, reason="None"), eligible_time=NOW - 1)
 
-    def test_it_is_awaited_unless_the_site_says_otherwise(self) -> None:
-        trials = columns_of(cluster([], [self.NEW])).trials
-        served, (refusal,) = te_queue(trials, Memory(), NOW, Limits())
+    def served(self, job: Job, limits: Limits) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
+        snapshot = cluster([], [job])
+        return te_queue(
+            columns_of(snapshot).trials,
+            Memory(),
+            limits,
+            lacks_resources=lambda one: waits_for_resources_alone(one, snapshot, limits),
+        )
+
+    def test_slurms_word_is_awaited_unless_the_site_says_otherwise(self) -> None:
+        served, (refusal,) = self.served(self.NEW, Limits(await_first_look=True))
         assert (served, refusal.code) == ((), C.NOT_CONSIDERED_YET)
-        assert te_queue(trials, Memory(), NOW, Limits(await_first_look=False)) == ((self.NEW,), ())
+        assert self.served(self.NEW, Limits(await_first_look=False)) == ((self.NEW,), ())
 
     @pytest.mark.parametrize(
         "job",
@@ -216,17 +223,12 @@ class TestAJobAtWhichSlurmHasNotLooked:
             replace(NEW, het_job_id=JobId(1)),
         ],
     )
-    def test_anything_else_that_it_asks_for_may_be_what_it_waits_for(self, job: Job) -> None:
-        served, (refusal,) = te_queue(
-            columns_of(cluster([], [job])).trials, Memory(), NOW, Limits(await_first_look=False)
-        )
+    def test_anything_else_that_it_requests_may_be_what_it_waits_for(self, job: Job) -> None:
+        served, (refusal,) = self.served(job, Limits(await_first_look=False))
         assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
 
     def test_slurms_reason_counts_once_it_has_considered_the_job(self) -> None:
-        limited = replace(self.NEW, reason="AssocGrpCpuLimit")
-        _, (refusal,) = te_queue(
-            columns_of(cluster([], [limited])).trials, Memory(), NOW, Limits(await_first_look=False)
-        )
+        _, (refusal,) = self.served(replace(self.NEW, reason="AssocGrpCpuLimit"), Limits(await_first_look=False))
         assert refusal.code is C.LIMIT
 
 
