@@ -8,8 +8,7 @@ _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tes
 _BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
-_UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"
-_FEWEST = "core/tesched_core/placement/fewest_spread.py"
+_UNEVEN = "core/tesched_core/placement/uneven.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -291,115 +290,5 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "spread: fewer CPUs a task than threads a core", _UNEVEN, "(each >= room.threads) & (each > 1)", "(each > 1)"
-    ),
-    Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
-    Mutation("spread: on releases where it was seen", _UNEVEN, "seen = release", "seen = True or release"),
-    Mutation("spread: a task a core without devices", _UNEVEN, "request.tasks_per_core == 1 and not devices)", "True)"),
-    Mutation("spread: GPUs in all without others", _UNEVEN, "others or len(", "len("),
-    Mutation(
-        "spread: GPUs in all that bring memory", _UNEVEN, "or (request.gres_per_job and (per", "or (False and (per"
-    ),
-    Mutation(
-        "placed by Slurm: any uneven shares",
-        _UNEVEN,
-        "    if not binds:\n        return",
-        "    if False:\n        return",
-    ),
-    Mutation("placed by Slurm: any number of tasks", _DEMAND, "(self.binds and request.tasks >", "(request.tasks >"),
-    Mutation(
-        "placed by Slurm: whole nodes, unevenly", _DEMAND, "even = self.binds and self.whole", "even = self.whole"
-    ),
-    Mutation("placed by Slurm: any number of nodes", _DEMAND, "tried if binds else most", "tried"),
-    Mutation("placed by Slurm: more than the fewest", _DEMAND, "if binds and takes_fewest", "if takes_fewest"),
-    Mutation("spread: GPUs in all are enough", _SPREAD, "fit.devices.sum() >= uneven.devices >= nodes", "True"),
-    Mutation("spread: nodes that Slurm may leave out", _SPREAD, " or not demand.uneven.sure", ""),
-    Mutation("spread: the fewest victims over all nodes", _FEWEST, "cost = costs[left] + level", "cost = costs[left]"),
-    Mutation("spread: a required node, whatever it costs", _FEWEST, "if required[place] else", "if False else"),
-    Mutation("spread: GPUs and tasks by the same victims", _FEWEST, "if comb(jobs, level) > MOST_SETS", "if True"),
-    Mutation("spread: one node by the rules of one node", _DEMAND, "least=max(least, 2)", "least=least"),
-    Mutation(
-        "spread: where a victim has to leave anyway", _SPREAD, "np.lexsort((-then, now > 0))", "np.argsort(-then)"
-    ),
-    Mutation(
-        "devices by task: not spread where tasks share cores",
-        _DEMAND,
-        "allowed & fill_cores(request, threads_of(room)) if self.binds else allowed",
-        "allowed",
-    ),
-    Mutation(
-        "devices by task: nor evenly",
-        _DEMAND,
-        "amounts.start_with_devices(nodes) if binds else",
-        "",
-    ),
-    Mutation("devices by task: no more than the node has", _UNEVEN, "(exact | by_node)", "by_node"),
-    Mutation("devices by task: no more by the number for a node", _UNEVEN, "(exact | by_node)", "exact"),
-    Mutation("devices by task: where more may be taken", _UNEVEN, " & (exact | by_node)", ""),
-    Mutation("devices by task: no more, of one CPU", _UNEVEN, "(each == 1) & (on_each", "(on_each"),
-    Mutation("devices by task: one on each node", _UNEVEN, " | (on_each == 1)", ""),
-    Mutation("devices by task: tasks that fill one core", _UNEVEN, "found | (on_each * each == used) |", "found |"),
-    Mutation(
-        "devices by task: threads that are left unused",
-        _UNEVEN,
-        "np.minimum(threads, request.threads_per_core or threads)",
-        "threads",
-    ),
-    Mutation("placed by Slurm: nodes with any number of threads", _UNEVEN, " is None or not binds:", " is None:"),
-    Mutation("devices by task: by the number of nodes", _CANDIDATES, " or job.request.gres_per_task)", ")"),
-    Mutation("threads with CPUs by GPU: by the number of nodes", _CANDIDATES, "(possible or by_number)", "possible"),
-    Mutation(
-        "placed by Slurm: tasks with GRES that share cores on one node",
-        _DEMAND,
-        "if binds and least == 1 and not",
-        "if least == 1 and not",
-    ),
-    Mutation(
-        "placed by Slurm: GRES beside GPUs with CPUs",
-        _MODELLED,
-        "one_node = binds and request.min_nodes",
-        "one_node = request.min_nodes",
-    ),
-    Mutation(
-        "placed by Slurm: threads a core on the fewest nodes",
-        _MODELLED,
-        "request if binds else replace(request, max_nodes=request.min_nodes)",
-        "request",
-    ),
-    Mutation(
-        "placed by Slurm: shards of one GPU",
-        _ALLOWED,
-        "(wanted - 1) * gpus + 1 if certain else wanted",
-        "(wanted - 1) * gpus + 1",
-    ),
-    Mutation(
-        "placed by Slurm: a core on each socket",
-        _ALLOWED,
-        "(wanted - 1) * node.cores_per_socket + 1 if certain else wanted",
-        "(wanted - 1) * node.cores_per_socket + 1",
-    ),
-    Mutation(
-        "MaxMemPerNode: memory for each CPU",
-        _ALLOWED,
-        "request.mem_per_cpu_mib * _cpus_on_each(request) <= by_node",
-        "True",
-    ),
-    Mutation(
-        "whole nodes: CPUs for each of their GPUs",
-        "core/tesched_core/placement/demand.py",
-        "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
-        "pass",
-    ),
-    Mutation(
-        "one node: tasks with GRES that share cores",
-        _ALLOWED,
-        "(each % threads == 0) | (in_all % threads != 0)",
-        "threads > 0",
-    ),
-    Mutation("one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and one_node", "if False"),
-    Mutation(
-        "GPUs in all: CPUs for all tasks",
-        _MODELLED,
-        "return too_few or _is_too_few_in_all(",
-        "return too_few or 0 and (",
     ),
 )

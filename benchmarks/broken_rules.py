@@ -25,6 +25,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
@@ -642,6 +643,7 @@ MUTATIONS = (
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
+    *SPREAD_MUTATIONS,
     *MEMORY_MUTATIONS,
     *WORD_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
