@@ -6,6 +6,24 @@ from benchmarks.mutation import Mutation
 
 AT_ONCE_MUTATIONS = (
     Mutation(
+        "at once: what victims leave is enough",
+        "core/tesched_core/orders/first_look.py",
+        "return fits_without_free(",
+        "return True or fits_without_free(",
+    ),
+    Mutation(
+        "at once: what is free is not counted",
+        "core/tesched_core/placement/reserved.py",
+        "_changed(room, [*emptied, *left])",
+        "_changed(room, left)",
+    ),
+    Mutation(
+        "at once: free memory beside no free CPU",
+        "core/tesched_core/placement/reserved.py",
+        " if room.free[row, 0] > 0]",
+        "]",
+    ),
+    Mutation(
         "look: nor where Slurm enforces none",
         "core/tesched_core/orders/first_look.py",
         "settings.has_burst_buffers or (settings.limits_enforced and job.job_id not in snapshot.unlimited)",
@@ -56,7 +74,7 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "look: but while another starts on free resources",
         "core/tesched_core/orders/first_look.py",
-        "on_free <= {plan.preemptor} and ",
-        "",
+        "                on_free <= {plan.preemptor}\n                and ",
+        "                ",
     ),
 )

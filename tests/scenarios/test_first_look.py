@@ -13,6 +13,7 @@ import pytest
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
+from tesched_core.model.change import By
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -258,6 +259,15 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
     drive.jobs[JobId(8)] = running(8, share("n3", 8))
     drive.cycle(1)
     assert asked(drive) == [BE]
+
+
+@pytest.mark.parametrize(("victim_cpus", "notified"), [(16, []), (24, [BE])])
+def test_slurms_word_is_awaited_where_a_plan_counts_on_what_is_free(victim_cpus: int, notified: list[int]) -> None:
+    drive = two_nodes()
+    drive.jobs[JobId(1)] = running(1, share("n1", victim_cpus, 1))
+    drive.change(TE, request=replace(drive.jobs[JobId(TE)].request, cpus=24))
+    assert without_limits(drive) == notified
+    assert JobId(TE) in drive.memory.raised(By.PREEMPTOR), "it is put first in any case"
 
 
 CLOSED = {

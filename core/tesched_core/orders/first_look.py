@@ -30,7 +30,8 @@ from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.can_return import takes
-from tesched_core.policy import AwaitRoom, Plan
+from tesched_core.placement.reserved import fits_without_free
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
 #: priority brings forward anyway.
@@ -48,7 +49,8 @@ def at_the_head_first(
     """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet.
 
     While another TE job is to start on free resources (`on_free`, and orders without victims) Slurm's word is awaited:
-    that one is bound to no nodes, and would take what the victims free.
+    that one is bound to no nodes, and would take what the victims free. So it is, with "auto", where a plan counts on
+    resources that are free: until the job is first in its queue, others may start on them.
     """
     on_free |= {one.preemptor for one in memory.open_orders() if one.state is OrderState.OPEN and _is_on_free(one)}
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
@@ -60,7 +62,11 @@ def at_the_head_first(
             isinstance(plan, AwaitRoom)
             or not plan.victims
             or seen_at_the_head(job)
-            or (on_free <= {plan.preemptor} and waits_for_resources_alone(job, context.snapshot, limits))
+            or (
+                on_free <= {plan.preemptor}
+                and waits_for_resources_alone(job, context.snapshot, limits)
+                and (limits.await_first_look is False or _is_made_by_victims(plan, job, context))
+            )
         ):
             kept.append(plan)
             continue
@@ -70,6 +76,16 @@ def at_the_head_first(
         code = RefusalCode.NOT_CONSIDERED_YET
         refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
     return tuple(kept), Refusals(refusals)
+
+
+def _is_made_by_victims(plan: MakeRoom, job: Job, context: CycleContext) -> bool:
+    """Check whether what the plan's victims leave is enough by itself.
+
+    Until the job is first in its queue, others may start on what is free now, and its victims would leave for nothing.
+    """
+    if plan.by_suspending:
+        return False  # their memory stays taken
+    return fits_without_free(job, plan.nodes, plan.victim_ids, context.snapshot, context.columns.room)
 
 
 def _is_on_free(order: Order) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import HOLDS_ROOM, Order, OrderState, Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import freed_by
@@ -72,6 +73,24 @@ def demand_there(order: Order, preemptor: Job, snapshot: Snapshot, room: Room) -
     if order.victims or not rows or (demand is not None and fits_on(demand, rows, room)):
         return demand
     return next((one for one in by_itself(preemptor, snapshot, room) if fits_on(one, rows, room)), demand)
+
+
+def fits_without_free(
+    preemptor: Job, nodes: Iterable[str], victims: Iterable[JobId], snapshot: Snapshot, room: Room
+) -> bool:
+    """Check whether the job fits on these nodes once the victims have left, whatever starts there on what is free now.
+
+    On a node without a free CPU no job starts, so that its free memory and GRES count. The CPU is resource 0.
+    """
+    rows = [room.index[name] for name in nodes if name in room.index]
+    try:
+        demand = demand_on(preemptor, len(rows), snapshot, room)
+    except UnsupportedRequestError:
+        return False
+    emptied: list[Change] = [(row, -room.free[row]) for row in rows if room.free[row, 0] > 0]
+    jobs = (snapshot.jobs[job_id] for job_id in victims if job_id in snapshot.jobs)
+    left = [(room.index[share.node], freed_by(job, share, room)) for job in jobs for share in job.allocation]
+    return fits_on(demand, rows, _changed(room, [*emptied, *left]))
 
 
 def _changed(room: Room, changes: list[Change]) -> Room:
