@@ -1,5 +1,7 @@
 """Words that messages, documents, names of tests, docstrings and comments are to be without, and each one's count.
 
+So are first words of docstrings that hide the noun or the verb that a reader searches for.
+
 `python -m tests.words` lists each place. `python -m tests.words --lower` takes the counts that have fallen into
 `words_ceiling.json`, which a test compares (`tests/unit/project/test_language.py`); it raises none.
 """
@@ -39,8 +41,22 @@ WORDS: Mapping[str, tuple[str, str]] = {
 }
 #: besides, in names of tests, which have no people in them but users
 OF_TESTS = {"who": (r"who|whose", "that, which")}
+#: how a docstring begins that hides its noun, in packages of the wheel
+OF_FIRST_WORDS = {
+    "return what": (
+        r"^return (?:what|how|why|when|which|where|whether)",
+        "the noun or the verb that a reader searches for: Check whether, Count the, Reason that, Time at which",
+    )
+}
+NOT_IN_WHEEL = ("papers",)
 
-KINDS = ("messages", "documents", "test names", "docstrings and comments")
+BY_KIND: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "messages": WORDS,
+    "documents": WORDS,
+    "test names": {**WORDS, **OF_TESTS},
+    "docstrings and comments": WORDS,
+    "first words": OF_FIRST_WORDS,
+}
 
 #: what a command of ours has printed, in README: its words are read where they are written
 _SAMPLES = re.compile(r"(?s)<!-- samples.*?<!-- end -->")
@@ -63,6 +79,8 @@ def places() -> Iterator[Place]:
             source = path.read_text()
             for line, text in messages(source) if folder in CODE else ():
                 yield from _in("messages", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
+            if folder in CODE and folder not in NOT_IN_WHEEL:
+                yield from hidden_nouns(str(path.relative_to(ROOT)), source)
             for line, text in (*docstrings(source), *comments(source)):
                 yield from _in("docstrings and comments", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
     for path in pages():
@@ -70,7 +88,13 @@ def places() -> Iterator[Place]:
             yield from _in("documents", f"{path.relative_to(ROOT)}:{line}", text, WORDS)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for line, name in test_names(path.read_text()):
-            yield from _in("test names", f"{path.relative_to(ROOT)}:{line}", name, {**WORDS, **OF_TESTS})
+            yield from _in("test names", f"{path.relative_to(ROOT)}:{line}", name, BY_KIND["test names"])
+
+
+def hidden_nouns(path: str, source: str) -> Iterator[Place]:
+    """Yield each docstring of a module whose first words hide the noun or the verb that a reader searches for."""
+    for line, text in docstrings(source):
+        yield from _in("first words", f"{path}:{line}", text.lstrip(), OF_FIRST_WORDS)
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -134,16 +158,15 @@ def _in(kind: str, where: str, text: str, words: Mapping[str, tuple[str, str]]) 
 
 
 def counts() -> dict[str, dict[str, int]]:
-    """Return how often each word stands, by kind."""
-    found = {kind: dict.fromkeys(WORDS, 0) for kind in KINDS}
-    found["test names"] |= dict.fromkeys(OF_TESTS, 0)
+    """Count how often each word stands, by kind."""
+    found = {kind: dict.fromkeys(words, 0) for kind, words in BY_KIND.items()}
     for place in places():
         found[place.kind][place.word] += 1
     return found
 
 
 def ceiling() -> dict[str, dict[str, int]]:
-    """Return how often each word may stand, by kind."""
+    """Read how often each word may stand, by kind."""
     found: dict[str, dict[str, int]] = json.loads(CEILING.read_text())
     return found
 

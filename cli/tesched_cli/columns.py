@@ -171,7 +171,7 @@ def read_sort(text: str, fields: Fields[R]) -> Callable[[Sequence[R]], list[R]]:
 
 
 def room_of(terminal: Terminal) -> int | None:
-    """Return how wide a line may be; None in a pipe, unless COLUMNS says it."""
+    """Width that a line may have at most, in columns; None in a pipe, unless COLUMNS says it."""
     return terminal.width if terminal.is_terminal or columns_of_environment() else None
 
 

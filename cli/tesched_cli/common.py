@@ -124,7 +124,7 @@ def configuration(path: Path) -> Config:
 
 
 def _forbidden(path: Path) -> str:
-    """Return why the caller may not read one of the configuration's files; empty if nothing forbids it."""
+    """Reason that the caller may not read one of the configuration's files; empty if nothing forbids it."""
     folder = path.parent / DROP_INS
     if why := missing_group(path):
         return why
@@ -331,5 +331,5 @@ def progress(things: Iterable[T], what: str, *, total: int | None = None) -> Ite
 
 
 def unread(label: str, user: str) -> str:
-    """Return what a record that could not be read is of: a job and its user, or a node or partition, which has none."""
+    """Name what an unreadable record is of: a job and its user, or a node or partition, which has none."""
     return f"job {label} of {user}" if user else label

@@ -112,7 +112,7 @@ def schema() -> None:
 
 
 def _found_by(path: Path) -> str:
-    """Return what has named the configuration of the command that runs: an option, a variable, or its place."""
+    """Source that named the configuration of the command that runs: an option, a variable, or its place."""
     source = click.get_current_context().get_parameter_source("config_path")
     if source is ParameterSource.COMMANDLINE:
         return "--config"

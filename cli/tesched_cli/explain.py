@@ -102,7 +102,7 @@ class Explained:
 
 
 def explained(engine: Engine, config: Config, job: str) -> Explained | None:
-    """Return what is known of the job, which is named as squeue writes it; None if it was never seen."""
+    """Find what is known of the job, which is named as squeue writes it; None if it was never seen."""
     story = read.job_story(engine, job, STATES)
     if story is None:
         return None
@@ -169,27 +169,27 @@ def story_lines(found: Explained, out: Console) -> Iterator[str]:
 
 
 def _let_through(engine: Engine, story: JobStory) -> LetThrough | None:
-    """Return when an operator has let the job, or its array, through; None if that was not so."""
+    """Time at which an operator has let the job, or its array, through; None if that was not so."""
     if story.job.gone:
         return None
     return next(iter(let_through(engine, story.job.job_id)), None)
 
 
 def _barred(engine: Engine, story: JobStory, limits: TeLimits) -> Barred | None:
-    """Return why no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
+    """Reason that no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
     if story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
         return None
     return barred(engine, limits, time.time()).get(story.job.user)
 
 
 def _array_of(engine: Engine, story: JobStory) -> TrainingView | None:
-    """Return what the tasks of the job's array reported together; None if it is in none, or they reported nothing."""
+    """Training that the tasks of the job's array reported together; None if it is in none, or they reported nothing."""
     found = re.match(r"\d+(?=_)", story.job.label)
     return trainings.array(engine, JobId(int(found[0]))) if found else None
 
 
 def head(story: JobStory, lever: YieldBy) -> Iterator[str]:
-    """Return what the job is, in words that an admin would use, where victims leave by this lever."""
+    """Describe the job, in words that an admin would use, where victims leave by this lever."""
     job = story.job
     where = f" on {hostlist(job.nodes)}" if job.nodes else ""
     reason = f" (Slurm says: {job.reason})" if job.state is JobState.PENDING and job.reason else ""
@@ -239,7 +239,7 @@ def _notice(story: JobStory, *, ends: bool) -> Iterator[str]:
 
 
 def _leaving(times: Sequence[float]) -> str:
-    """Return how long it is expected to take to leave."""
+    """Time that the victim is expected to take to leave, in words."""
     if not times:
         return "no job of the same user and name was requeued so yet: it is expected to take KillWait to leave"
     usual_s = median(times)
@@ -249,7 +249,7 @@ def _leaving(times: Sequence[float]) -> str:
 
 
 def lines(story: JobStory, until: Until) -> Iterator[str]:
-    """Return what was done about it, and why."""
+    """Describe what was done about it, and why."""
     job = story.job
     for view in story.orders_as_preemptor:
         yield ""
@@ -344,7 +344,7 @@ _DID: Mapping[Departure, str] = {
 
 
 def _what_it_did(victim: Victim, used_s: float) -> str:
-    """Return what the job did with its notice."""
+    """Describe what the job did with its notice."""
     if not victim.notice_signal:
         how = (
             "" if victim.departure is Departure.REQUEUED or victim.departure is None else f": {_DID[victim.departure]}"

@@ -26,12 +26,12 @@ class Health:
 
     @property
     def well(self) -> bool:
-        """Return whether it does its work."""
+        """Check whether it does its work."""
         return self.state is DaemonState.WELL
 
 
 def health(daemon: DaemonView | None, now: UnixSeconds, standbys: tuple[Standby, ...] = ()) -> Health:
-    """Return how the daemon is now."""
+    """Health of the daemon now."""
     state = state_of(daemon, now)
     line = _line(daemon, state, now)
     if state is DaemonState.WELL:

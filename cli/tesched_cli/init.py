@@ -156,7 +156,7 @@ def starter(folder: Path, conf: str) -> str:
 
 
 def _parsed(text: str, folder: Path, conf: str) -> Config:
-    """Return what a configuration for this folder says. InitError if it cannot name the folder, or slurm.conf."""
+    """Parse a configuration for this folder. InitError if it cannot name the folder, or slurm.conf."""
     with suppress(ConfigError):
         parsed = parse(starter(folder, ""), NAME)
         if parse_url(parsed.store.url).database == str(folder / STORE):
@@ -183,7 +183,7 @@ def slurm_conf(environment: Mapping[str, str]) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether there is such a file, as far as this user can see."""
+    """Check whether there is such a file, as far as this user can see."""
     try:
         return Path(path).is_file()
     except OSError:

@@ -101,7 +101,7 @@ class _Commands(OneLineErrors):
                 formatter.write_dl([(name.ljust(width), lazy.short_help) for name, lazy in group.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what may follow `tesched`."""
+        """Complete what may follow `tesched`."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [

@@ -33,7 +33,7 @@ def values_of(word: str) -> tuple[str, list[str]]:
 
 
 def collected(runs: Iterator[T], total: int) -> list[T]:
-    """Return what the runs give; of those that had finished, after an interrupt. Raises ClickException if none had."""
+    """Collect what the runs give; of those that had finished, after an interrupt. Raises ClickException if none had."""
     done: list[T] = []
     try:
         done.extend(progress(runs, "runs", total=total))

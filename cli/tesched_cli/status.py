@@ -127,7 +127,7 @@ _HOLDING = JobFilter(states=frozenset({JobState.RUNNING, JobState.SUSPENDED}))
 
 
 def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
-    """Return what the running jobs of each class hold: jobs, CPUs, GPUs, nodes that they are on."""
+    """Amounts that the running jobs of each class hold: jobs, CPUs, GPUs, nodes that they are on."""
     use: dict[str, dict[str, int]] = {}
     for job_class in JobClass:
         mine = [job for job in jobs if job.job_class is job_class]
@@ -184,7 +184,7 @@ def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
 
 
 def _calls(daemon: DaemonView) -> str:
-    """Return how often slurmctld is called, the most frequent kinds first."""
+    """Rates at which slurmctld is called, the most frequent kinds first."""
     kinds = sorted(
         ((kind, rate) for kind, rate in daemon.calls.items() if kind not in {SERVED, LEFT}),
         key=lambda kind: (-kind[1], kind[0]),
@@ -245,7 +245,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
 
 
 def grace_left(victim: Victim, now: float) -> str:
-    """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
+    """Rest of a victim's grace period, in words, or for how long it is suspended."""
     if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
         return f"{victim.state}, for {duration(now - victim.suspended_at)}"
     if victim.deadline is None or victim.left_at is not None or victim.by_suspending:
@@ -306,7 +306,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
 
 
 def _ended(jobs: int) -> str:
-    """Return how many were not put back since their owners had said so (`preempted=end`); empty for none."""
+    """Count the jobs not put back since their owners had said so (`preempted=end`), in words; empty for none."""
     return f"; ended for good, as their owners had said: {jobs}" if jobs else ""
 
 

@@ -291,7 +291,7 @@ def _line(
 
 
 def _of_bound(one: BoundSummary) -> str:
-    """Return what came of the bound, in words."""
+    """Effect of the bound, in words."""
     waited = one.bystander_delay_s
     delays = f"{waited.count} BE job(s) waited for what TE jobs held"
     if waited.count:

@@ -121,7 +121,7 @@ class AdmissionFile:
 
     @property
     def unwritten(self) -> str:
-        """Return why the file does not say what it should; empty if it does."""
+        """Reason that the file does not say what it should; empty if it does."""
         return self.failure if self._again else ""
 
     def leave(self) -> None:
@@ -161,7 +161,7 @@ class AdmissionFile:
 
 
 def _is_used(since: float, until: float, now: float) -> bool:
-    """Return whether a quarter of this time has passed; of a time that was over from the start, that is so."""
+    """Check whether a quarter of this time has passed; of a time that was over from the start, that is so."""
     return now - since >= PART * max(until - since, 0.0)
 
 

@@ -89,7 +89,7 @@ def pattern_of(glob: str) -> str:
 
 
 def _end_of_set(glob: str, at: int) -> int | None:
-    """Return where the set ends that begins at `at`, as fnmatch has it; None: the bracket is a bracket."""
+    """Position where the set ends that begins at `at`, as fnmatch has it; None: the bracket is a bracket."""
     end = at
     if end < len(glob) and glob[end] == "!":
         end += 1

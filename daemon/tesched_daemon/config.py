@@ -97,7 +97,7 @@ class SlurmConfig:
 
 
 def _names_a_file(path: str) -> bool:
-    """Return whether it is an absolute path that may be a file's: no "/" at its end, no NUL."""
+    """Check whether it is an absolute path that may be a file's: no "/" at its end, no NUL."""
     return path.startswith("/") and not path.endswith("/") and "\0" not in path and _plainest(path) != "/"
 
 

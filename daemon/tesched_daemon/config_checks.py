@@ -79,7 +79,7 @@ def _missing_folders(loaded: Loaded) -> Iterator[str]:
 
 
 def _no_place_for(path: Path) -> str:
-    """Return why no socket can be made at the path; empty if one can, or that may not be seen."""
+    """Reason that no socket can be made at the path; empty if one can, or that may not be seen."""
     try:
         if not stat.S_ISDIR(path.parent.stat().st_mode):
             return f"{path.parent} is no folder"
@@ -125,7 +125,7 @@ def _other_files(loaded: Loaded) -> Iterator[str]:
 
 
 def _obstacle(path: Path, word: str, *, replaced: bool) -> str:
-    """Return what stands in the way of the daemon's file; empty if nothing does. A link may be one to be `replaced`."""
+    """Obstacle in the way of the daemon's file; empty if there is none. A link may be one to be `replaced`."""
     try:
         return "" if replaced and path.is_symlink() else obstacle(path, word)
     except PermissionError:

@@ -83,7 +83,7 @@ def _unknown(tree: Mapping[str, object], kind: type[Any], prefix: str, everywher
 
 
 def _meant(key: str, here: Sequence[str], prefix: str, elsewhere: Sequence[str]) -> str:
-    """Return what was probably meant: the same name in another table, or a similar one in this."""
+    """Guess what was probably meant: the same name in another table, or a similar one in this."""
     for known in elsewhere:
         if known.rpartition(".")[2] == key:
             return f"did you mean {known}?"
@@ -127,7 +127,7 @@ def _empty(value: object) -> bool:
 
 
 def right_form(hint: object) -> str:
-    """Return what a value of this type looks like in the file, to come after "must be"."""
+    """Form of a value of this type in the file, in words to come after "must be"."""
     hint = _given(hint)
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
         return " or ".join(right_form(part) for part in get_args(hint))
@@ -158,7 +158,7 @@ def hint_at(kind: type[Any], key: str) -> object:
 
 
 def value_at(tree: Mapping[str, object], key: str) -> object:
-    """Return what the files say at `key`; None if nothing, which TOML cannot say."""
+    """Value that the files have at `key`; None if they have none, which TOML cannot say."""
     value: object = tree
     for part in _INDEX.sub(r".\1", key).split("."):
         if isinstance(value, Mapping):
@@ -224,7 +224,7 @@ def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[st
 
 
 def not_toml(text: str, error: str) -> str:
-    """Return what is wrong with a text that is no TOML: the line, the key in it, and what tomllib says."""
+    """Explain why a text is no TOML: the line, the key in it, and what tomllib says."""
     lines = text.rstrip().split("\n")
     said, _, place = error.rpartition(" (at ")
     number = re.match(r"line (\d+)", place)

@@ -64,7 +64,7 @@ def drop_ins(main: Path) -> list[Path]:
 
 
 def read(path: Path) -> dict[str, object]:
-    """Return what a file says. Raises ConfigError."""
+    """Read a configuration file. Raises ConfigError."""
     try:
         with _opened(path) as file:
             text = file.read()
@@ -90,7 +90,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def parse(text: str, source: str) -> dict[str, object]:
-    """Return what a text says; `source` names it in errors. Raises ConfigError."""
+    """Parse a configuration's text; `source` names it in errors. Raises ConfigError."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -103,7 +103,7 @@ def parse(text: str, source: str) -> dict[str, object]:
 
 
 def merged(layers: Iterable[tuple[str, Mapping[str, object]]]) -> Tree:
-    """Return what the files, each with its name, say together."""
+    """Merge what the files, each with its name, say together."""
     layers = list(layers)
     tree = Tree(files=tuple(source for source, _ in layers))
     for source, layer in layers:

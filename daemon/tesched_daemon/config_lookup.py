@@ -72,7 +72,7 @@ def _own_folder(environment: Mapping[str, str]) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is such a file, or a link."""
+    """Check whether there is such a file, or a link."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -87,7 +87,7 @@ def _key(schema: Schema, hint: Any, said: str) -> Schema:
 
 
 def _constraint(one: object) -> Schema:
-    """Return what a declaration beside a type says to a schema."""
+    """Schema of a declaration beside a type."""
     if isinstance(one, Form):
         return {"pattern": f"^(?:{one.pattern})$"}
     if isinstance(one, OneOf):

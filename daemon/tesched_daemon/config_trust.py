@@ -45,7 +45,7 @@ def check(path: Path) -> None:
 
 
 def distrusted(status: os.stat_result, us: int) -> str:
-    """Return why user `us` does not go by what has this status; empty if nobody but this user and root can write it."""
+    """Reason that user `us` does not go by what has this status; empty if only this user and root can write it."""
     if status.st_uid not in {0, us}:
         return f"it belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):
@@ -58,7 +58,7 @@ def distrusted(status: os.stat_result, us: int) -> str:
 
 
 def _followed(path: Path) -> Path:
-    """Return what the path names, without links at its end. Raises ConfigError for a step that is another user's."""
+    """Follow the links at the end of a path. Raises ConfigError for a step that is another user's."""
     step = path
     for _ in range(_MOST_LINKS):
         status = step.lstat()
@@ -86,7 +86,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
 
 
 def _is_private(gid: int, uid: int) -> bool:
-    """Return whether this is the group that has this user alone, as many systems give one to each user."""
+    """Check whether this is the group that has this user alone, as many systems give one to each user."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:

@@ -47,7 +47,7 @@ class Misfit:
 
 
 def hook_of(settings: SlurmSettings) -> Path:
-    """Return where slurmctld has its submission hook in Lua."""
+    """Path where slurmctld has its submission hook in Lua."""
     return Path(settings.conf or "/etc/slurm/slurm.conf").with_name("job_submit.lua")
 
 
@@ -125,7 +125,7 @@ class HookFit:
         socket: str,
         at: float,
     ) -> Enforcement | None:
-        """Return how far the limits on TE jobs are enforced; None: none is set.
+        """Enforcement of the limits on TE jobs; None: none is set.
 
         `settings` is None while Slurm is not seen. `file` is the one that this process writes, `at` the stopwatch's
         time in seconds.

@@ -293,7 +293,7 @@ class Loop:
         return self._probes.plan(awaited, notices_of(memory), clock=self.clock(), now=now, to=now + next_in_s)
 
     def _is_more_due(self, seen: Snapshot, memory: Memory) -> bool:
-        """Return whether only the jobs were read, and with them the rest must be, such as for a new TE job."""
+        """Check whether only the jobs were read, and with them the rest must be, such as for a new TE job."""
         last = self._last
         if last is None or seen.nodes is not last.nodes or seen.jobs is last.jobs or self.mode is Mode.OBSERVE:
             return False
@@ -304,7 +304,7 @@ class Loop:
             return True
 
     def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
-        """Return what was seen, with what is known of its jobs beside Slurm's own records."""
+        """Add to what was seen what is known of its jobs beside Slurm's own records."""
         snapshot = classified(seen, self.classes, self._last, questions)
         if self.declarations is not None and self.mode is not Mode.OBSERVE:
             declared = self.declarations.read(snapshot, self.classes.script_patterns)
@@ -437,7 +437,7 @@ class Loop:
         )
 
     def _enforcement(self, seen: Snapshot | None) -> Enforcement | None:
-        """Return how far the limits on TE jobs are enforced; None: none is set, or there is no submission hook."""
+        """Enforcement of the limits on TE jobs; None: none is set, or there is no submission hook."""
         if self.admission is None:
             return None
         settings, at = seen.settings if seen is not None else None, self.stopwatch()
@@ -445,7 +445,7 @@ class Loop:
         return self._hook.enforcement(settings, self.admission, mode=mode, limits=limits, socket=socket, at=at)
 
     def _barred(self) -> str:
-        """Return why what was meant may no longer be done; asked before each action, and right before its command."""
+        """Reason not to do what was meant; checked before each action, and right before its command. Empty: none."""
         # A daemon that was asleep that long may have lost the lease, and another one may have gone on from here.
         # The stopwatch stands still while the machine itself is suspended, the clock does not.
         wall, steady = self._intended_at

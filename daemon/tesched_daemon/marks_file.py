@@ -74,14 +74,14 @@ class MarksFile:
         return _without_id(self.unknown) if self.unknown else ""
 
     def doubt(self) -> str:
-        """Return why it may not say what this process means it to say; empty if it does."""
+        """Reason that it may not say what this process means it to say; empty if it does."""
         now = self._now()
         if self._written is None:
             return "" if now is None or self._is_empty() else f"{self.path} is from an earlier process"
         return self.tampered()
 
     def tampered(self) -> str:
-        """Return what another process has done to it since this one has written it; empty if nothing."""
+        """Change that another process has made to it since this one has written it; empty if none."""
         now = self._now()
         if self._written is None or now == self._written:
             return ""
@@ -179,7 +179,7 @@ def _as_mark(one: CameBack) -> MarkLine:
 
 
 def _is_read(mark: MarkLine) -> bool:
-    """Return whether each number of it is one that the plugin takes."""
+    """Check whether each number of it is one that the plugin takes."""
     bounds = (
         (mark.job_id, 1, _INT32),
         (mark.order, 0, MOST_ORDER),

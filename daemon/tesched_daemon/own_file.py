@@ -33,12 +33,12 @@ class AnotherFileError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """Return what a path leads to, by its mode: "a FIFO"."""
+    """Kind of file that a path leads to, by its mode: "a FIFO"."""
     return _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
 def obstacle(path: Path, word: str) -> str:
-    """Return what at `path` is no file that begins with this word; empty where there is none, or such a file.
+    """Obstacle at `path`: what is no file that begins with this word; empty where there is none, or such a file.
 
     Raises OSError where that cannot be seen.
     """
@@ -56,7 +56,7 @@ def obstacle(path: Path, word: str) -> str:
 
 
 def new_beside(path: Path) -> Path:
-    """Return where the file is written that then takes the place of `path`."""
+    """Path of the file that is written first, and then takes the place of `path`."""
     return path.with_name(f".{path.name}.new")
 
 
@@ -133,7 +133,7 @@ class OwnFile:
             raise AnotherFileError(errno.EEXIST, f"{where}{why}; name another path ({self.key})")
 
     def _is_written(self, path: Path) -> bool:
-        """Return whether it is the very file that this process has put there."""
+        """Check whether it is the very file that this process has put there."""
         if self._written is None:
             return False
         try:

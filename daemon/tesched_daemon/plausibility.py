@@ -18,7 +18,7 @@ from tesched_core.orders.missing import MOST_S, believed_gone_after_s
 
 
 def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: float) -> str:
-    """Return why this answer cannot be the whole of what there is, in words; empty if it may be.
+    """Reason that this answer cannot be the whole of what there is, in words; empty if it may be.
 
     `last` is the last good look, `since_s` seconds ago; None after a start, which then was `since_s` seconds ago.
     """
@@ -44,7 +44,7 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 
 
 def _jobs_of(memory: Memory) -> bool:
-    """Return whether anything is remembered that would be forgotten if there were no jobs."""
+    """Check whether anything is remembered that would be forgotten if there were no jobs."""
     # An order that came to nothing without a victim is left out: no harm is done if it is forgotten.
     of_jobs = (
         one.preemptions or one.last_preempted is not None or one.past is not None or one.futile is not None
@@ -54,7 +54,7 @@ def _jobs_of(memory: Memory) -> bool:
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
-    """Return how many of the jobs that had not ended are unknown now, and how many there were."""
+    """Count the jobs that had not ended and are unknown now, and all that had not ended."""
     lost = sum(not last.jobs[job_id].finished for job_id in last.jobs.keys() - snapshot.jobs.keys())
     # Only where some are missing is it worth counting them all.
     return lost, sum(not job.finished for job in last.jobs.values()) if lost else 0

@@ -64,7 +64,7 @@ def remarks(settings: SlurmSettings) -> Iterator[tuple[str, str]]:
 
 
 def marks_trouble(seen: Snapshot | None, file: MarksFile | None, limits: Limits) -> str:
-    """Return what keeps Slurm from doing as the lever `plugin` means it, in words; empty with another lever.
+    """Reason that Slurm does not do as the lever `plugin` means it, in words; empty with another lever.
 
     `file` is the one that this process writes.
     """
@@ -77,7 +77,7 @@ def marks_trouble(seen: Snapshot | None, file: MarksFile | None, limits: Limits)
 
 
 def _others_for_te(seen: Snapshot) -> str:
-    """Return which jobs Slurm preempts for although they are no TE jobs by our rules; empty if none."""
+    """Jobs that Slurm preempts for although they are no TE jobs by our rules, in words; empty if none."""
     plugin = seen.settings.plugin
     if plugin is None:
         return ""

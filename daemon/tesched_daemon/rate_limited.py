@@ -70,7 +70,7 @@ def longest_s(limit: RateLimit) -> float:
 
 
 def _enough(limit: RateLimit) -> int:
-    """Return how many RPCs a turn begins with: those of a poll and an order, as far as the bucket holds them."""
+    """Count the RPCs that a turn begins with: those of a poll and an order, as far as the bucket holds them."""
     return min(limit.burst, OF_A_POLL + OF_AN_ORDER * OF_AN_ACTION)
 
 

@@ -48,7 +48,7 @@ class Bucket:
         return 0.0 if self._left > 1.0 - 1e-9 else (1.0 - self._left) * self.allowance.every_s
 
     def rested(self, at: float) -> bool:
-        """Return whether it is as it was at first."""
+        """Check whether it is as it was at first."""
         self.wait_s(at)
         return self._left >= self.allowance.burst
 
@@ -61,7 +61,7 @@ class PerMinute:
         self._before: deque[tuple[float, Mapping[str, int]]] = deque()
 
     def of(self, counts: Mapping[str, int], at: float) -> dict[str, float]:
-        """Return how often a minute each kind has happened; `counts` holds until `at`, by a stopwatch in seconds."""
+        """Rates at which each kind has happened, a minute; `counts` holds until `at`, by a stopwatch in seconds."""
         self._before.append((at, dict(counts)))
         while len(self._before) > 1 and self._before[1][0] <= at - WINDOW_S:
             self._before.popleft()

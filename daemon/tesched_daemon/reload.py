@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def acting(mode: Mode, actuator: Actuator) -> Actuator:
-    """Return what acts in this mode; `actuator` is the one that really does."""
+    """Actuator of this mode; `actuator` is the one that really acts."""
     return actuator if mode is Mode.ENFORCE else DryRunActuator()
 
 

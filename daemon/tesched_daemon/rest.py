@@ -63,7 +63,7 @@ class Rest:
 def all_is_due(
     memory: Memory, last: Snapshot | None, policies: Sequence[PolicyEntry], limits: Limits, mode: Mode
 ) -> bool:
-    """Return whether the next poll must read everything; `last` is the last good one, classified."""
+    """Check whether the next poll must read everything; `last` is the last good one, classified."""
     if last is None:
         return True
     if mode is Mode.OBSERVE:
@@ -110,7 +110,7 @@ def next_poll_in_s(memory: Memory, decision: Decision, snapshot: Snapshot, now: 
 
 
 def _grace_ends(memory: Memory) -> list[float]:
-    """Return when the grace periods are over of all victims that have had their notice and still hold resources."""
+    """Times at which the grace periods are over of all victims that have had their notice and still hold resources."""
     return [
         victim.deadline
         for order in memory.open_orders()

@@ -69,7 +69,7 @@ class SetAside:
         journal: Journal,
         stopwatch: Callable[[], float],
     ) -> Meant | Failure:
-        """Return what is meant, once the journal knows it. A job that makes either raise is set aside first.
+        """Find what is meant, once the journal knows it. A job that makes either raise is set aside first.
 
         Where that takes too long, the next turn goes on with it. Raises JournalError, and what is raised whichever job
         is left out: that is a bug of ours, and no job's.
@@ -93,7 +93,7 @@ class SetAside:
                 raise failed
 
     def without(self, seen: Snapshot) -> Snapshot:
-        """Return what was seen, each job blank that is set aside."""
+        """Snapshot of what was seen, each job blank that is set aside."""
         if not self._jobs and not self._users:
             return seen
         users = {job.user for job in seen.jobs.values()}
@@ -141,7 +141,7 @@ class SetAside:
 
 
 def _raised(seen: Snapshot, meant_of: Callable[[Snapshot], Meant], write: _Write | None) -> Meant | Exception:
-    """Return what is meant, written; or what that raises, if it may be for a job. Raises any other JournalError."""
+    """Find what is meant, written; or what that raises, if it may be for a job. Raises any other JournalError."""
     try:
         meant = meant_of(seen)
         if write is not None:
@@ -156,7 +156,7 @@ def _raised(seen: Snapshot, meant_of: Callable[[Snapshot], Meant], write: _Write
 
 
 def _blank(seen: Snapshot, aside: dict[JobId, str]) -> Snapshot:
-    """Return what was seen, these jobs blank: by job id, why."""
+    """Snapshot of what was seen, these jobs blank: by job id, why."""
     jobs = {
         job_id: job if (why := aside.get(job_id)) is None else _blank_job(job, why) for job_id, job in seen.jobs.items()
     }
@@ -164,7 +164,7 @@ def _blank(seen: Snapshot, aside: dict[JobId, str]) -> Snapshot:
 
 
 def _blank_job(job: Job, why: str) -> Job:
-    """Return what is certain of a job; none of it is a text that its user chose."""
+    """Job with what is certain of it alone; none of it is a text that its user chose."""
     return Job(
         job_id=job.job_id,
         user=job.user,

@@ -40,7 +40,7 @@ _MOST_SAID = 200
 
 
 def facts(action: TellUser) -> dict[str, object]:
-    """Return what the command is told; docs/howto/preempted.md has the same list."""
+    """Facts that the command is given; docs/howto/preempted.md has the same list."""
     return {
         "version": 1,
         "job_id": action.job_id,

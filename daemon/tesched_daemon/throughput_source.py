@@ -29,7 +29,7 @@ class StoredSpeeds:
     _read_at: float | None = field(default=None, init=False)
 
     def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
-        """Return what an admin's file says of workloads that share a GPU. Raises StoreError."""
+        """Read an admin's file on workloads that share a GPU. Raises StoreError."""
         self._look()
         return self._beside
 
@@ -47,7 +47,7 @@ class StoredSpeeds:
         self._table, self._beside, self._read_at = table, beside, now
 
     def read(self, snapshot: Snapshot) -> Mapping[JobId, Mapping[str, float]]:
-        """Return what is known of the best-effort jobs of this snapshot. Raises StoreError."""
+        """Throughputs that are known of this snapshot's best-effort jobs. Raises StoreError."""
         self._look()
         found: dict[JobId, Mapping[str, float]] = {}
         for job_id, job in snapshot.jobs.items():

@@ -174,7 +174,7 @@ def _bound(path: str) -> socket.socket | None:
 
 
 def _is_stale(path: str) -> bool:
-    """Return whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be looked at."""
+    """Check whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be looked at."""
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
             raise FileExistsError(errno.EEXIST, "a file is there that is no socket")
@@ -221,7 +221,7 @@ def _received(channel: socket.socket, most: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return which file `path` is; None if there is none."""
+    """Identify the file at `path`; None if there is none."""
     try:
         seen = Path(path).lstat()
     except OSError:

@@ -99,7 +99,7 @@ class WakeupShares:
             return self._bucket(("queue", 0)).take(self._stopwatch())
 
     def counts(self) -> dict[str, int]:
-        """Return how many pokes were served so far, and how many left to the poll."""
+        """Count the pokes that were served so far, and those left to the poll."""
         with self._lock:
             return dict(self._counts)
 

@@ -119,7 +119,7 @@ def telling_too(actuator: Actuator, teller: Teller | None) -> Actuator:
 
 
 def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReports | None:
-    """Return what hears what jobs say; None where they have no way to say it."""
+    """Receiver of what jobs say; None where they have no way to say it."""
     if not config.reports.spool and inbox is None:
         return None
 
@@ -134,7 +134,7 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
 
 
 def look(config: Config) -> Snapshot:
-    """Return what Slurm shows now, unclassified. Raises StartError if it does not answer."""
+    """Read what Slurm shows now, unclassified. Raises StartError if it does not answer."""
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise StartError(f"Slurm does not answer: {seen.message}")

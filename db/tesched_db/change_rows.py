@@ -22,7 +22,7 @@ _TYPES: Mapping[str, Any] = {Field.NODES: Change[Nodes], Field.MARK: Change[Mark
 
 
 def load(session: Session) -> Changes:
-    """Return what the store holds."""
+    """Load the changes that the store holds."""
     found: dict[str, dict[JobId, Change[Any]]] = {}
     for row in session.scalars(select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
         one = msgspec.convert(row.record, _TYPES.get(row.record["field"], Change[int]), strict=False)

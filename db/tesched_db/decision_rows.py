@@ -11,7 +11,7 @@ from tesched_db.rows import Values
 
 
 def action_values(action: Action, seen: PresentJobs) -> Values:
-    """Return what is written of an action before it is tried."""
+    """Values that are written of an action before it is tried."""
     notify = action if isinstance(action, Notify) else None
     field = action if isinstance(action, SetField) else None
     return {
@@ -35,7 +35,7 @@ def _number(value: FieldValue) -> int | None:
 
 
 def outcome_values(outcome: Outcome) -> Values:
-    """Return what is written of an action's outcome."""
+    """Values that are written of an action's outcome."""
     return {
         "status": outcome.status.value,
         "at": outcome.at,
@@ -46,7 +46,7 @@ def outcome_values(outcome: Outcome) -> Values:
 
 
 def transition_values(transition: Transition) -> Values:
-    """Return what is written of a transition."""
+    """Values that are written of a transition."""
     return {
         "order_id": transition.order_id,
         "at": transition.at,

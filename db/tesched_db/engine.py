@@ -186,7 +186,7 @@ def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engi
 
 
 def _reader_of(path: Path, lock_wait_s: float) -> Callable[[], sqlite3.Connection]:
-    """Return what opens the file for reading, and neither makes a file beside it nor leaves one."""
+    """Function that opens the file for reading, and neither makes a file beside it nor leaves one."""
 
     def connect() -> sqlite3.Connection:
         found(path)

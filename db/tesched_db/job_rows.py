@@ -67,7 +67,7 @@ class PresentJobs:
 
     @staticmethod
     def load(session: Session) -> PresentJobs:
-        """Return what the store holds."""
+        """Load the present jobs that the store holds."""
         present = session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))
         last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
         return PresentJobs(jobs={JobId(row.job_id): _known(row) for row in present}, next_key=(last or 0) + 1)
@@ -78,7 +78,7 @@ class PresentJobs:
         return known.key if known else None
 
     def questions(self) -> Mapping[JobId, Question]:
-        """Return what the jobs that hold nodes said of themselves when their runs began."""
+        """Questions of the jobs that hold nodes: their own data when their runs began."""
         return {
             job_id: Question(**{**said, "partitions": tuple(said["partitions"])})
             for job_id, known in self.jobs.items()
@@ -222,7 +222,7 @@ def counts_of(snapshot: Snapshot) -> dict[str, dict[str, int]]:
 
 
 def of_te(snapshot: Snapshot, decision: Decision) -> Values:
-    """Return what the daemon's row says of TE jobs: what they hold, and by how much they may delay others."""
+    """Values of the daemon's row on TE jobs: what they hold, and by how much they may delay others."""
     bound = decision.bound
     if bound is not None:
         bound = replace(bound, jobs=tuple(replace(one, user=storable(one.user)) for one in bound.jobs))
@@ -230,7 +230,7 @@ def of_te(snapshot: Snapshot, decision: Decision) -> Values:
 
 
 def _held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """Return what TE jobs hold, and what all nodes have, of CPUs and GPUs."""
+    """Amounts of CPUs and GPUs that TE jobs hold, and that all nodes have."""
     te = (
         share.tres
         for job_id, job in snapshot.jobs.items()
@@ -249,7 +249,7 @@ def _cpus_and_gpus(amounts: Iterable[Tres]) -> dict[str, int]:
 
 
 def another_job(values: Values, job: Job) -> bool:
-    """Return whether `job` merely has the id of the job that was last written as `values`.
+    """Check whether `job` merely has the id of the job that was last written as `values`.
 
     Slurm's counter wraps, and starts anew when slurmctld loses its state. A requeue resets the submit time too, but
     then the count of restarts has gone up, and the user is the same.
@@ -260,7 +260,7 @@ def another_job(values: Values, job: Job) -> bool:
 
 
 def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) -> Values:
-    """Return what is written of a job, by column."""
+    """Values that are written of a job, by column."""
     nodes = max(job.request.min_nodes, 1)
     # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
     is_eligible = job.pending and not job.held and job.eligible_time is not None
@@ -312,7 +312,7 @@ def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) 
 
 
 def _question(job: Job, known: Known | None) -> Values | None:
-    """Return what the job said of itself when its run began: what was written then, or what it says now."""
+    """Question of the job: its own data when its run began, as written then, or as it is now."""
     if not job.on_nodes:
         return None
     before: Values | None = known.values.get("question") if known else None
@@ -327,7 +327,7 @@ def _known(row: JobRow) -> Known:
 
 
 def _milestone(values: Values) -> tuple[Any, ...]:
-    """Return what of a job makes a new line in its history."""
+    """Values of a job whose change makes a new line in its history."""
     reason = "" if values["reason"] in _QUEUED else values["reason"]
     completing = "COMPLETING" in values["flags"].split(",")
     return values["state"], completing, values["restarts"], values["nodes"], values["start_time"], reason

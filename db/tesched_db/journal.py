@@ -126,7 +126,7 @@ class SqlJournal:
         self._wrote = False
 
     def lead(self) -> Lead:
-        """Return which other process leads, and whether an admin has paused tesched. Raises StoreError."""
+        """Find which other process leads, and whether an admin has paused tesched. Raises StoreError."""
         found = lead(self._reads, self._ours)
         now = time.monotonic()
         if found.leader and (self._stood_by_at is None or now - self._stood_by_at >= STANDBY_SAYS_S):
@@ -139,7 +139,7 @@ class SqlJournal:
         resign(self._engine, self._ours)
 
     def lost(self) -> str:
-        """Return why the store is no longer the one that was opened; empty if all is well."""
+        """Reason that the store is no longer the one that was opened; empty if all is well."""
         return lost(self._engine)
 
     @property
@@ -171,7 +171,7 @@ class SqlJournal:
         return later_by_s(ahead_then_s=written.clock_ahead_s, seen_at=written.seen_at, store_now=now_of(connection))
 
     def questions(self) -> Mapping[JobId, Question]:
-        """Return what the running jobs said of themselves when their runs began. Raises StoreError."""
+        """Questions of the running jobs: their own data when their runs began. Raises StoreError."""
         if self._held is None:
             self.load()
         return self._held.seen.questions() if self._held else {}

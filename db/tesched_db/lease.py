@@ -106,7 +106,7 @@ def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str
 
 
 def lead(engine: Engine, ours: Holder) -> Lead:
-    """Return which process leads but `ours`, and whether it is paused. Raises StoreError."""
+    """Find which process leads but `ours`, and whether it is paused. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
         row = connection.execute(LEASE).first()
         now = now_of(connection)

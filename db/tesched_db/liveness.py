@@ -33,12 +33,12 @@ class DaemonState(StrEnum):
 
     @property
     def running(self) -> bool:
-        """Return whether there is a daemon."""
+        """Check whether there is a daemon."""
         return self in {DaemonState.WELL, DaemonState.BLIND, DaemonState.SILENT}
 
 
 def state_of(daemon: DaemonView | None, now: UnixSeconds) -> DaemonState:
-    """Return how the daemon is now."""
+    """State of the daemon now."""
     if daemon is None:
         return DaemonState.NEVER
     if daemon.role != DAEMON:

@@ -42,7 +42,7 @@ class Remembered:
 
     @staticmethod
     def load(session: Session, kinds: Mapping[str, type[Any]]) -> Remembered:
-        """Return what the store holds; `kinds` are the types of the policies' states, by the policy's name."""
+        """Load the memory that the store holds; `kinds` are the types of the policies' states, by the policy's name."""
         rows = session.scalars(select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id)).all()
         victims = victims_of(session, [row.order_id for row in rows])
         by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))

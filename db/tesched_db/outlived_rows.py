@@ -18,7 +18,7 @@ from tesched_db.tables import OutlivedRow
 
 
 def load(session: Session) -> tuple[Outlived, ...]:
-    """Return what the store holds, oldest first."""
+    """Load the outlived bounds that the store holds, oldest first."""
     rows = session.scalars(select(OutlivedRow).order_by(OutlivedRow.at, OutlivedRow.job_id))
     return tuple(from_row(row, Outlived) for row in rows)
 

@@ -15,12 +15,12 @@ _IDS = (Path("/proc/sys/kernel/random/boot_id"), Path("/etc/machine-id"))
 
 
 def place() -> str:
-    """Return where our pid counts: containers of one host may have its name, and pids of their own. Empty: unknown."""
+    """Place where our pid counts: containers of one host may have its name, and pids of their own. Empty: unknown."""
     return next(iter(_places()), "")
 
 
 def ticks_of(pid: int) -> int | None:
-    """Return when the process was started, in clock ticks since the boot; None if that is not to be seen.
+    """Time at which the process was started, in clock ticks since the boot; None if that is not to be seen.
 
     Source: proc(5), /proc/PID/stat, field 22. The name in field 2 may have blanks and brackets in it.
     """
@@ -32,7 +32,7 @@ def ticks_of(pid: int) -> int | None:
 
 
 def alive(pid: int, where: str, ticks: int | None) -> bool | None:
-    """Return whether the process that had this number in this place is there; None if that cannot be known from here.
+    """Check whether the process that had this number in this place is there; None if that cannot be known from here.
 
     `ticks` is when it was started; None if that was not recorded.
     """
@@ -49,7 +49,7 @@ def alive(pid: int, where: str, ticks: int | None) -> bool | None:
 
 
 def _places() -> tuple[str, ...]:
-    """Return what our place may be called: a service that sees less of /proc calls it otherwise than a shell does."""
+    """Names that our place may have: a service that sees less of /proc calls it otherwise than a shell does."""
     found: list[str] = []
     try:
         namespace = Path("/proc/self/ns/pid").readlink()

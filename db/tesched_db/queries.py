@@ -357,7 +357,7 @@ def _stuck(session: Session) -> tuple[str, ...]:
 
 
 def _notes(session: Session, since: UnixSeconds) -> _Notes:
-    """Return how many notes to users were written, and how many were not; one without an outcome counts as not."""
+    """Count the notes to users that were written, and those that were not; one without an outcome counts as not."""
     query = (
         select(ActionRow.status, ActionRow.failure)
         .where(ActionRow.reason == ReasonCode.TELLS_USER.value, ActionRow.intended_at >= since)

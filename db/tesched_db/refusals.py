@@ -37,7 +37,7 @@ class Standing:
 
     @staticmethod
     def load(session: Session) -> Standing:
-        """Return what the store holds."""
+        """Load the standing refusals that the store holds."""
         rows = session.scalars(select(RefusalRow).where(RefusalRow.last_seen.is_(None)))
         last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
         return Standing(

@@ -258,7 +258,7 @@ def _values(reported: Reported, last: _Last) -> Values:
 
 
 def _common(before: Curve, after: Curve) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which points of each are in the other one, too."""
+    """Find which points of each are in the other one, too."""
     in_before, in_after = np.zeros(len(before), dtype=np.bool_), np.zeros(len(after), dtype=np.bool_)
     if len(before) and len(after):
         place = np.minimum(np.searchsorted(before.iteration, after.iteration), len(before) - 1)

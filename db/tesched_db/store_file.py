@@ -48,7 +48,7 @@ class StoreFile:
             self._log_identity = None
 
     def lost(self) -> str:
-        """Return why what is written now is not what the next process will read; empty if all is well."""
+        """Reason that what is written now is not what the next process will read; empty if all is well."""
         try:
             now = _identity(self._path.stat())
         except OSError as error:
@@ -77,7 +77,7 @@ class StoreFile:
 
 
 def lost(engine: Engine) -> str:
-    """Return why this engine's store is no longer the one that was opened; empty if all is well.
+    """Reason that this engine's store is no longer the one that was opened; empty if all is well.
 
     A PostgreSQL server says so by itself: there a lost connection is a failed transaction.
     """
@@ -86,7 +86,7 @@ def lost(engine: Engine) -> str:
 
 
 def found(path: Path) -> os.stat_result:
-    """Return what the path names. Raises StoreError if that is nothing, or no file."""
+    """Status of the file that the path names. Raises StoreError if there is nothing, or no file."""
     try:
         status = path.stat()
     except FileNotFoundError as error:

@@ -146,7 +146,7 @@ class Tail:
             self._skip(session)
 
     def read(self, now: UnixSeconds) -> Now:
-        """Return what is so and what is new. Raises StoreError; then all that is new comes with the next read."""
+        """Read what is so and what is new. Raises StoreError; then all that is new comes with the next read."""
         before = dict(self._last), self._cycle, dict(self._orders)
         try:
             with self._session() as session:
@@ -325,12 +325,12 @@ def _left(order: Order, before: _CountedOrder, now: _CountedOrder) -> list[Left]
 
 
 def _purpose(order: Order, trials: Collection[int]) -> Purpose:
-    """Return what an order is for."""
+    """Purpose of an order."""
     return Purpose.TE if order.order_id in trials else Purpose.ROUND
 
 
 def _has_started(order: Order) -> bool:
-    """Return whether its preemptor started where resources were freed for it, however short that run was."""
+    """Check whether its preemptor started where resources were freed for it, however short that run was."""
     return order.ending in {Ending.STARTED_HERE, Ending.NO_RUN}
 
 

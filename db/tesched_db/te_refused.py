@@ -25,7 +25,7 @@ class TeRefused:
 
 
 def te_refused(session: Session, since: UnixSeconds, most: int = MOST_READ) -> TeRefused:
-    """Return how many TE jobs had to wait for `guard.bound` since then, by the newest `most` refusals."""
+    """Count the TE jobs that had to wait for `guard.bound` since then, by the newest `most` refusals."""
     row = RefusalRow
     columns = (row.preemptor_key, row.preemptor, row.job_id, row.code, row.last_seen)
     newest = select(*columns).order_by(row.key.desc()).limit(most).subquery()

@@ -92,7 +92,7 @@ def trainings(engine: Engine, *, limit: int) -> TrainingsView:
 
 
 def shares(engine: Engine) -> dict[str, HeldShare]:
-    """Return what each training that is not over holds, by its label. Raises StoreError."""
+    """Shares that the trainings that are not over hold, by label. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
         return {_label(rows): share for rows, share in _groups(connection).values()}
 

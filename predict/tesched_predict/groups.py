@@ -58,7 +58,7 @@ class NewestRuns:
     newest_end_s: float = float("-inf")
 
     def __len__(self) -> int:
-        """Return how many runs are kept."""
+        """Count the runs that are kept."""
         return len(self.logs)
 
     def add(self, run: _EndAndLog) -> None:
@@ -87,7 +87,7 @@ class NewestRuns:
         return known, below, self.at_most(high) - sum(one <= high for one in logs)
 
     def at_most(self, log_s: float) -> int:
-        """Return how many of the runs are not longer."""
+        """Count the runs that are not longer."""
         return bisect_right(self.logs, log_s)
 
 

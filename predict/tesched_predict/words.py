@@ -18,7 +18,7 @@ def in_words(seconds: float) -> str:
 
 
 def sentence(expected_s: float, shorter: float, runs: int, likeness: str, ran_s: float) -> str:
-    """Return what is expected, and on how many runs it stands."""
+    """Expectation in words, and on how many runs it stands."""
     if not runs:
         return f"expected {in_words(expected_s)} (it has run {in_words(ran_s)}, longer than all jobs {likeness})"
     jobs = f"{runs} {'job' if runs == 1 else 'jobs'} {likeness}"

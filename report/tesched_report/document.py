@@ -114,7 +114,7 @@ def _short(value: float | None) -> float | None:
 
 
 def load(path: Path, *, since: float) -> Document:
-    """Return what this job has said before, in an earlier process or run; an empty document if nothing.
+    """Load what this job has said before, in an earlier process or run; an empty document if nothing.
 
     A file from before `since` (Unix seconds) is of an earlier job that had the same id.
     """

@@ -264,7 +264,7 @@ class _WrittenReport:
         self._spool, self._name, self._since = spool, name, since
 
     def begun(self) -> Document:
-        """Return what this job has said before. Raises OSError."""
+        """Document of what this job has said before. Raises OSError."""
         folder = own_folder(self._spool)
         document = load(folder / f"{self._name}.json", since=self._since)
         sweep(folder)

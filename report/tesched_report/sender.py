@@ -25,7 +25,7 @@ class BusyError(OSError):
 
 
 def address_of(environment: Mapping[str, str]) -> str:
-    """Return where reports are sent; empty: nowhere. Raises ValueError for what is no address."""
+    """Address that reports are sent to; empty: none. Raises ValueError for what is no address."""
     address = environment.get(SOCKET_VARIABLE, "")
     if address and not address.startswith("/"):
         _parts(address)

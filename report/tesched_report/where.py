@@ -32,7 +32,7 @@ def _is_number(text: str) -> bool:
 
 
 def speaks_for_its_job(environment: Mapping[str, str]) -> bool:
-    """Return whether this is the first of the job's processes: of many ranks one reports."""
+    """Check whether this is the first of the job's processes: of many ranks one reports."""
     return all(environment.get(rank, "0") == "0" for rank in _RANKS)
 
 

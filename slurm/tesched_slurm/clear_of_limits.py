@@ -144,7 +144,7 @@ def _leaves_enough(one: LimitInUse, job: Job, seen: Snapshot, others: Sequence[J
 
 
 def _at_most(job: Job, tres: str, seen: Snapshot) -> int | None:
-    """Return how much of a TRES a job may hold at most; None: not known."""
+    """Amount of a TRES that a job may hold at most; None: not known."""
     request = job.request
     nodes = max(request.min_nodes, min(request.max_nodes, max(request.tasks, 1)))
     if tres == "node":

@@ -122,7 +122,7 @@ def _fitting(process: PyslurmProcess, release: str) -> tuple[str, str]:
 
 
 def takes_sluids(commands: Commands, release: str) -> bool:
-    """Return whether slurmctld, of this release, and this host's commands both take SLUIDs.
+    """Check whether slurmctld, of this release, and this host's commands both take SLUIDs.
 
     slurmctld is upgraded first: the commands of 25.11 show SLUIDs and take none.
     """

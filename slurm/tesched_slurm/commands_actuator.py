@@ -85,7 +85,7 @@ class CommandsWatcher:
     commands: Commands
 
     def looked_at(self, job_id: JobId) -> bool:
-        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        """Check whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
         answer = self._ask(job_id)
         if isinstance(answer, Failure):
             return True
@@ -93,7 +93,7 @@ class CommandsWatcher:
         return state != JobState.PENDING or has_reason(reason)
 
     def has_ended(self, job_id: JobId) -> bool:
-        """Return whether this job, which ran, runs no more, or that is not to be had.
+        """Check whether this job, which ran, runs no more, or that is not to be had.
 
         Of the last task of an array, which bears the array's id, Slurm says what it says of all tasks.
         """
@@ -105,13 +105,13 @@ class CommandsWatcher:
 
 
 def is_running(word: str) -> bool:
-    """Return whether a state's word, or a flag's in its place, is that of a job that holds its nodes for itself."""
+    """Check whether a state's word, or a flag's in its place, is that of a job that holds its nodes for itself."""
     state, flags = states(word)
     return state in {JobState.RUNNING, JobState.SUSPENDED} and "COMPLETING" not in flags
 
 
 def look_at(commands: Commands, job_id: JobId) -> QueueRow | Failure:
-    """Return what squeue says of this job."""
+    """Read squeue's row of this job."""
     rows = read_rows(commands, "-t", "all", "-j", str(job_id))
     if isinstance(rows, Failure):
         return rows
@@ -263,7 +263,7 @@ class CommandsActuator:
 
 
 def _is_taken_back(action: Action, seen: Job) -> bool:
-    """Return whether a job is to be cancelled, and its owner does not say any more that it ends."""
+    """Check whether a job is to be cancelled, and its owner does not say any more that it ends."""
     return isinstance(action, Cancel) and not ends_when_preempted(seen.comment)
 
 
@@ -330,7 +330,7 @@ def fresh_look(
 
 
 def not_waiting(job: Job) -> Failure | None:
-    """Return why the job is not to be bound or held, read right before the change: it waits no more.
+    """Reason that the job is not to be bound or held, read right before the change: it waits no more.
 
     Slurm would take a running job's priority, and hold it at its next requeue.
     """
@@ -340,7 +340,7 @@ def not_waiting(job: Job) -> Failure | None:
 
 
 def not_that_run(job: Job, restarts: int) -> Failure | None:
-    """Return why the job is not the run that was meant, looked at right before acting.
+    """Reason that the job is not the run that was meant, read right before acting.
 
     Slurm would requeue a job that has finished, too, and so run it a second time.
     """
@@ -352,7 +352,7 @@ def not_that_run(job: Job, restarts: int) -> Failure | None:
 
 
 def not_ended_as(job: Job, restarts: int) -> Failure | None:
-    """Return why the meant run of the job has not ended by itself, looked at right before acting; None if it has.
+    """Reason that the meant run of the job has not ended by itself, read right before acting; None if it has.
 
     One that has failed, and whose nodes are still completing, has ended.
     """

@@ -71,7 +71,7 @@ _POLL = (
 
 
 def rpcs_of_a_poll() -> int:
-    """Return how many RPCs a whole poll is, but for the settings, and for what few jobs need besides."""
+    """Count the RPCs of a whole poll, but for the settings, and for what few jobs need besides."""
     return sum(map(rpcs, (Query().argv, DetailsQuery().argv, *_POLL)))
 
 
@@ -95,7 +95,7 @@ class CommandsObserver:
         self._queue = Queue(commands=self.commands)
 
     def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
+        """Read what Slurm says now, unclassified. `taken_at` is the time before the first question."""
         taken_at = time.time()
         settings = self._settings.now()
         if isinstance(settings, Failure):
@@ -128,7 +128,7 @@ class CommandsObserver:
             return strange("scontrol -o show", error)
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
-        """Return what Slurm says now of the jobs, with what the `last` snapshot has of all else.
+        """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.
 
         `answer` is scontrol's to `query`, a moment old. Jobs of which it does not say enough are asked for, or where
         they are many, everything is. Of one that has started since on one node, without GRES, the CPUs' ids are left

@@ -56,7 +56,7 @@ _UNREADABLE = Declared(source="its script could not be read")
 
 
 def declared_in(script: str) -> Declared:
-    """Return what the `#SBATCH` lines of a batch script declare; the last --signal counts, as for sbatch."""
+    """Read what the `#SBATCH` lines of a batch script declare; the last --signal counts, as for sbatch."""
     arguments = [*_signal_arguments(script[:MOST_CHARACTERS])]
     if not arguments:
         return _NOTHING
@@ -93,7 +93,7 @@ class _ReadSignal:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all that there is to be read was read."""
+        """Check whether all that there is to be read was read."""
         return not self.without_line and self.declared is not _UNREADABLE
 
 
@@ -121,7 +121,7 @@ class ScriptDeclarations:
         self._lines = SubmitLines(commands=self.commands, stopwatch=self.stopwatch)
 
     def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
-        """Return what the options of the running best-effort batch jobs declare, as far as their scripts were read.
+        """Read what the options of the running best-effort batch jobs declare, as far as their scripts were read.
 
         `patterns` are the texts to search the scripts for.
         """
@@ -183,7 +183,7 @@ class ScriptDeclarations:
             known[job.job_id] = replace(found, run=(job.restarts, job.submit_time))
 
     def _shared(self, snapshot: Snapshot, known: Mapping[JobId, _ReadSignal]) -> dict[_Script, _ReadSignal]:
-        """Return what is known of whole arrays by one of their tasks, but for lines that are asked for now."""
+        """Find what is known of whole arrays by one of their tasks, but for lines that are due to be queried."""
         found: dict[_Script, _ReadSignal] = {}
         for job_id, each in known.items():
             name = _script(snapshot.jobs[job_id])
@@ -194,7 +194,7 @@ class ScriptDeclarations:
     def _declared(
         self, job: Job, twin: Job, settings: SlurmSettings, before: _ReadSignal | None
     ) -> _ReadSignal | Literal[NoLine.EXPECTED] | None:
-        """Return what the job's options declare; None if slurmctld did not answer.
+        """Read what the job's options declare; None if slurmctld did not answer.
 
         `twin` was submitted by the same command line, and may be the job itself. `before` is what is known without it.
         """
@@ -224,7 +224,7 @@ class ScriptDeclarations:
 
 
 def _script(job: Job) -> _Script:
-    """Return what jobs with one script have in common: an array's tasks were submitted together."""
+    """Key that jobs with one script have in common: an array's tasks were submitted together."""
     return job.array_job_id or job.job_id, job.user, job.submit_time
 
 

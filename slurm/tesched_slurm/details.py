@@ -164,7 +164,7 @@ class DetailsQuery:
 
 
 def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:
-    """Return what a record of this job has from its state to its first time; None if it is not this job's.
+    """Match a record of this job from its state to its first time; None if it is not this job's.
 
     `start` is where the name begins.
     """
@@ -185,12 +185,12 @@ def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:
 
 
 def _shown(value: str, nothing: str) -> str:
-    """Return how scontrol prints it where squeue prints (null)."""
+    """Text that scontrol prints for the value, of which `nothing` stands for squeue's (null)."""
     return nothing if value == "(null)" else value
 
 
 def _details(window: str, tail: str, begin: re.Match[str]) -> Details | None:
-    """Return what a record says.
+    """Read the details that a record has.
 
     `tail` is what follows the window. A user's text stands in there, too: only what makes tesched leave the job alone
     is taken from it, and a user who hides that deceives about a job of its own.

@@ -87,7 +87,7 @@ _ANSWER = re.compile(r".+ for job [\d_+]+|\d[\d_,+%\[\]-]*: .+|slurm_suspend err
 
 
 def failure(text: str, *, of_change: bool = False, answered: bool = False) -> Failure:
-    """Return what Slurm's error text means.
+    """Classify a failure by Slurm's error text.
 
     `of_change`: it was to change a field of a job's record. `answered`: it is known that it is slurm_strerror's, of one
     RPC, as pyslurm's errors are.

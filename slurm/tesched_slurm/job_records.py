@@ -100,7 +100,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
 
 
 def unread_job(row: QueueRow, why: str) -> Job:
-    """Return what is certain of a job with an unreadable record: it is there, and nothing is asked of it."""
+    """Job with an unreadable record, with what is certain of it: it is there, and tesched leaves it alone."""
     return Job(
         job_id=JobId(int(row.job_id)),
         user=row.user_name,
@@ -118,7 +118,7 @@ def _typed(value: str) -> str:
 
 
 def _same(row: QueueRow, details: Details) -> bool:
-    """Return whether scontrol saw the same run, with the same size, as squeue did a moment before or after."""
+    """Check whether scontrol saw the same run, with the same size, as squeue did a moment before or after."""
     return (
         details.restarts == row.restart_cnt
         and details.node_list == row.node_list
@@ -127,7 +127,7 @@ def _same(row: QueueRow, details: Details) -> bool:
 
 
 def asks_for_gres(row: QueueRow) -> bool:
-    """Return whether the job wants any device."""
+    """Check whether the job wants any device."""
     asked = row.tres_per_node, row.tres_per_job, row.tres_per_task, row.tres_per_socket
     return any(map(words.gres, asked))
 
@@ -160,7 +160,7 @@ def _number(value: str) -> int:
 
 
 def read_request(row: QueueRow, details: Details | None) -> Request:
-    """Return what the job asked for. Raises ValueError for a value that can't be read.
+    """Read what the job requests. Raises ValueError for a value that can't be read.
 
     Without details it is not known whether its memory is for a node or for a CPU: it is taken for a CPU's, which is
     never too little.
@@ -233,7 +233,7 @@ def _counted_memory(row: QueueRow) -> int | None:
 
 
 def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
-    """Return what the job itself asks for with each device (MemPerTres, CpusPerTres).
+    """Amounts that the job itself requests with each device (MemPerTres, CpusPerTres).
 
     Once Slurm has looked at a job, the site's defaults stand there for one that asks for nothing, also where its memory
     is by node or CPU: as `gpu:700`, where the job's own are `gres:gpu:700` or `gres/gpu:700`.
@@ -243,7 +243,7 @@ def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
 
 
 def hides_memory(row: QueueRow, details: Details | None) -> bool:
-    """Return whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
+    """Check whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
     default = not row.mem_per_tres.startswith("gres") and words.gres(row.mem_per_tres)
     return bool(default) and (details is None or details.memory_for not in {"CPU", "Node"})
 
@@ -256,7 +256,7 @@ def _not_modelled(row: QueueRow, details: Details) -> tuple[str, ...]:
 
 
 def _sharing(row: QueueRow) -> str:
-    """Return how the job shares its nodes, in one form for all releases: NO, YES, OK, USER, MCS, TOPO, NODE."""
+    """Sharing of the job's nodes, in one form for all releases: NO, YES, OK, USER, MCS, TOPO, NODE."""
     if row.exclusive and row.exclusive != "NO":
         return row.exclusive
     if row.exclusive:
@@ -272,7 +272,7 @@ def shape(value: str) -> tuple[int, int, int]:
 
 
 def _shares(details: Details, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
-    """Return what the job holds on each node, from scontrol's detail lines."""
+    """Read what the job holds on each node, from scontrol's detail lines."""
     held: dict[str, NodeShare] = {}
     for group, cpu_ids, mem_mib, gres in details.shares:
         tres = Tres(cpus=_count_ids(cpu_ids), mem_mib=int(mem_mib), gres=with_bare_names(words.gres(gres)))
@@ -281,7 +281,7 @@ def _shares(details: Details, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
 
 
 def _spread(row: QueueRow, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
-    """Return what the job holds on each node if it is spread evenly."""
+    """Share that the job holds on each node if it is spread evenly."""
     if not nodes:
         return ()
     amounts = dict(part.split("=", 1) for part in row.tres_alloc.split(",") if "=" in part)
@@ -302,7 +302,7 @@ def _gres_of(amounts: dict[str, str]) -> str:
 
 
 def _count_ids(value: str) -> int:
-    """Return how many ids `0-7,16-17` names."""
+    """Count the ids that `0-7,16-17` names."""
     total = 0
     for part in value.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)

@@ -72,7 +72,7 @@ class HolderOfLimits:
 
 
 def _on(each: Mapping[str, tuple[LimitInUse, ...]], name: str) -> tuple[LimitInUse, ...]:
-    """Return what is said of one; of one that is not shown the same limits hold, and it has used nothing."""
+    """Limits of one name; one that is not shown has the same limits, and has used nothing."""
     if name in each:
         return each[name]
     return tuple(replace(one, used=0) for one in next(iter(each.values()), ()))
@@ -155,7 +155,7 @@ def _limits(pattern: re.Pattern[str], text: str) -> Iterator[LimitInUse]:
 
 
 def _used(tres: str, value: str) -> int:
-    """Return what of a TRES is in use: 5 of `cpu=N(5)`."""
+    """Amount of a TRES that is in use: 5 of `cpu=N(5)`."""
     parts = (part.rpartition("=") for part in value.split(","))
     return next((_whole(number.partition("(")[2]) for name, _, number in parts if name == tres), 0)
 

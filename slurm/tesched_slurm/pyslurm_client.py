@@ -119,7 +119,7 @@ class PyslurmObserver:
         self._hidden = HiddenTasks(commands=self.commands)
 
     def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
+        """Read what Slurm says now, unclassified. `taken_at` is the time before the first question."""
         taken_at = time.time()
         settings = self._settings.now()
         if isinstance(settings, Failure):
@@ -294,14 +294,14 @@ class PyslurmWatcher:
     process: PyslurmProcess
 
     def looked_at(self, job_id: JobId) -> bool:
-        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        """Check whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
         seen = _seen(self.process, LookAtJob(job_id))
         if isinstance(seen, Failure):
             return True
         return not any(job.state == JobState.PENDING and not has_reason(job.state_reason or "") for job in seen.jobs)
 
     def has_ended(self, job_id: JobId) -> bool:
-        """Return whether this job, which ran, runs no more, or that is not to be had.
+        """Check whether this job, which ran, runs no more, or that is not to be had.
 
         By an array's id, which its last task bears, pyslurm shows the tasks that wait: of that one nothing is known.
         """

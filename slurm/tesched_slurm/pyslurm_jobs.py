@@ -122,7 +122,7 @@ def started_job(record: JobRecord, known: Job) -> Job:
 
 
 def same_run(record: JobRecord, known: Job) -> bool:
-    """Return whether `known`, as the commands showed it, is this run with its present size."""
+    """Check whether `known`, as the commands showed it, is this run with its present size."""
     nodes = words.hosts(record.allocated_nodes or "")
     return (
         known.state is not JobState.PENDING
@@ -176,7 +176,7 @@ def lacking(records: Iterable[NodeRecord], settings: SlurmSettings) -> frozenset
 
 
 def may_be_wrong(record: NodeRecord) -> bool:
-    """Return whether pyslurm's state may hide another one.
+    """Check whether pyslurm's state may hide another one.
 
     It writes MIXED over the state of every node that is partly allocated, whatever that state was. Slurm 26.05 takes a
     down node's jobs away at once, so that none was seen to be hidden; a node that is down or failing says why.

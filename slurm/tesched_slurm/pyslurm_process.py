@@ -137,7 +137,7 @@ class _Running:
             self.questions.close()
 
     def last_words(self, deadline: float) -> str:
-        """Return why it ended, after it closed its end of a pipe; its end is waited for until the deadline."""
+        """Reason that it ended, after it closed its end of a pipe; its end is waited for until the deadline."""
         try:
             status = self.process.wait(timeout=max(deadline - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:

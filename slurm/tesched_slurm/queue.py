@@ -152,7 +152,7 @@ class Queue:
 
 
 def is_readable(row: QueueRow) -> bool:
-    """Return whether a job may be read from this row, with what scontrol has to add."""
+    """Check whether a job may be read from this row, with what scontrol has to add."""
     try:
         read_job(row, None)
     except UNREADABLE:
@@ -161,7 +161,7 @@ def is_readable(row: QueueRow) -> bool:
 
 
 def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
-    """Return what scontrol says of this job alone; None where it knows it no more."""
+    """Read scontrol's details of this job alone; None where it knows it no more."""
     query = DetailsQuery(row.job_id)
     answer = commands.run(query.argv, query.environment)
     if isinstance(answer, Failure):

@@ -51,7 +51,7 @@ class WholeObserver(Protocol):
     """Reads everything with each poll."""
 
     def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified."""
+        """Read what Slurm says now, unclassified."""
         ...
 
 
@@ -60,7 +60,7 @@ class JobsObserver(WholeObserver, Protocol):
     """Can read the jobs alone, too."""
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
-        """Return what Slurm says now of the jobs, with what the `last` snapshot has of all else.
+        """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.
 
         `answer` is scontrol's to `query`, a moment old.
         """
@@ -80,7 +80,7 @@ class _KnownPoll:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether some of its jobs could not be read, or not whole."""
+        """Check whether some of its jobs could not be read, or not whole."""
         return any(job.doubt or job.partly_read for job in self.snapshot.jobs.values())
 
 
@@ -99,7 +99,7 @@ class RestingObserver:
     _counted_at: float = 0.0
 
     def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified; without `whole`, with the last whole poll's nodes and all else.
+        """Read what Slurm says now, unclassified; without `whole`, with the last whole poll's nodes and all else.
 
         With `ends` the jobs are read after any change of theirs, however many come and end.
         Where no job has changed, that is the last poll, with another `taken_at`: the same objects.
@@ -136,7 +136,7 @@ class RestingObserver:
         return now - known.whole_at < min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)
 
     def _stands(self, known: _KnownPoll, lines: dict[int, bool], count: int, now: float, *, ends: bool) -> bool:
-        """Return whether the last poll may stand for this one; `lines` says of each record whether it waits."""
+        """Check whether the last poll may stand for this one; `lines` says of each record whether it waits."""
         new = lines.keys() - known.records
         if new or count != known.count or len(lines) != len(known.records):
             self._changed_at = now

@@ -36,7 +36,7 @@ class Commands:
     def run(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> str | Failure:
-        """Return what the command printed, or why it failed. Slurm prints times as Unix seconds.
+        """Run the command: its output, or why it failed. Slurm prints times as Unix seconds.
 
         `variables` are set in its environment. With `enough`, only so many bytes of what it prints are wanted.
         """
@@ -44,7 +44,7 @@ class Commands:
         return self._answer(argv, variables, enough)
 
     def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[str] | Failure:
-        """Return what these commands printed, each, or why one of them failed. They run at the same time.
+        """Run these commands at the same time: the output of each, or why one of them failed.
 
         Each is run with variables of its own.
         """
@@ -101,7 +101,7 @@ _RPCS = {
 
 
 def rpcs(argv: Sequence[str]) -> int:
-    """Return how many RPCs this command is for slurmctld at most; of a job that waits it asks one less."""
+    """Count the RPCs that this command is for slurmctld at most; of a job that waits it makes one less."""
     kind = _kind(argv)
     if kind == "scontrol show job" and "-d" not in argv and not argv[-1].isdecimal():
         return 1  # without the nodes' names of CPUs
@@ -112,7 +112,7 @@ def rpcs(argv: Sequence[str]) -> int:
 
 
 def _kind(argv: Sequence[str]) -> str:
-    """Return what is asked, without options and ids: "scontrol show job", "scontrol update", "squeue"."""
+    """Kind of a command, without options and ids: "scontrol show job", "scontrol update", "squeue"."""
     program, *rest = argv
     if program != "scontrol":
         return program

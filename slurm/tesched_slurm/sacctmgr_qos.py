@@ -125,7 +125,7 @@ class QosInDatabase:
     unread: UnreadLimits | None = field(default=None, init=False)
 
     def now(self, settings: SlurmSettings, users: Collection[str]) -> InDatabase:
-        """Return what it says of the QOS, and of these users, as last read; nothing where there is no slurmdbd."""
+        """Limits of the QOS, and of these users, as last read; nothing where there is no slurmdbd."""
         if not settings.has_slurmdbd:
             self.unread = None
             return NOTHING_SAID

@@ -91,7 +91,7 @@ def ask_slurm(
 
 
 def read_answer(said: str, status: int) -> SlurmsWord | NotTaken | Failure | None:
-    """Return what sbatch's answer says; of a failure whether Slurm could not be reached, or refuses the job."""
+    """Read sbatch's answer; of a failure, whether Slurm could not be reached, or refuses the job."""
     if status == 0:
         found = _ANSWER.search(said)
         if found is None:

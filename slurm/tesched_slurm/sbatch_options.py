@@ -99,12 +99,12 @@ class SbatchOption:
 
     @property
     def is_known(self) -> bool:
-        """Return whether sbatch has it by itself, or a name that begins so; else a plugin's (SPANK) may."""
+        """Check whether sbatch has it by itself, or a name that begins so; else a plugin's (SPANK) may."""
         return any(name.startswith(self.name) for name in TAKE_A_WORD | STAND_ALONE)
 
     @property
     def place(self) -> str:
-        """Return where it was said."""
+        """Place where it was said."""
         if self.variable:
             return f"in the environment ({self.variable})"
         return "on the command line" if self.line is None else f"in line {self.line}"

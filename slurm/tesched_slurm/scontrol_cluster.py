@@ -143,7 +143,7 @@ def _partition(pairs: Mapping[str, str]) -> Partition:
 
 
 def _reason(line: str) -> str:
-    """Return why a node is as it is, without who said so and when: ` [root@2026-11-25T13:00:00]`."""
+    """Reason of a node's state, without who said so and when: ` [root@2026-11-25T13:00:00]`."""
     said = line.partition(" Reason=")[2].rstrip()
     text, _, by = said.rpartition(" [")
     return text if "@" in by and by.endswith("]") else said
@@ -171,7 +171,7 @@ def _number(value: str) -> int | None:
 
 
 def job_default(value: str, name: str) -> int:
-    """Return what `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500` says of this name; 0 for nothing.
+    """Value that `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500` has for this name; 0 for nothing.
 
     Raises ValueError for what is out of bounds.
     """
@@ -180,7 +180,7 @@ def job_default(value: str, name: str) -> int:
 
 
 def has_topology(answer: str) -> bool:
-    """Return whether `scontrol show config` names a plugin of which `scontrol show topology` has something to say."""
+    """Check whether `scontrol show config` names a plugin of which `scontrol show topology` has something to say."""
     found = dict(_SETTING.findall(answer)).get("TopologyPlugin", "")
     return found.strip().removeprefix("topology/") in {"tree", "block"}
 
@@ -206,7 +206,7 @@ _ENFORCES_NO_LIMITS = frozenset({"none", "(null)", "associations", "wckeys", "no
 
 
 def read_settings(answer: str) -> SlurmSettings:
-    """Return what this process must know of slurm.conf. Raises KeyError or ValueError for an answer of another form."""
+    """Read what this process must know of slurm.conf. Raises KeyError or ValueError for an answer of another form."""
     values = {key: value.strip() for key, value in _SETTING.findall(answer)}
 
     def number(key: str) -> int:
@@ -270,7 +270,7 @@ def read_settings(answer: str) -> SlurmSettings:
 
 
 def _plugin(values: Mapping[str, str]) -> PluginSettings | None:
-    """Return what slurm.conf says to the plugin preempt/tesched, as the plugin reads it; None where it is not there."""
+    """Settings of the plugin preempt/tesched in slurm.conf, as the plugin reads them; None where it is not there."""
     if values["PreemptType"] != "preempt/tesched":
         return None
     said: dict[str, str] = {}

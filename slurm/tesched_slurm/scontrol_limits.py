@@ -121,7 +121,7 @@ class LimitsInForce:
         self.in_database = QosInDatabase(commands=self.commands, clock=self.clock)
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
-        """Return what may bear on these jobs, as last read."""
+        """Limits that may bear on these jobs, as last read."""
         users = {job.user for job in jobs if job.on_nodes}
         now, enforced = self.stopwatch(), bool(_ENFORCE_LIMITS & settings.enforced)
         if not enforced or now - self._known_at > FORGOTTEN_AFTER_S:
@@ -162,7 +162,7 @@ class LimitsInForce:
         self._unread = UnreadLimits(kind=kind, since=since, said=said, kept=False)
 
     def _all_unread(self, *, enforced: bool) -> tuple[UnreadLimits, ...]:
-        """Return what can't be read now; where no limits are enforced none is missed."""
+        """Limits that can't be read now; where no limits are enforced none is missed."""
         if not enforced:
             self._unread = None
         own = self._unread

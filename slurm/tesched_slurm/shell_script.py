@@ -138,7 +138,7 @@ class ScriptError(ValueError):
 
 
 def read_script(text: str) -> ShellScript:
-    """Return what a batch script does. Raises ScriptError for one that no parser of ours can read."""
+    """Parse a batch script. Raises ScriptError for one that no parser of ours can read."""
     try:
         return _read(text)
     except RecursionError as error:
@@ -291,7 +291,7 @@ def _runs_in_environment(words: list[str]) -> bool:
 
 
 def _follows(words: list[str]) -> bool:
-    """Return whether it is a `tail -f`, which does not end."""
+    """Check whether it is a `tail -f`, which does not end."""
     return _base(words[0]) == "tail" and any(re.match(r"-\w*[fF]|--follow", word) for word in words[1:])
 
 
@@ -316,7 +316,7 @@ def _base(word: str) -> str:
 
 
 def _traps(arguments: list[Node], node: Node, functions: Mapping[str, Node], *, knows_sig: bool) -> list[Trap]:
-    """Return what a trap says, a signal each; `-` takes an earlier one back."""
+    """Traps that a command sets, a signal each; `-` takes an earlier one back."""
     words = [_unquoted(one) for one in arguments if _text(one) != "--"]
     if len(words) < 2 or (words[0].startswith("-") and words[0] != "-"):
         return []

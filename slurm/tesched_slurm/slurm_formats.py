@@ -46,7 +46,7 @@ def hosts(value: str) -> tuple[str, ...]:
 
 
 def _count(value: str) -> int:
-    """Return how many nodes the list has at most, without unfolding it: the ranges of one name multiply."""
+    """Count the nodes that the list has at most, without unfolding it: the ranges of one name multiply."""
     total, sizes = 0, [1]
     for part in re.split(r"(\[[^\[\]]*\]|,)", value):
         if part == ",":

@@ -74,7 +74,7 @@ class _TwoWaysError(Exception):
 
 
 def declared_on(line: str, texts: Mapping[str, str]) -> Declared | None:
-    """Return what a command line of sbatch declares, the last --signal on it; None if it has no --signal.
+    """Read what a command line of sbatch declares, the last --signal on it; None if it has no --signal.
 
     `texts` are the values of options, by their long name, that may hold blanks, as they are known from elsewhere; a
     text that is not known is empty.
@@ -147,7 +147,7 @@ def _option(line: str, position: int, word: str) -> tuple[str, int | None]:
 
 
 def _value_end(line: str, start: int, name: str, texts: Mapping[str, str]) -> int:
-    """Return where an option's value ends. Raises _TwoWaysError where a --signal may be a part of it."""
+    """Position where an option's value ends. Raises _TwoWaysError where a --signal may be a part of it."""
     end = _word_end(line, start)
     if name not in texts or start == end:
         return end
@@ -221,16 +221,16 @@ class SubmitLines:
             del self._awaited[name]
 
     def again_at_s(self, name: Hashable) -> float:
-        """Return when a line is asked for again, by the stopwatch; -inf for one that was not asked for yet."""
+        """Time from which a line is queried again, by the stopwatch; -inf for one that was not queried yet."""
         found = self._awaited.get(name)
         return max(found.again_at_s, self._not_before) if found else float("-inf")
 
     def is_due(self, name: Hashable) -> bool:
-        """Return whether `read` would ask for a line now."""
+        """Check whether `read` would query a line now."""
         return name not in self._awaited or self.again_at_s(name) <= self.stopwatch()
 
     def is_expected(self, name: Hashable) -> bool:
-        """Return whether a line was asked for, and may still come within seconds."""
+        """Check whether a line was queried, and may still come within seconds."""
         found = self._awaited.get(name)
         return found is not None and self.stopwatch() < found.since_s + EXPECTED_S
 
@@ -250,7 +250,7 @@ class SubmitLines:
         return self._awaiting(name, job) if settings.has_slurmdbd else NoLine.NONE
 
     def _awaiting(self, name: Hashable, job: Job) -> str | NoLine:
-        """Return what slurmdbd has, or how long it is awaited already."""
+        """Read the line that slurmdbd has, or how long it is awaited already."""
         now = self.stopwatch()
         awaited = self._awaited.setdefault(name, _Awaited(since_s=now, again_at_s=now))
         if not awaited.is_given_up and now >= self.again_at_s(name):

@@ -70,7 +70,7 @@ def _ends(curve: Curve, outlook: Outlook) -> tuple[float, float]:
 
 
 def _part(loss: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
-    """Return where the losses lie between the lowest, 0, and the highest, 1."""
+    """Positions of the losses between the lowest, 0, and the highest, 1."""
     if not high > low:
         return np.zeros(len(loss))
     # Halves first: the span of two large losses is no number.

@@ -15,7 +15,7 @@ from tesched_cli.render.expectation import Expected
 def left_of_bound(
     daemon: DaemonView | None, story: JobStory, memory: Memory, expected: Expected | None
 ) -> LeftOfBound | None:
-    """Return what is left of the job's bound: as the daemon has recorded it, else worked out as the daemon does.
+    """Rest of the job's bound: as the daemon has recorded it, else worked out as the daemon does.
 
     None: nothing is bounded, or it is no BE job, or it has ended.
     """

@@ -82,7 +82,7 @@ def bound_lines(bound: BoundNow | None, refused: TeRefused, hours: float) -> Ite
 
 
 def left(job: LeftOfBound) -> str:
-    """Return what is left of a job's bound, in words."""
+    """Rest of a job's bound, in words."""
     if job.delayed_s <= 0:
         return f"may be delayed by at most {duration(job.bound_s)}; nothing used yet"
     rest = duration(max(job.bound_s - job.delayed_s, 0.0))

@@ -40,7 +40,7 @@ class Expected:
 
 
 def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
-    """Return what is expected of a job that has not ended; None where nothing is known. Raises StoreError."""
+    """Expected run time of a job that has not ended; None where nothing is known. Raises StoreError."""
     if job.state in FINISHED or job.gone:
         return None
     if job.run_time_s is not None:

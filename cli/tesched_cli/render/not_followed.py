@@ -15,7 +15,7 @@ _SLAQ = "slaq"
 
 
 def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
-    """Return what was recorded, and `elastic` where no policy goes by it."""
+    """Declarations that were recorded as not followed, and `elastic` where no policy goes by it."""
     above = _above_the_sites(job, config.guard.max_preemptions_per_job)
     recorded = job.not_followed if above is None else (*job.not_followed, above)
     asked = [entry.name.value for entry in config.policy.be]

@@ -89,7 +89,7 @@ def page(health: str, view: StatusView, trained: TrainingsView, expected: Mappin
 
 
 def content_of(health: str, view: StatusView, at: float) -> Content:
-    """Return what pages say of the daemon and its queues as of `at` (Unix seconds)."""
+    """Content of pages on the daemon and its queues as of `at` (Unix seconds)."""
     limits = tuple(_limits(view, at))
     return Content(
         health=health,

@@ -30,7 +30,7 @@ def barred_lines(users: Iterable[Barred]) -> Iterator[Text]:
 
 
 def barred_line(one: Barred) -> str:
-    """Return why no TE job of a user's starts, and until when."""
+    """Reason that no TE job of a user's starts, and until when."""
     return f"{one.said} (guard.te.max_outlived_per_user_day is {one.most}): none starts until {clock(one.until)}"
 
 

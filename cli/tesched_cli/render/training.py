@@ -31,7 +31,7 @@ _TAKEN = 72
 
 
 def outlooks_of(view: TrainingsView) -> Mapping[str, Outlook]:
-    """Return what is expected of these trainings, by label."""
+    """Outlooks of these trainings, by label."""
     if not view.shown:
         return {}
     # The fits are imported only if there are trainings.
@@ -41,7 +41,7 @@ def outlooks_of(view: TrainingsView) -> Mapping[str, Outlook]:
 
 
 def outlook_of(curve: Curve, target_loss: float | None) -> Outlook | None:
-    """Return what is expected of one training; None if it reported no loss."""
+    """Outlook of one training; None if it reported no loss."""
     from tesched_policies.slaq.outlook import outlooks  # noqa: PLC0415
 
     return outlooks({0: (curve, target_loss)}).get(0)
@@ -74,7 +74,7 @@ def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: C
 
 
 def lines(view: ReportView | TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
-    """Return what a job, or an array's tasks together, reported of itself, for `tesched explain`."""
+    """Describe what a job, or an array's tasks together, reported of itself, for `tesched explain`."""
     if ahead is not None:
         yield from _losses(view, ahead, out)
     if view.refused:
@@ -91,7 +91,7 @@ def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> I
 
 
 def share_line(share: HeldShare) -> str:
-    """Return what a training holds, for `tesched explain`."""
+    """Share that a training holds, for `tesched explain`."""
     part = "" if share.part is None else f", {100 * share.part:.0f} % of what all trainings hold"
     return f"  holds   {share.cpus} CPU{'s' * (share.cpus != 1)}{part}"
 
@@ -187,7 +187,7 @@ class TrainingCurveJson(TrainingJson):
 
 
 def report_json(view: ReportView, ahead: Outlook | None, share: HeldShare | None) -> ReportJson:
-    """Return what a job reported, for `tesched explain --json`. Work that was not reported is null."""
+    """Report of a job, for `tesched explain --json`. Work that was not reported is null."""
     return ReportJson(
         at=view.at,
         workload=view.workload,
@@ -224,7 +224,7 @@ def training_curve_json(view: TrainingView, ahead: Outlook | None) -> TrainingCu
 
 
 def outlook_json(ahead: Outlook | None) -> OutlookJson | None:
-    """Return what is expected, for `--json`; None if no loss was reported."""
+    """Outlook of a training, for `--json`; None if no loss was reported."""
     if ahead is None:
         return None
     return OutlookJson(

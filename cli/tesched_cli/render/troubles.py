@@ -91,7 +91,7 @@ def _doubts(daemon: DaemonView) -> Iterator[Text]:
 
 
 def _pokes(daemon: DaemonView) -> str:
-    """Return how many pokes came; empty where none was left to the poll."""
+    """Count the pokes that came, in words; empty where none was left to the poll."""
     left = daemon.calls.get(LEFT, 0.0)
     if not left:
         return ""

@@ -54,7 +54,7 @@ class Until:
         return ends_at(refusal.code, job, self.memory, self.limits, self.now)
 
     def is_over(self, at: UnixSeconds) -> bool:
-        """Return whether a time has come; where no daemon polls, what ends then still stands in the store."""
+        """Check whether a time has come; where no daemon polls, what ends then still stands in the store."""
         return at <= self.now
 
     def at(self, at: UnixSeconds) -> str:
@@ -80,7 +80,7 @@ def _of_guard(refusal: RefusalView) -> bool:
 
 
 def until_of(engine: Engine, story: JobStory, limits: Limits, now: UnixSeconds) -> Until:
-    """Return what is known of the job and those weighed for it. Raises StoreError."""
+    """Find what is known of the job and those weighed for it. Raises StoreError."""
     ids = list(dict.fromkeys(one.job_id for one in story.refusals_as_preemptor))[:_MOST_JOBS]
     others = read.jobs(engine, JobFilter(ids=frozenset(ids))) if ids else ()
     jobs = {one.job_id: _kept(one) for one in (*others, *(() if story.job.gone else (story.job,)))}
@@ -137,13 +137,13 @@ def _change(memory: Memory, job: JobView, lever: str) -> Change[Any] | None:
 
 
 def bound_ends(story: JobStory, bound: LeftOfBound, until: Until) -> str:
-    """Return when a job that TE jobs keep waiting may not be delayed any more; empty for any other job."""
+    """Time from which a job that TE jobs keep waiting may not be delayed any more; empty for any other job."""
     waits = story.job.state is JobState.PENDING and delay_of(story).waits_for
     return f": no TE job delays it after {until.at(until.seen_at + bound.bound_s - bound.delayed_s)}" if waits else ""
 
 
 def order_ends(order: Order, until: Until) -> str:
-    """Return when an order that is under way is given up, or asks a victim, at the latest."""
+    """Time at which an order that is under way is given up, or notifies a victim, at the latest."""
     if order.ended_at is not None or order.started_at is not None:
         return ""
     if order.waits_until is not None:

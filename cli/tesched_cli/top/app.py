@@ -34,7 +34,7 @@ class StoreReader(Protocol):
     """What the state store is read by. Both raise ToldError."""
 
     def poll(self) -> Poll:
-        """Return what is to be shown."""
+        """Read what is to be shown."""
 
     def story(self, job: str, width: int) -> list[str]:
         """Return the lines of one job's story."""

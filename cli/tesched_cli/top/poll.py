@@ -121,7 +121,7 @@ def _texts(job: JobView) -> tuple[str, ...]:
 
 
 def _matches(texts: Sequence[str], words: str) -> bool:
-    """Return whether each of the words is in one of the texts, in either case."""
+    """Check whether each of the words is in one of the texts, in either case."""
     return all(any(word in text.lower() for text in texts) for word in words.lower().split())
 
 

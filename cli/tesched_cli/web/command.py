@@ -119,7 +119,7 @@ def hosts_of(listen: str, more: tuple[str, ...], *, has_token: bool) -> tuple[st
 
 
 def _own_name(where: TcpAddress) -> str:
-    """Return what a browser calls the address; for all of this host's addresses the host's name."""
+    """Name that a browser has for the address; for all of this host's addresses the host's name."""
     try:
         address = ip_address(where.host or "::")
     except ValueError:

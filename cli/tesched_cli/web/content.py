@@ -149,12 +149,12 @@ class StoreSource:
             return page
 
     def _is_new(self, page: Page, at: float) -> bool:
-        """Return whether a page that was read then has what an event after that is about."""
+        """Check whether a page that was read then has what an event after that is about."""
         pulse = self._pulse
         return pulse is None or pulse[0] <= at or (pulse[1].cycle, pulse[1].state) == (page.cycle, page.health.state)
 
     def pulse(self) -> Pulse:
-        """Return what has to change for a page to be out of date. Raises StoreError."""
+        """State of the daemon whose change makes a page out of date. Raises StoreError."""
         with self.lock:
             now = time.monotonic()
             if self._pulse is None or now - self._pulse[0] >= STANDS_S / 2:

@@ -35,7 +35,7 @@ class Story:
 
 
 def story_of(source: StoreSource, job: str) -> Story | None:
-    """Return what is said of the job, named as squeue writes it; None if it was never seen. Raises StoreError."""
+    """Story of the job, named as squeue writes it; None if it was never seen. Raises StoreError."""
     with source.lock:
         found = explained(source.engine, source.config, job)
     if found is None:

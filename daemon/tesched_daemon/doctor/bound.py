@@ -41,7 +41,7 @@ def examine(config: Config, settings: SlurmSettings) -> Iterator[Finding]:
 
 
 def _grace_periods(config: Config, settings: SlurmSettings) -> Finding:
-    """Return whether a victim may have a grace period that is longer than what a victim's way back takes at least.
+    """Check whether a victim may have a grace period that is longer than what a victim's way back takes at least.
 
     docs/the-bound.md, "What is assumed": during a longer one two TE jobs may delay a BE job, one after the other.
     """

@@ -12,7 +12,7 @@ PAGE = "docs/howto/at-once.md"
 
 
 def first_look(config: Config, settings: SlurmSettings) -> Finding:
-    """Return when victims are notified of a TE job that requests nodes alone, and which setting says so."""
+    """Report when victims are notified of a TE job that requests nodes alone, and which setting says so."""
     said = config.guard.await_first_look
     enforced = f"AccountingStorageEnforce={','.join(sorted(settings.enforced)) or '?'}"
     if said is True:

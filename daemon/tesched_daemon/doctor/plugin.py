@@ -90,14 +90,14 @@ def _file(settings: SlurmSettings, plugin: PluginSettings, values: Mapping[str, 
 
 
 def _is_here(values: Mapping[str, str]) -> bool:
-    """Return whether slurmctld, or its backup, runs on this host."""
+    """Check whether slurmctld, or its backup, runs on this host."""
     here = socket.gethostname().partition(".")[0]
     hosts = (value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost"))
     return here in {host.partition(".")[0] for host in hosts}
 
 
 def _damage(folders: Sequence[str]) -> str:
-    """Return why slurmctld's loader would refuse the file, in words; empty if it would not, or it can't be read here.
+    """Reason that slurmctld's loader would refuse the file, in words; empty if it would not, or it can't be read here.
 
     What the file must have is seen from Slurm's own preempt plugin.
     """

@@ -41,7 +41,7 @@ def planning(config: Config, commands: Commands, values: Mapping[str, str]) -> I
 
 
 def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Finding:
-    """Return what racks there are."""
+    """Report the racks that there are."""
     prefix = config.policy.table("pdors").rack_feature
     snapshot = replace(Snapshot.of(time.time(), nodes=nodes), settings=settings)
     row, names = racks_of(snapshot, tuple(snapshot.nodes), prefix)
@@ -58,7 +58,7 @@ def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Fin
 
 
 def in_time(config: Config, values: Mapping[str, str]) -> Finding:
-    """Return whether a new job is seen before Slurm starts it."""
+    """Check whether a new job is seen before Slurm starts it."""
     found = re.search(r"batch_sched_delay=(\d+)", values.get("SchedulerParameters", ""))
     delay_s, look_s = float(found[1]) if found else USUAL_DELAY_S, config.loop.poll_interval_s
     if look_s < delay_s:

@@ -27,7 +27,7 @@ OF_A_VICTIM = 2
 
 
 def wanted(config: Config) -> tuple[int, int]:
-    """Return how many RPCs at once, and how many a second, keep a daemon of this configuration from waiting."""
+    """Numbers of RPCs at once, and of RPCs a second, that keep a daemon of this configuration from waiting."""
     poll, order = rpcs_of_a_poll(), OF_AN_ORDER * OF_AN_ACTION
     burst = poll + order + config.guard.max_victims_per_cycle * OF_A_VICTIM * OF_AN_ACTION
     return burst, ceil((poll + order) / config.loop.poll_interval_s)

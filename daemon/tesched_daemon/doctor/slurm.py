@@ -114,7 +114,7 @@ def _nodes_share(config: Config, commands: Commands) -> Finding:
 
 
 def shares_gpus(config: Config, nodes: Sequence[Node]) -> Finding:
-    """Return whether a policy of Gavel's that shares GPUs can do so on these nodes."""
+    """Check whether a policy of Gavel's that shares GPUs can do so on these nodes."""
     snapshot = Snapshot.of(time.time(), nodes=nodes)
     kinds = Kinds.of(snapshot, room_of(snapshot), config.policy.table("gavel").types)
     name = config.policy.table("gavel").allocator

@@ -18,7 +18,7 @@ class TcpAddress:
 
 
 def address_of(text: str) -> TcpAddress | Path:
-    """Return what `host:port`, `[v6]:port`, `:port` or an absolute path means.
+    """Parse an address: `host:port`, `[v6]:port`, `:port` or an absolute path.
 
     Raises ValueError; where the host can be no name UnicodeError, which is one: so would the system's resolver.
     """
@@ -41,7 +41,7 @@ def address_of(text: str) -> TcpAddress | Path:
 
 
 def is_loopback(listen: str) -> bool:
-    """Return whether this host alone reaches it: a path, or an address of the loopback; or it is none (empty).
+    """Check whether this host alone reaches it: a path, or an address of the loopback; or it is none (empty).
 
     Raises ValueError as `address_of` does.
     """

@@ -153,7 +153,7 @@ class Spool:
 
     @staticmethod
     def _is_another(job: Job | None, known: _SpooledJob) -> bool:
-        """Return whether the job is gone, or this one merely has its id. A requeue gives a new submit time, too."""
+        """Check whether the job is gone, or this one merely has its id. A requeue gives a new submit time, too."""
         return job is None or (job.restarts == 0 and job.submit_time != known.submit_time)
 
     def _sent_for(self, jobs: Sequence[Job]) -> list[tuple[Job, int]]:
@@ -253,7 +253,7 @@ class Spool:
             yield f"the report of job {job.label} is not used: {error}"
 
     def _news(self, job: Job, known: _SpooledJob, spool: int) -> bytes | None:
-        """Return what is in a job's file; None if it is not there, or has been read. Raises RefusedError."""
+        """Read a job's file; None if it is not there, or has been read. Raises RefusedError."""
         user = self._number(job.user)
         if user is None:
             raise RefusedError(f"this host knows no user {job.user!r}")
@@ -300,7 +300,7 @@ class Spool:
 
 
 def _name_of(job: Job) -> str:
-    """Return what the job calls itself: 123, 120_4."""
+    """Name that the job calls itself by: 123, 120_4."""
     array = job.array_task_id is not None and job.array_job_id is not None
     return job.label if array else str(job.job_id)
 
@@ -363,7 +363,7 @@ class SpoolReports:
         self._trainings = Trainings()
 
     def read(self, snapshot: Snapshot) -> Heard:
-        """Return what is known of these jobs: with this round's news, or without them if it takes too long."""
+        """Reports of these jobs: with this round's news, or without them if it takes too long."""
         if not self._under_way:
             self._under_way, self._began = True, self._stopwatch()
             # A daemon thread: one that hangs in a file system must not keep the service from its end.

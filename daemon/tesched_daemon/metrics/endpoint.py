@@ -69,7 +69,7 @@ class Endpoint:
 
     @property
     def alive(self) -> bool:
-        """Return whether it serves."""
+        """Check whether it serves."""
         return self._thread.is_alive()
 
     def close(self) -> None:

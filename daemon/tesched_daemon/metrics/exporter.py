@@ -102,7 +102,7 @@ class Exporter:
 
     @property
     def trouble(self) -> str:
-        """Return what is wrong with the endpoint, in words; empty if nothing."""
+        """Trouble with the endpoint, in words; empty if there is none."""
         if self._refused or not self._is_dead:
             return self._refused
         return f"metrics.listen: {self._address} is served no more, the log says why; a reload serves it again"
@@ -243,7 +243,7 @@ class Exporter:
             self._render(leads=self._leads)
 
     def _is_ours(self, daemon: DaemonView | None) -> bool:
-        """Return whether this process wrote the daemon's row last: it leads."""
+        """Check whether this process wrote the daemon's row last: it leads."""
         ours = self._identity
         return (
             daemon is not None

@@ -23,7 +23,7 @@ _UNREAD = "its script is yet to be read"
 
 
 def as_recorded(seen: Snapshot, job: Job, traits: Traits, config: Config, engine: Engine) -> Snapshot:
-    """Return what was seen with the job in it, and with what the daemon has recorded of those that run."""
+    """Snapshot of what was seen with the job in it, and with what the daemon has recorded of those that run."""
     with_it = replace(seen, jobs={**seen.jobs, job.job_id: job}, columns=None)
     snapshot = classified(with_it, config.classes)
     views = {one.job_id: one for one in read.jobs(engine, JobFilter(states=_RUNS))}

@@ -85,7 +85,7 @@ class _Asked:
 
 
 def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
-    """Return what would happen if sbatch were given these words. Raises SubmissionError, StartError and StoreError."""
+    """Foretell what sbatch would do with these words. Raises SubmissionError, StartError and StoreError."""
     said = read_words("ask", words)
     if unasked := next((name for name in _NOTHING if name in said.by_name), ""):
         raise SubmissionError(f"--{unasked}: with it sbatch submits nothing, so there is nothing to say")
@@ -170,7 +170,7 @@ def _starts_by_slurm(found: Foretold) -> bool:
 
 
 def _slurm_start(found: Foretold) -> UnixSeconds | None:
-    """Return when Slurm would start it by itself, as running jobs' time limits have it; None: never, or not known."""
+    """Time at which Slurm would start it by itself, by running jobs' time limits; None: never, or not known."""
     return found.slurm.start_at if found.slurm is not None and found.slurm.start_at <= found.at + NEVER_S else None
 
 

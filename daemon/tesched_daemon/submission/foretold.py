@@ -113,5 +113,5 @@ class Foretold:
 
     @property
     def starts(self) -> bool:
-        """Return whether it starts now, or by a preemption now."""
+        """Check whether it starts now, or by a preemption now."""
         return self.verdict in STARTS

@@ -260,7 +260,7 @@ class _Walk:
                 self.ahead.in_the_way.append(LimitInTheWay(reason=reason, text=text))
 
     def _amount(self, holder: _Holder, one: LimitInUse) -> int | None:
-        """Return what of the limit's TRES counts of the job; None: not known."""
+        """Amount of the limit's TRES that counts of the job; None: not known."""
         if not one.tres:
             return 0
         amount = self.wanted.amount(one.tres)
@@ -279,7 +279,7 @@ class _Walk:
         return max(amount - len(taken.intersection(self.wanted.nodes)), 0)
 
     def _over(self, one: LimitInUse, amount: int) -> str:
-        """Return how the job passes the limit, in words; empty if it does not."""
+        """Explain how the job passes the limit, in words; empty if it does not."""
         kind, most, used = one.kind, one.most, 0 if self.by_itself else one.used
         if kind in _RUNNING:
             return f"{used} running" if used >= most else ""
@@ -297,7 +297,7 @@ class _Walk:
         return self._over_time(one, amount, used)
 
     def _over_time(self, one: LimitInUse, amount: int, used: int) -> str:
-        """Return how the job's time, or what it holds for so long, passes the limit; empty if it does not."""
+        """Explain how the job's time, or what it holds for so long, passes the limit; empty if it does not."""
         kind, most, minutes, running = one.kind, one.most, self.wanted.minutes, one.running
         if not self.by_itself and "usagefactorsafe" in self.rule.flags and minutes is not None:
             minutes = int(minutes * self.rule.usage_factor)

@@ -68,7 +68,7 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
 
 
 def _no_partition(job: Job, commands: Commands) -> str:
-    """Return what is said of a partition that Slurm does not have; empty if it has it, or does not say."""
+    """Note on a partition that Slurm does not have; empty if it has it, or does not say."""
     # Hidden ones, too: sbatch takes them.
     answer = commands.run(("scontrol", "--all", "--oneliner", "show", "partitions")) if job.partitions else ""
     known = [] if isinstance(answer, Failure) else re.findall(r"^PartitionName=(\S+)", answer, re.MULTILINE)
@@ -81,7 +81,7 @@ def _no_partition(job: Job, commands: Commands) -> str:
 
 
 def _asked(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
-    """Return what slurm.conf says, whether all output files are written on, and what had to be assumed."""
+    """Settings in slurm.conf, whether all output files are written on, and what had to be assumed."""
     answer = commands.run(("scontrol", "show", "config"))
     why = answer.message if isinstance(answer, Failure) else ""
     try:
@@ -95,7 +95,7 @@ def _asked(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
 
 
 def may_requeue(options: Iterable[SbatchOption], settings: SlurmSettings) -> bool:
-    """Return whether the job may be put back in the queue: by its last word on that, else as the site has it."""
+    """Check whether the job may be put back in the queue: by its last word on that, else as the site has it."""
     said = [option.name == "requeue" for option in options if option.name in {"requeue", "no-requeue"}]
     return said[-1] if said else settings.job_requeue
 
@@ -106,7 +106,7 @@ def _value(options: Mapping[str, SbatchOption], name: str) -> str | None:
 
 
 def job_of(read: Words) -> Job:
-    """Return what the options say of the job, for the conditions of the site's rules."""
+    """Job that the options describe, for the conditions of the site's rules."""
     options = read.by_name
     partitions = _value(options, "partition")
     nodes = _first_number(_value(options, "nodes"), 1)
@@ -150,7 +150,7 @@ def _first_number(text: str | None, default: int) -> int:
 
 
 def _gpus(options: Mapping[str, SbatchOption]) -> int:
-    """Return how many GPUs the options name; by node, task or socket, for each node as if there were one of these."""
+    """Count the GPUs that the options name; by node, task or socket, for each node as if there were one of these."""
     nodes = _first_number(_value(options, "nodes"), 1)
     most = 0
     for name in ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket"):
@@ -174,7 +174,7 @@ def time_limit_s(text: str | None) -> int | None:
 
 
 def declared_by(options: Mapping[str, SbatchOption], text: str, classes: Classification) -> Declared:
-    """Return what the job declares itself, and which texts of the site's its script has."""
+    """Read what the job declares itself, and which texts of the site's its script has."""
     patterns = frozenset(one for one in classes.script_patterns if one in text[:_SEARCHED])
     option = options.get("signal")
     if option is None:

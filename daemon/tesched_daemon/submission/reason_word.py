@@ -99,7 +99,7 @@ def _of_partition(
 
 
 def _depends(job: Job, seen: Snapshot, notes: list[str]) -> bool | None:
-    """Return whether a dependency keeps the job; None: its form, or what comes of it, is not known."""
+    """Check whether a dependency keeps the job; None: its form, or what comes of it, is not known."""
     text = job.dependency.lower()
     if "?" in text and "," in text:
         return None
@@ -112,7 +112,7 @@ def _depends(job: Job, seen: Snapshot, notes: list[str]) -> bool | None:
 
 
 def _keeps(part: str, job: Job, seen: Snapshot, notes: list[str]) -> bool | None:
-    """Return whether one part of a dependency keeps the job; None: not known."""
+    """Check whether one part of a dependency keeps the job; None: not known."""
     if part == "singleton":
         return any(one.user == job.user and one.name == job.name and not one.finished for one in seen.jobs.values())
     found = _DEPENDS.fullmatch(f":{part}" if part[:1].isdecimal() else part)
@@ -123,7 +123,7 @@ def _keeps(part: str, job: Job, seen: Snapshot, notes: list[str]) -> bool | None
 
 
 def _keeps_for(kind: str, text: str, job: Job, seen: Snapshot, notes: list[str]) -> bool | None:
-    """Return whether `12`, or `12+5`, keeps the job: all tasks of an array count."""
+    """Check whether `12`, or `12+5`, keeps the job: all tasks of an array count."""
     number, _, minutes = text.partition("+")
     job_id = int(number)
     known = [one for one in seen.jobs.values() if job_id in {one.job_id, one.array_job_id}]
@@ -141,7 +141,7 @@ def _keeps_for(kind: str, text: str, job: Job, seen: Snapshot, notes: list[str])
 
 
 def _not_begun(job: Job, later_s: int, now: UnixSeconds) -> bool:
-    """Return whether a job has yet to start, or has not started so long ago."""
+    """Check whether a job has yet to start, or has not started so long ago."""
     if job.state is JobState.PENDING:
         return True
     return bool(later_s) and job.start_time is not None and now < job.start_time + later_s

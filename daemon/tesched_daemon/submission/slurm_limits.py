@@ -112,7 +112,7 @@ def _hosts(text: str) -> tuple[str, ...]:
 def _amount(
     job: Job, word: SlurmsWord | None, nodes: int, partition: Partition, *, known: bool
 ) -> Callable[[str], int | None]:
-    """Return how much of each TRES the job would hold: CPUs and nodes by Slurm's own word, where it has one."""
+    """Amount of each TRES that the job would hold: CPUs and nodes by Slurm's own word, where it has one."""
     request = job.request
     whole = takes_whole_nodes(request, partition)
     on_nodes = nodes or (max(request.min_nodes, 1) if known else 0)
@@ -143,7 +143,7 @@ def _amount(
 
 
 def _licenses(text: str, name: str) -> int:
-    """Return how many of a licence are in `a:2,b`."""
+    """Count the units of a licence in `a:2,b`."""
     for one in re.split("[,;|]", text):
         found, _, count = one.replace("=", ":").partition(":")
         if found == name:

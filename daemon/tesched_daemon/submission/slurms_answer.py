@@ -48,7 +48,7 @@ def refusal(said: Words, answer: NotTaken, limits: Sequence[str] = ()) -> Submis
 
 
 def waits_for_nodes(job: Job, seen: Snapshot) -> bool:
-    """Return whether sbatch takes a job for which Slurm finds no nodes as they are now, so that it waits.
+    """Check whether sbatch takes a job for which Slurm finds no nodes as they are now, so that it waits.
 
     With the same words sbatch refuses a job that fits no nodes at all. Where a node of its partitions is drained, down
     or reserved, or the partition's limits forbid the job, they count as said of now.

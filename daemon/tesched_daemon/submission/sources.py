@@ -60,7 +60,7 @@ class Words:
 
     @property
     def pbs_note(self) -> str:
-        """Return what is said of `#PBS` lines that sbatch reads; empty without one."""
+        """Note on `#PBS` lines that sbatch reads; empty without one."""
         line = None if self.where == WRAP or "ignore-pbs" in self.by_name else next(pbs_lines(self.text), None)
         if line is None:
             return ""
@@ -70,18 +70,18 @@ class Words:
 
     @property
     def unknown_note(self) -> str:
-        """Return what is said of options that sbatch does not have by itself; empty without one."""
+        """Note on options that sbatch does not have by itself; empty without one."""
         names = dict.fromkeys(f"--{option.name} {option.place}" for option in self.options if not option.is_known)
         return f"sbatch refuses {', '.join(names)}, unless a plugin of the site's has it" if names else ""
 
     @property
     def is_file(self) -> bool:
-        """Return whether the script is a file of its own."""
+        """Check whether the script is a file of its own."""
         return self.where not in {WRAP, STDIN}
 
 
 def read_words(command: str, words: Sequence[str], environment: Mapping[str, str] | None = None) -> Words:
-    """Return what sbatch would be given by these words, the first of which that is no option names its script.
+    """Read what sbatch would be given by these words, the first of which that is no option names its script.
 
     `command` is ours, for what it says of itself; `check` parses the script, and takes none above `MOST_BYTES`. The
     script `-` is standard input. Raises SubmissionError.
@@ -124,7 +124,7 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
 
 
 def _found(name: str) -> Path:
-    """Return where a script is: as for sbatch a file of that name, else one in a folder of PATH."""
+    """Path of a script: as for sbatch a file of that name, else one in a folder of PATH."""
     path = Path(name)
     on_path = None if os.sep in name or path.is_file() else shutil.which(name, os.R_OK)
     return path if on_path is None else Path(on_path)

@@ -84,7 +84,7 @@ class Judgement:
 
 
 def judge(job: Submission) -> Judgement:
-    """Return what becomes of the job."""
+    """Judge what becomes of the job."""
     if not job.requeues:
         because = ["it may not be requeued: tesched never preempts it"]
         because += ["Slurm does not run it again after a failed node either"]
@@ -108,7 +108,7 @@ def judge(job: Submission) -> Judgement:
 
 
 def _for_good(job: Submission) -> Judgement:
-    """Return what becomes of a job whose owner says preempted=end."""
+    """Judge what becomes of a job whose owner says preempted=end."""
     traits, wait_s = job.traits, job.settings.kill_wait_s
     notice = []
     if traits.notice_signal:
@@ -124,7 +124,7 @@ def _for_good(job: Submission) -> Judgement:
 
 
 def _by_requeue(job: Submission) -> Judgement:
-    """Return what becomes of a job that has no notice: Slurm's own requeue."""
+    """Judge what becomes of a job that has no notice: Slurm's own requeue."""
     wait_s = job.settings.kill_wait_s
     because = [
         f"no signal is declared: it is requeued, by SIGTERM to all its processes, and SIGKILL after {wait_s:g} s"
@@ -206,7 +206,7 @@ def _joined(judged: Sequence[Judgement], because: list[str]) -> Judgement:
 
 
 def _in_phase(phase: _Phase, job: Submission) -> Judgement:
-    """Return what becomes of the job if the signal comes in this part of its run."""
+    """Judge what becomes of the job if the signal comes in this part of its run."""
     signal, script, program, handler = job.traits.notice_signal, job.script, phase.program, phase.handler
     while_ = f"while {_named(program)} runs" if program is not None else f"while it waits (line {phase.line})"
     if program is not None and program.how is How.EXEC:
@@ -259,7 +259,7 @@ def _ended_by_program(job: Submission, because: list[str]) -> Judgement:
 
 
 def _by_trap(handler: Handler, job: Submission, while_: str) -> Judgement:
-    """Return what becomes of the job once its trap runs."""
+    """Judge what becomes of the job once its trap runs."""
     settings, again = job.settings, job.traits.exit0.runs_again(job.settings.release)
     runs = f"{while_}: the trap (line {handler.line}) runs at once"
     back = "let the trap end by scontrol requeue $SLURM_JOB_ID"
@@ -330,7 +330,7 @@ def _named(program: Program) -> str:
 
 
 def _pattern(script: ShellScript, signal: str = "") -> str:
-    """Return how the script's program is run so that it saves; of a signal that is declared already, the trap alone."""
+    """Pattern by which the script's program is run so that it saves; of a signal declared already, the trap alone."""
     main, name = _last(script), signal or "USR1"
     if main is not None and main.is_step and not signal:
         return "#SBATCH --signal=USR1@120 sends it to the tasks of srun, where the program saves and ends"

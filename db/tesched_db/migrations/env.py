@@ -11,7 +11,7 @@ from tesched_db.tables import Base, UserText
 
 
 def render(kind: str, item: Any, _context: AutogenContext) -> str | Literal[False]:
-    """Return how a new migration writes our own type: as what it is in the database, for it must not change later."""
+    """Render our own type in a new migration: as what it is in the database, for it must not change later."""
     return "sa.Text()" if kind == "type" and isinstance(item, UserText) else False
 
 
