@@ -15,7 +15,7 @@ from tesched_core.model.size import Size
 
 
 class By(StrEnum):
-    """What a field was set for, where that may be more than one thing."""
+    """What a field was set for, where it is set for several purposes."""
 
     #: nice value of a preemptor: it is first in its queue
     PREEMPTOR = "preemptor"
