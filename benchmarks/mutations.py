@@ -53,9 +53,8 @@ DAEMON_TESTS = (
     "tests/integration/test_lease.py",
     "tests/integration/test_db_journal.py",
 )
-_LEFT = "tests/scenarios/test_fields_left.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
-_UNEVEN = "tests/unit/core/placement/test_uneven.py"
+_LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
@@ -126,7 +125,6 @@ NEAR = {
     "change": ("tests/scenarios/test_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (
-        _LEFT,
         "tests/scenarios/test_binding.py",
         "tests/scenarios/test_slow_to_leave.py",
         "tests/scenarios/test_refused_changes.py",

@@ -1,4 +1,4 @@
-"""Fields that would stay changed for ever, or be left too early: raises by turns, absent arrays, lost commands.
+"""Fields that would stay changed for ever, or be left too early: raises by turns, absent arrays, unreadable records.
 
 Times are seconds after the first poll.
 """
@@ -20,7 +20,7 @@ from tesched_core.policy import HELD_BY_US
 from tesched_policies.baselines import NoPreemption
 from tesched_policies.fill import Fill
 
-from tests.builders import NOW, node, nodes_set, running, share, view_of, waiting
+from tests.builders import NOW, node, running, share, view_of, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 from tests.scenarios.test_shares import EARLY, grown, throttles, two_arrays
 from tests.scenarios.test_two_raises import BOOST, FIRST, MOVES, TURN, Wants, boosted
@@ -84,21 +84,6 @@ def test_that_of_an_array_that_slurm_has_forgotten_or_shows_as_ended_is_forgotte
     site.cycle(700)
     assert site.memory.changes == {}
     assert site.memory.jobs == {}
-
-
-def test_a_binding_that_was_sent_again_right_before_its_order_ended_is_awaited() -> None:
-    jobs = [running(BE, share("n1", 32)), waiting(TE, cpus=16)]
-    drive = Driver([node("n1")], jobs, graces={BE: 100}, binds=True)
-    drive.cycle(0)
-    late = [action for action in drive.cycle(20) if sets(action, Field.NODES)]
-    assert late
-    drive.nodes["n9"] = node("n9")
-    del drive.nodes["n1"]
-    drive.cycle(21)
-    assert nodes_set(drive.decision.actions) == []
-    drive.obeys(*late)
-    drive.cycle(23)
-    assert [nodes.names for _, nodes in nodes_set(drive.decision.actions)] == [()]
 
 
 def test_a_job_that_a_requeue_has_left_held_is_not_held_for_a_policy() -> None:
