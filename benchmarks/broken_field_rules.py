@@ -12,10 +12,11 @@ FIELD_MUTATIONS = (
     Mutation(
         "field: one that may yet arrive",
         _FIELD,
-        "return one.taken_at is None and now - one.at <= within_s",
+        "return one.taken_at is None and abs(now - one.at) <= within_s",
         "return False",
     ),
-    Mutation("field: one that was seen is on no way", _FIELD, "return one.taken_at is None and now", "return now"),
+    Mutation("field: one that was seen is on no way", _FIELD, "return one.taken_at is None and abs(", "return abs("),
+    Mutation("field: a clock that was set back", _FIELD, "abs(now - one.at) <= within_s", "now - one.at <= within_s"),
     Mutation("field: what others have set is left", _FIELD, "or where is FieldState.OTHERS:", "or False:"),
     Mutation(
         "field: nothing was set in shadow mode",
@@ -63,6 +64,36 @@ FIELD_MUTATIONS = (
     ),
     Mutation("field: no such job", _FIELD, "outcome.failure.kind is FailureKind.NOT_FOUND", "False"),
     Mutation("field: an answer to a command that puts back", _FIELD, " or outcome.action.reason.code in PUTS_BACK", ""),
+    Mutation(
+        "nice: a boost that was not made again is in force",
+        "core/tesched_core/fields/queue_boost.py",
+        "if not is_first:",
+        "if False:",
+    ),
+    Mutation(
+        "nice: what others have undone is counted by purpose",
+        "core/tesched_core/fields/nice.py",
+        "is_undone(one, job) if one.by is by else 0",
+        "is_undone(one, job)",
+    ),
+    Mutation(
+        "field: an array that is not seen is not over",
+        "core/tesched_core/orders/missing.py",
+        "        _arrays(memory, snapshot),\n",
+        "",
+    ),
+    Mutation(
+        "nodes: a binding that was sent again may yet arrive",
+        "core/tesched_core/fields/node_binding.py",
+        "replace(one, at=context.now, taken_at=None)",
+        "one",
+    ),
+    Mutation(
+        "undo: a record that could not be read",
+        "core/tesched_core/orders/undo.py",
+        "frozenset(job.job_id for job in snapshot.jobs.values() if job.doubt)",
+        "frozenset()",
+    ),
     Mutation(
         "nice: a boost that becomes a raise is one change",
         "core/tesched_core/fields/priority.py",

@@ -192,8 +192,8 @@ MUTATIONS = (
     Mutation(
         "forwarded: who certainly was not is forgotten",
         "core/tesched_core/fields/queue_boost.py",
-        "return None if certainly_failed(outcome) else one",
-        "return one",
+        "return _nothing_to_put_back(one, dry=True) if is_dry else None",
+        "return _nothing_to_put_back(one, dry=True) if is_dry else one",
     ),
     Mutation(
         "forwarded: what may have arrived is remembered",

@@ -54,7 +54,7 @@ DAEMON_TESTS = (
     "tests/integration/test_db_journal.py",
 )
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
-_UNEVEN = "tests/unit/core/placement/test_uneven.py"
+_LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
@@ -100,7 +100,7 @@ NEAR = {
     "order": (*_OWN, "tests/scenarios/test_ends_for_good.py"),
     "refused": ("tests/scenarios/test_refused_changes.py",),
     "refused_changes": ("tests/scenarios/test_refused_changes.py",),
-    "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
+    "nice": (_LEFT, "tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
@@ -207,6 +207,7 @@ NEAR = {
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "queue_boost": (
+        _LEFT,
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_fill.py",
         "tests/scenarios/test_fill_room.py",
@@ -237,7 +238,7 @@ NEAR = {
     "marks_file": ("tests/unit/daemon/test_marks_file.py",),
     "draft": ("tests/unit/core/model/test_draft.py",),
     "memory_rows": ("tests/integration/test_db_journal.py",),
-    "missing": ("tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
+    "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
     "lease": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
@@ -332,7 +333,7 @@ NEAR = {
     ),
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),
     "turnover": ("tests/scenarios/test_marking.py", "tests/scenarios/test_turnover.py"),
-    "undo": ("tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py"),
+    "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py"),
     "visible": ("tests/unit/core/model/test_visible.py",),
 }
 

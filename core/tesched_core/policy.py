@@ -157,7 +157,9 @@ class View:
 
     def held_by_us(self, job: Job) -> bool:
         """Return whether the job is held, and by tesched."""
-        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.changes_of(Field.HOLD)
+        one = self.memory.changes_of(Field.HOLD).get(job.job_id)
+        # What a requeue has left held is released by itself.
+        return job.held and job.reason == HELD_BY_US and one is not None and one.by is None
 
     def own_throttle(self, array: JobId, job: Job) -> int:
         """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""

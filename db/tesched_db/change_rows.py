@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
-from tesched_core.model.change import Change, Mark
+from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId
 
@@ -21,8 +22,24 @@ Changes: TypeAlias = Mapping[str, Mapping[JobId, Change[Any]]]
 _TYPES: Mapping[str, Any] = {Field.NODES: Change[Nodes], Field.MARK: Change[Mark]}
 
 
+#: where rows of development versions belong that kept changes by lever, not by field: the strongest purpose first
+_BY_LEVER: Mapping[str, tuple[Field, By | None]] = {
+    "priority": (Field.NICE, By.PREEMPTOR),
+    "victim_boost": (Field.NICE, By.VICTIM),
+    "queue_boost": (Field.NICE, By.QUEUE),
+    "node_binding": (Field.NODES, None),
+    "begin_time": (Field.BEGIN, None),
+    "requeue": (Field.HOLD, By.REQUEUE),
+}
+
+
 def load(session: Session) -> Changes:
     """Load the changes that the store holds."""
+    return by_field(stored(session))
+
+
+def stored(session: Session) -> Changes:
+    """Load the changes by the names under which their rows stand, which is what `write` compares with."""
     found: dict[str, dict[JobId, Change[Any]]] = {}
     for row in session.scalars(select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
         one = msgspec.convert(row.record, _TYPES.get(row.record["field"], Change[int]), strict=False)
@@ -30,8 +47,27 @@ def load(session: Session) -> Changes:
     return found
 
 
+def by_field(changes: Changes) -> Changes:
+    """Return the changes by field, those of rows by lever among them: they are still to be put back."""
+    found = {name: dict(by_job) for name, by_job in changes.items() if name not in _BY_LEVER}
+    for lever, (field, by) in _BY_LEVER.items():
+        for job_id, one in changes.get(lever, {}).items():
+            first = found.setdefault(field, {}).get(job_id)
+            now = replace(one, by=by)
+            found[field][job_id] = now if first is None or first.restored else _one_of(first, now)
+    return found
+
+
+def _one_of(first: Change[Any], other: Change[Any]) -> Change[Any]:
+    """Return one change for two of a job's field: the stronger, with the value that the job had before both."""
+    if other.restored or first.field is not Field.NICE or other.field is not Field.NICE:
+        return first
+    before = other if first.previous == other.value else first
+    return replace(first, previous=before.previous, own=before.own, value=min(first.value, other.value))
+
+
 def write(connection: Connection, before: Changes, now: Changes) -> None:
-    """Write in what the changes differ from those of before."""
+    """Write in what the changes differ from those of before, by the names of their rows."""
     held, kept = _flat(before), _flat(now)
     for lever, job_id in [key for key, one in held.items() if kept.get(key) != one]:
         connection.execute(delete(ChangeRow).where(ChangeRow.lever == lever, ChangeRow.job_id == job_id))

@@ -38,6 +38,8 @@ class Remembered:
     outlived: tuple[Outlived, ...] = ()
     bystanders: Bystanders = field(default_factory=Bystanders)
     changes: Changes = field(default_factory=dict)
+    #: the same by the names of their rows
+    stored_changes: Changes = field(default_factory=dict)
     states: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -47,13 +49,15 @@ class Remembered:
         victims = victims_of(session, [row.order_id for row in rows])
         by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
         paid = session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
+        stored_changes = change_rows.stored(session)
         return Remembered(
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             jobs={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(from_row(row, Paid) for row in paid),
             outlived=outlived_rows.load(session),
             bystanders=Bystanders.load(session),
-            changes=change_rows.load(session),
+            changes=change_rows.by_field(stored_changes),
+            stored_changes=stored_changes,
             states=policy_states.load(session, kinds),
         )
 
@@ -91,9 +95,10 @@ class Remembered:
         self._write_paid(connection, memory)
         self.bystanders.write(connection, memory, seen)
         outlived_rows.write(connection, self.outlived, memory.outlived)
-        change_rows.write(connection, self.changes, memory.changes)
+        change_rows.write(connection, self.stored_changes, memory.changes)
         policy_states.write(connection, self.states, memory.policy_states)
-        self.changes, self.states, self.outlived = memory.changes, memory.policy_states, memory.outlived
+        self.changes = self.stored_changes = memory.changes
+        self.states, self.outlived = memory.policy_states, memory.outlived
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:

@@ -449,13 +449,14 @@ class PolicyStateRow(Base):
 
 
 class ChangeRow(Base):
-    """Change by one lever of one job (of a throttle, of one array) that is yet to be put back."""
+    """Change of one field of one job (of a throttle, of one array) that is yet to be put back."""
 
     __tablename__ = "changes"
 
+    #: the field, or the name of a lever of a site's own
     lever: Mapped[str] = mapped_column(primary_key=True)
     job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    #: the lever's own record: when, from what, to what
+    #: a `Change`: when, from what, to what
     record: Mapped[Any] = mapped_column(JSON)
 
 

@@ -184,6 +184,19 @@ def test_an_order_that_ends_sets_it_free_before_another_is_made_for_it() -> None
     assert not drive.memory.is_bound(JobId(TE))
 
 
+def test_a_binding_that_was_sent_again_right_before_its_order_ended_is_awaited() -> None:
+    drive = two_nodes()
+    drive.cycle(0)
+    late = [action for action in drive.cycle(20) if sets(action, Field.NODES)]
+    assert late == [TO_N1]
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(21)
+    assert (drive.order().ending, nodes_asked(drive)) == (Ending.NODE_GONE, [])
+    drive.obeys(*late)
+    drive.cycle(23)
+    assert nodes_asked(drive) == [FREE]
+
+
 def test_after_a_while_it_takes_what_comes_first_and_the_order_goes_on() -> None:
     drive = bound()
     assert drive.cycle(60) == ()

@@ -66,7 +66,7 @@ def nice_set(
             taken_at=one.taken_at if one.value == value else None,
             order_id=order_id,
             shown=job.priority,
-            undone=one.undone + is_undone(one, job),
+            undone=times_undone(one, job, by),
         )
     return Change(
         by=by,
@@ -89,6 +89,11 @@ def is_undone(one: Change[int], job: Job) -> bool:
         by_others = job.nice != one.previous and not is_ours(job, one)
         return by_others or (job.nice == one.value and job.priority == one.shown)
     return one.field is Field.PRIORITY and one.taken_at is not None and job.priority != one.value
+
+
+def times_undone(one: Change[int], job: Job, by: By) -> int:
+    """Count how often others have put back what was set for this purpose: for another one it begins anew."""
+    return one.undone + is_undone(one, job) if one.by is by else 0
 
 
 def is_left(one: Change[int], job: Job) -> bool:

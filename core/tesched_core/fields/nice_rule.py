@@ -107,7 +107,7 @@ def _after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool
         case By.VICTIM:
             return victim_boost.after(one, outcome, is_first=is_first)
         case _:
-            return queue_boost.after(one, outcome)
+            return queue_boost.after(one, outcome, is_first=is_first)
 
 
 def _preemptor(one: Change[int], orders: Orders) -> JobId | None:

@@ -77,6 +77,8 @@ class NodeBindingRule(FieldRule[Nodes]):
             changes[job.job_id] = one
         elif self.state_of(one, job) not in {FieldState.OWN, FieldState.EARLIER}:
             return
+        else:
+            changes[job.job_id] = replace(one, at=context.now, taken_at=None)
         reason = Reason(
             code=ReasonCode.BOUND,
             text=(

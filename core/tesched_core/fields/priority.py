@@ -16,8 +16,8 @@ from tesched_core.fields.nice import (
     by_priority,
     is_left,
     is_ours,
-    is_undone,
     nice_set,
+    times_undone,
     value_of,
 )
 from tesched_core.intake.pending_reason import WANTS_ROOM
@@ -68,7 +68,7 @@ def keep_first(order: Order, context: CycleContext) -> None:
 def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
     """Return the change that makes the job first."""
     one = _in_force(job.job_id, context)
-    undone = 0 if one is None else one.undone + is_undone(one, job)
+    undone = 0 if one is None else times_undone(one, job, By.PREEMPTOR)
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
     explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)

@@ -53,11 +53,14 @@ def lasts(one: Change[int], stays: Collection[JobId], context: CycleContext) -> 
     return job is not None and job.pending and (one.job_id in stays or context.now - one.at <= LASTS_S)
 
 
-def after(one: Change[int], outcome: Outcome) -> Change[int] | None:
+def after(one: Change[int], outcome: Outcome, *, is_first: bool) -> Change[int] | None:
     """Return a boost after what became of its command; in shadow mode it is kept for as long as it would last."""
-    if outcome.status is Status.WOULD:
-        return _nothing_to_put_back(one, dry=True)
-    return None if certainly_failed(outcome) else one
+    is_dry = outcome.status is Status.WOULD
+    if not (is_dry or certainly_failed(outcome)):
+        return one
+    if not is_first:  # the one before it is in force, and is to be put back
+        return one if one.before is None else replace(one, value=one.before)
+    return _nothing_to_put_back(one, dry=True) if is_dry else None
 
 
 def _set_again(stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:

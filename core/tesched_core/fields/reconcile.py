@@ -93,7 +93,8 @@ def state_of(one: Change[V], shown: V) -> FieldState:
 
 def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFTER_S) -> bool:
     """Check whether a command that sets the change's value may yet arrive; it has not been seen to."""
-    return one.taken_at is None and now - one.at <= within_s
+    # Not after a clock that was set back by more, or it would be awaited until it is that time again.
+    return one.taken_at is None and abs(now - one.at) <= within_s
 
 
 def unwanted(one: Change[V], where: FieldState, now: UnixSeconds) -> tuple[Change[V] | None, bool]:

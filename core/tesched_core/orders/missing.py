@@ -57,11 +57,17 @@ def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
     of_orders |= {victim.job_id for order in memory.open_orders() for victim in order.victims if not victim.settled}
     named = of_orders.union(
         memory.bystanders,
-        # An array's id, by which its throttle is remembered, may be no job's.
         *(by_job for field, by_job in memory.changes.items() if field != Field.THROTTLE),
+        _arrays(memory, snapshot),
     )
     # Most records are of jobs that it shows.
     unseen = (job_id for job_id in memory.jobs if job_id not in snapshot.jobs)
     return {job_id for job_id in named if job_id not in snapshot.jobs} | {
         job_id for job_id in unseen if memory.jobs[job_id].lasting != NOTHING
     }
+
+
+def _arrays(memory: Memory, snapshot: Snapshot) -> set[JobId]:
+    """Find the arrays with a throttle of tesched's of which no task is shown: an array's id may be no job's."""
+    throttled = set(memory.changes_of(Field.THROTTLE))
+    return throttled - {job.array_job_id for job in snapshot.jobs.values()} if throttled else throttled

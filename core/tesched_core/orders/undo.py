@@ -31,6 +31,8 @@ def undo(
     """Return the memory and what is to be done; nothing is left once no order is open and no lever has a change."""
     context = CycleContext.of(memory, snapshot, columns_of(snapshot), limits)
     context.refused = {}  # an admin asks for it, or it is the last chance: all is tried
+    # What is not shown at all counts as gone here: a daemon may have been dead for days.
+    context.absent = frozenset(job.job_id for job in snapshot.jobs.values() if job.doubt)
     orders = dict(memory.orders)
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, context)

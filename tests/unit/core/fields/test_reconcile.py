@@ -203,3 +203,11 @@ def test_an_answer_to_the_command_that_puts_back_says_nothing_of_the_value_that_
     site = Site(shown=FIRST, changes={Field.THROTTLE: {ARRAY: change()}})
     site.learns(Status.FAILED, FailureKind.DENIED, ReasonCode.SHARE_ENDED)
     assert site.changes[Field.THROTTLE][ARRAY].value == FIRST
+
+
+def test_a_command_of_a_time_that_has_not_come_is_not_awaited() -> None:
+    """A clock was set back while no daemon ran: else `tesched undo` would wait until it is that time again."""
+    one = change(at=NOW + 3600)
+    assert unwanted(one, FieldState.OWN, NOW) == (None, False)
+    again = wanted(want(FIRST), one, FieldState.OWN, OWN, now=NOW)
+    assert (again.at, again.value) == (NOW, FIRST)
