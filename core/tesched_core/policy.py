@@ -95,7 +95,7 @@ class Scope:
     before: tuple[Scope, ...] = ()
 
     def covers(self, job: Job) -> bool:
-        """Return whether the policy may manage this job."""
+        """Check whether the policy may manage this job."""
         mine = not self.partitions or not self.partitions.isdisjoint(job.partitions)
         return mine and (not self.qos or job.qos in self.qos) and not any(scope.covers(job) for scope in self.before)
 
@@ -156,7 +156,7 @@ class View:
         return self.columns if self.limits.lever is YieldBy.AUTO else None
 
     def held_by_us(self, job: Job) -> bool:
-        """Return whether the job is held, and by tesched."""
+        """Check whether the job is held, and by tesched."""
         one = self.memory.changes_of(Field.HOLD).get(job.job_id)
         # What a requeue has left held is released by itself.
         return job.held and job.reason == HELD_BY_US and one is not None and one.by is None

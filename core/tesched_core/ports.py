@@ -38,11 +38,11 @@ class Watcher(Protocol):
     """Looks at one job, at the cost of one small question: between two looks at everything."""
 
     def looked_at(self, job_id: JobId) -> bool:
-        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        """Check whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
         ...
 
     def has_ended(self, job_id: JobId) -> bool:
-        """Return whether this job, which ran, runs no more, or that is not to be had."""
+        """Check whether this job, which ran, runs no more, or that is not to be had."""
         ...
 
 

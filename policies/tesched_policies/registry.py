@@ -136,7 +136,7 @@ class PolicyChoice:
         return replace(self, **tables)
 
     def is_asked(self, name: str) -> bool:
-        """Return whether this policy manages BE jobs."""
+        """Check whether this policy manages BE jobs."""
         return any(entry.name == name for entry in self.be)
 
     def entries(self) -> tuple[PolicyEntry, ...]:

@@ -56,12 +56,12 @@ class Lever(ABC):
         """Take in what became of the actions; what certainly did not reach the job is taken back."""
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Return how many of its changes are to be put back, and can be."""
+        """Count its changes that are to be put back, and can be."""
         return sum(not change.restored for change in memory.changes_of(self.name).values())
 
 
 def certainly_failed(outcome: Outcome) -> bool:
-    """Return whether the action did not reach the job for certain."""
+    """Check whether the action did not reach the job for certain."""
     kind = outcome.failure.kind if outcome.failure else None
     refused = outcome.status is Status.FAILED and kind not in MAY_HAVE_ARRIVED
     return refused or outcome.status is Status.SKIPPED
@@ -93,7 +93,7 @@ def with_victim(order: Order, job_id: JobId, changed: Callable[[Victim], Victim]
 
 
 def final(outcome: Outcome) -> bool:
-    """Return whether Slurm will say no again."""
+    """Check whether Slurm will say no again."""
     kind = outcome.failure.kind if outcome.failure else None
     return kind in {FailureKind.DENIED, FailureKind.REFUSED}
 

@@ -92,7 +92,7 @@ class HoldRule(Lever):
                 held[action.job_id] = replace(one, dry=True)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Return how many holds are to be ended. Of a job that runs none can be."""
+        """Count the holds that are to be ended. Of a job that runs none can be."""
         jobs, changes = snapshot.jobs, memory.changes_of(self.name)
         mine = (job_id for job_id, one in changes.items() if one.by is None and not one.restored)
         return sum(job_id in jobs and jobs[job_id].pending for job_id in mine)
@@ -207,7 +207,7 @@ def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -
 
 
 def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> bool:
-    """Return whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
+    """Check whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
     if one is None or one.restored:
         return not job.held
     if one.by is By.REQUEUE:
@@ -216,7 +216,7 @@ def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> 
 
 
 def _still_held(one: Change[int], context: CycleContext) -> bool:
-    """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
+    """Check whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
     job = context.snapshot.jobs.get(one.job_id)
     if job is None or one.job_id in context.absent:
         return one.job_id in context.absent

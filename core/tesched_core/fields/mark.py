@@ -124,7 +124,7 @@ class MarkRule(Lever):
                     marks[job_id] = replace(one, at=0.0)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Return how many jobs are marked."""
+        """Count the marked jobs."""
         return sum(not (one.dry or one.restored) for one in memory.changes_of(self.name).values())
 
 

@@ -265,6 +265,6 @@ def value_of(job: Job, one: Change[int]) -> int:
 
 
 def is_ours(job: Job, one: Change[int]) -> bool:
-    """Return whether the job shows a value of tesched's."""
+    """Check whether the job shows a value of tesched's."""
     shown = value_of(job, one)
     return shown != one.previous and min(one.value, one.previous) <= shown <= max(one.value, one.previous)

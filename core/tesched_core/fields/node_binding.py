@@ -170,18 +170,18 @@ class NodeBindingRule(FieldRule[Nodes]):
 
 
 def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> bool:
-    """Return whether a job that has nodes of its own keeps them if it is bound to these, and that changes anything."""
+    """Check whether a job that has nodes of its own keeps them if it is bound to these, and that changes anything."""
     return set(own.names) <= set(nodes) and (settable or own.names != nodes)
 
 
 def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
-    """Return whether a bound job's order no longer makes room, or it was bound for long enough."""
+    """Check whether a bound job's order no longer makes room, or it was bound for long enough."""
     order = None if one.order_id is None else holding.get(one.order_id)
     return order is None or _long_enough(job_id, order, context)
 
 
 def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
-    """Return whether a TE job has been bound for `guard.bind_for_s`, counted from its first binding in this wait.
+    """Check whether a TE job has been bound for `guard.bind_for_s`, counted from its first binding in this wait.
 
     An order after the first one does not count anew: the TE job would sit beside free nodes for as long as it waits.
     A victim that is ending when that time is over is awaited, and its nodes are the TE job's for as long after that.
@@ -201,7 +201,7 @@ def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
 
 
 def _own_count(job: Job, nodes: int, *, with_tasks: bool) -> NodeCount | None:
-    """Return how many nodes the job asks for, if it has to be told that it gets so many: Slurm gives as many as it may.
+    """Number of nodes that the job asks for, if it has to be told that it gets so many: Slurm gives as many as it may.
 
     With a list of required nodes alone Slurm 22.05 adds others to it, or says BadConstraints where the tasks are fewer.
     Of a turn in a round the nodes may be more than the tasks, which Slurm then adds to. Of a TE job it leaves tasks and
@@ -216,7 +216,7 @@ def _own_count(job: Job, nodes: int, *, with_tasks: bool) -> NodeCount | None:
 
 
 def _has_arrived(job: Job, one: Change[Nodes]) -> bool:
-    """Return whether the number of nodes is no longer the job's own: the one that was set, or its user's since then."""
+    """Check whether the number of nodes is no longer the job's own: the one that was set, or its user's since then."""
     own, asked = one.previous.count, (job.request.min_nodes, job.request.max_nodes)
     return own is None or asked != (own.least, own.most) or asked == (len(one.value.names),) * 2
 

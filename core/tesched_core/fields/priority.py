@@ -126,7 +126,7 @@ def _in_force(job_id: JobId, context: CycleContext) -> Change[int] | None:
 
 
 def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
-    """Return whether Slurm took a nice value some time ago, and it has changed nothing.
+    """Check whether Slurm took a nice value some time ago, and it has changed nothing.
 
     A command that got no answer says nothing of that: it is sent again. An explicit priority is a lasting change.
     """

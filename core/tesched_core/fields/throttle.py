@@ -40,7 +40,7 @@ class ThrottleRule(FieldRule[int]):
         return not job.finished
 
     def read(self, job: Job) -> int:
-        """Return how many tasks may run; 0: any number."""
+        """Read the number of tasks that may run; 0: any number."""
         return job.array_throttle
 
     def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[int]]:

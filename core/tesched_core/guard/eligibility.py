@@ -227,7 +227,7 @@ def _by_its_owner(count: int, most: int, word: int) -> Why:
 
 
 def protected(job: Job, limits: Limits) -> bool:
-    """Return whether the site protects the job by its user, account, QOS, partition, reservation or name."""
+    """Check whether the site protects the job by its user, account, QOS, partition, reservation or name."""
     owner = Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
     named = any(fnmatchcase(job.name, glob) for glob in limits.protected_names)
     return named or _protection(owner, limits) is not None

@@ -154,7 +154,7 @@ def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
 
 
 def submitted_by_user(snapshot: Snapshot) -> Mapping[str, int]:
-    """Return how many TE jobs each user has that wait or run."""
+    """Count the TE jobs of each user that wait or run."""
     found = Counter[str]()
     for job_id, job in snapshot.jobs.items():
         if not job.finished and snapshot.job_class(job_id) is JobClass.TE:

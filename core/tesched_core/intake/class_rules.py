@@ -166,7 +166,7 @@ class Classification:
 
     @property
     def makes_te(self) -> bool:
-        """Return whether any job can be trial and error."""
+        """Check whether any job can be trial and error."""
         classes = {self.default_class, *(rule.job_class for rule in self.rules)}
         return JobClass.TE in classes or self.user_word.may_say_te
 

@@ -20,7 +20,7 @@ from tesched_core.intake.user_words import ENDS, PREEMPTED, PREFIX, WORD
 
 
 def ends_when_preempted(comment: str) -> bool:
-    """Return whether a job with this comment ends when it is preempted, and does not run again."""
+    """Check whether a job with this comment ends when it is preempted, and does not run again."""
     if PREEMPTED not in comment.lower():
         return False  # as most comments: there may be 100,000
     said = set()

@@ -175,7 +175,7 @@ def _after_last(found: list[Run], start: UnixSeconds) -> UnixSeconds:
 
 
 def _unseen_run(change: StateChange, found: list[Run]) -> bool:
-    """Return whether the job has ended with a run that no look fell into."""
+    """Check whether the job has ended with a run that no look fell into."""
     known = found[-1].restarts if found else -1
     return (
         change.state in FINISHED

@@ -59,5 +59,5 @@ def unmet(job: Job, match: Match) -> Iterator[Unmet]:
 
 
 def matches(job: Job, match: Match) -> bool:
-    """Return whether every condition that `match` gives holds for the job."""
+    """Check whether every condition that `match` gives holds for the job."""
     return next(unmet(job, match), None) is None

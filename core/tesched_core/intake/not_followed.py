@@ -219,7 +219,7 @@ def _with_equals(one: _Said) -> str | None:
 
 
 def _cannot_be_read(one: _Said) -> bool:
-    """Return whether a pair has a value that its reader does not take, and was surely said to tesched."""
+    """Check whether a pair has a value that its reader does not take, and was surely said to tesched."""
     if one.value is None or READERS[one.key](one.value) is not None:
         return False
     looks = _LOOKS_MEANT.get(one.key)

@@ -128,7 +128,7 @@ def blocked(job: Job, *, at_the_head: bool = False) -> str:
 
 
 def seen_at_the_head(job: Job) -> bool:
-    """Return whether Slurm has looked at this waiting job as the first of its queue, and it lacks nothing but room.
+    """Check whether Slurm has looked at this waiting job as the first of its queue, and it lacks nothing but room.
 
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
     change of its nice value, priority or nodes makes it say None until the next look (22.05 and 26.05).
@@ -165,12 +165,12 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
 
 
 def has_reason(word: str) -> bool:
-    """Return whether this reason word of a pending job says anything: before Slurm has looked at a job it does not."""
+    """Check whether this reason word of a pending job says anything: before Slurm has looked at a job it does not."""
     return word not in {"", "None"}
 
 
 def asks_for_nodes_alone(job: Job, now: UnixSeconds) -> bool:
-    """Return whether a job that does not say what it waits for can wait for nothing but room, limits apart."""
+    """Check whether a job that does not say what it waits for can wait for nothing but room, limits apart."""
     return (
         not job.held
         and not (job.doubt or job.partly_read)

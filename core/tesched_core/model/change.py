@@ -117,7 +117,7 @@ class Change(Generic[V]):
 
 
 def lets_through(one: Change[int], job: Job) -> bool:
-    """Return whether another hand has ended this hold for a job, or for its array: until it is requeued."""
+    """Check whether another hand has ended this hold for a job, or for its array: until it is requeued."""
     is_its = job.job_id == one.job_id or (one.of_array and job.array_job_id == one.job_id)
     return one.value == LET_THROUGH and is_its and job.restarts == one.restarts
 
@@ -143,7 +143,7 @@ def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
 
 
 def is_as_set(job: Job, binding: Change[Nodes]) -> bool:
-    """Return whether the job asks for the number of nodes that tesched has set, and for another one by itself."""
+    """Check whether the job asks for the number of nodes that tesched has set, and for another one by itself."""
     own, asked = binding.previous.count, (job.request.min_nodes, job.request.max_nodes)
     if own is None or asked == (own.least, own.most):
         return False

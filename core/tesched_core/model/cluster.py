@@ -192,27 +192,27 @@ class Job:
 
     @property
     def on_nodes(self) -> bool:
-        """Return whether it holds any room: running, suspended or completing."""
+        """Check whether it holds any room: running, suspended or completing."""
         return bool(self.allocation)
 
     @property
     def completing(self) -> bool:
-        """Return whether its processes are being ended."""
+        """Check whether its processes are being ended."""
         return "COMPLETING" in self.flags
 
     @property
     def pending(self) -> bool:
-        """Return whether it waits in the queue, its nodes given back."""
+        """Check whether it waits in the queue, its nodes given back."""
         return self.state is JobState.PENDING and not self.completing
 
     @property
     def finished(self) -> bool:
-        """Return whether it has ended for good (still completing counts)."""
+        """Check whether it has ended for good (still completing counts)."""
         return self.state in FINISHED
 
     @property
     def held(self) -> bool:
-        """Return whether it waits for a release."""
+        """Check whether it waits for a release."""
         return self.pending and self.priority == 0
 
     @property
@@ -261,7 +261,7 @@ class Node:
 
     @property
     def available(self) -> bool:
-        """Return whether Slurm would start a job on it if there were room."""
+        """Check whether Slurm would start a job on it if there were room."""
         return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS
 
 
@@ -348,7 +348,7 @@ class PluginSettings:
     folders: tuple[str, ...] = ()
 
     def takes_for_te(self, job: Job) -> bool:
-        """Return whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""
+        """Check whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""
         words = re.split(r"[\s,;]+", job.admin_comment)
         return job.qos in self.te_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
 

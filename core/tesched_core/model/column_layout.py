@@ -99,13 +99,13 @@ class ColumnLayout:
 
 
 def may_share(partition: Partition) -> bool:
-    """Return whether jobs of the partition may share cores with each other."""
+    """Check whether jobs of the partition may share cores with each other."""
     word, _, times = partition.oversubscribe.partition(":")
     return word in {"YES", "FORCE"} and times not in {"", "1"}
 
 
 def shards_of_each_gpu(total: Tres) -> int:
-    """Return how many shards each of a node's GPUs has; 0 without shards, and for a node of one GPU (`of_one_gpu`)."""
+    """Number of shards that each of a node's GPUs has; 0 without shards, and for a node of one GPU (`of_one_gpu`)."""
     amounts = dict(total.gres)
     gpus = amounts.get("gpu", 0)
     return amounts.get(SHARD, 0) // gpus if gpus > 1 else 0

@@ -189,7 +189,7 @@ class ClusterColumns(Protocol):
         ...
 
     def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
-        """Return whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`.
+        """Check whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`.
 
         When in doubt, it may: its constraints are not weighed, and of several nodes it wants one here.
         """

@@ -144,7 +144,7 @@ class Block:
             )
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Count them."""
         return len(self.job_id)
 
 
@@ -167,7 +167,7 @@ class Refusals(Sequence[Refusal]):
         return self._all
 
     def __len__(self) -> int:
-        """Return how many refusals there are."""
+        """Count the refusals."""
         return sum(1 if isinstance(part, Refusal) else len(part) for part in self._parts)
 
     def __iter__(self) -> Iterator[Refusal]:
@@ -187,7 +187,7 @@ class Refusals(Sequence[Refusal]):
         return Refusals((*self._parts, *other._parts))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other sequence holds the same refusals in the same order."""
+        """Check whether the other sequence holds the same refusals in the same order."""
         return isinstance(other, Refusals | tuple) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:

@@ -13,7 +13,7 @@ _BESIDE = "; "
 
 
 def has_hook_mark(job: Job) -> bool:
-    """Return whether the hook has held this job at its submission, whatever has become of the hold."""
+    """Check whether the hook has held this job at its submission, whatever has become of the hold."""
     return job.admin_comment == HOOK_MARK or job.admin_comment.endswith(f"{_BESIDE}{HOOK_MARK}")
 
 
@@ -23,6 +23,6 @@ def without_mark(text: str) -> str:
 
 
 def is_held_by_hook(job: Job) -> bool:
-    """Return whether the job is held, and has the hook's mark: by the hook, or by an operator since."""
+    """Check whether the job is held, and has the hook's mark: by the hook, or by an operator since."""
     # One that ran is held by others: a job keeps its mark where Slurm does not let it be removed.
     return job.held and has_hook_mark(job) and job.restarts == 0

@@ -30,7 +30,7 @@ class Futility:
 
     @property
     def by_itself(self) -> bool:
-        """Return whether the job, or this task of an array, came back from its start: that is no word on others."""
+        """Check whether the job, or this task of an array, came back from its start: that is no word on others."""
         return self.ending in {Ending.NO_RUN, Ending.CAME_BACK}
 
 

@@ -60,7 +60,7 @@ class Bound:
 
     @property
     def is_set(self) -> bool:
-        """Return whether anything is bounded."""
+        """Check whether anything is bounded."""
         return self.slowdown > 0
 
 
@@ -85,12 +85,12 @@ class TeLimits:
 
     @property
     def is_set(self) -> bool:
-        """Return whether any of them limits anything."""
+        """Check whether any of them limits anything."""
         return self != TeLimits()
 
     @property
     def counts_what_starts(self) -> bool:
-        """Return whether it matters how many TE jobs have started."""
+        """Check whether it matters how many TE jobs have started."""
         return replace(self, max_outlived_per_user_day=0, max_submitted_per_user=0) != TeLimits()
 
 

@@ -110,12 +110,12 @@ class Memory:
         )
 
     def is_bound(self, job_id: JobId) -> bool:
-        """Return whether tesched has bound the job to nodes."""
+        """Check whether tesched has bound the job to nodes."""
         binding = self.changes_of(Field.NODES).get(job_id)
         return binding is not None and not binding.restored
 
     def is_let_through(self, job: Job) -> bool:
-        """Return whether another hand has released the job, or its array, that tesched had held: for one run."""
+        """Check whether another hand has released the job, or its array, that tesched had held: for one run."""
         holds = self.changes_of(Field.HOLD)
         found = (holds.get(one) for one in (job.job_id, job.array_job_id) if one is not None)
         return any(one is not None and lets_through(one, job) for one in found)

@@ -57,7 +57,7 @@ class ExitZero(StrEnum):
     SLURM = "slurm"
 
     def runs_again(self, release: str) -> bool:
-        """Return whether such a job is to run again, on this release of Slurm ("22.05.8").
+        """Check whether such a job is to run again, on this release of Slurm ("22.05.8").
 
         Slurm's own preemption with GraceTime, tried: 22.05 leaves a job that ends in its grace period alone, whatever
         its exit status; 24.11 and 26.05 put it back in the queue, whatever its exit status. Releases before 24.11 are

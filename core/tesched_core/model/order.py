@@ -185,7 +185,7 @@ class Victim:
 
     @property
     def of_own_user(self) -> bool:
-        """Return whether a TE job of its own user causes it: then it has no claim on others by that.
+        """Check whether a TE job of its own user causes it: then it has no claim on others by that.
 
         Users count, not accounts: without slurmdbd a user may name any account, and so take away another's claim.
         """
@@ -193,7 +193,7 @@ class Victim:
 
     @property
     def is_limited(self) -> bool:
-        """Return whether a job may be such a victim only so often: of other users' TE jobs, and not of turns."""
+        """Check whether a job may be such a victim only so often: of other users' TE jobs, and not of turns."""
         return self.purpose is Purpose.TE and not self.of_own_user
 
     @property
@@ -203,18 +203,18 @@ class Victim:
 
     @property
     def awaited(self) -> bool:
-        """Return whether it has left its room and is to run again."""
+        """Check whether it has left its room and is to run again."""
         never = {Departure.FINISHED, Departure.ENDED, Departure.DIED, Departure.VANISHED, Departure.LOST}
         return self.state is VictimState.LEFT and self.departure not in never
 
     @property
     def by_slurm(self) -> bool:
-        """Return whether Slurm itself has preempted it, by its mark: it was never asked."""
+        """Check whether Slurm itself has preempted it, by its mark: it was never asked."""
         return self.departure is Departure.REQUEUED and self.noticed_at is None
 
     @property
     def settled(self) -> bool:
-        """Return whether it is where it stays: nothing more is to be done for it but to put changes back."""
+        """Check whether it is where it stays: nothing more is to be done for it but to put changes back."""
         return self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
 
 
@@ -255,17 +255,17 @@ class Order:
 
     @property
     def waits(self) -> bool:
-        """Return whether it waits for room to come free by itself, and has no victim yet."""
+        """Check whether it waits for room to come free by itself, and has no victim yet."""
         return self.state is OrderState.OPEN and not self.nodes
 
     @property
     def makes_room(self) -> bool:
-        """Return whether room is being made, or is there; its victims may take days to run again, which is no part."""
+        """Check whether room is being made, or is there; its victims may take days to run again, which is no part."""
         return self.state is OrderState.OPEN and bool(self.nodes)
 
     @property
     def futile(self) -> bool:
-        """Return whether a victim left because it was asked, and the preemptor had no useful run on its nodes.
+        """Check whether a victim left because it was asked, and the preemptor had no useful run on its nodes.
 
         A victim that ended by itself before its notice has paid nothing.
         """

@@ -38,5 +38,5 @@ class Paid:
 
     @property
     def of_own_user(self) -> bool:
-        """Return whether it left for a TE job of its own user (`Victim.of_own_user`)."""
+        """Check whether it left for a TE job of its own user (`Victim.of_own_user`)."""
         return bool(self.user) and self.user == self.for_user

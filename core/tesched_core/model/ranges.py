@@ -32,7 +32,7 @@ class Range:
     right_tells_most: bool = False
 
     def has(self, value: float) -> bool:
-        """Return whether the value is allowed."""
+        """Check whether the value is allowed."""
         if self.or_zero and value == 0:
             return True
         return self.least <= value <= self.most and not (self.is_above and value == self.least)
@@ -61,7 +61,7 @@ class Form:
     said: str
 
     def has(self, value: str) -> bool:
-        """Return whether the text has the form."""
+        """Check whether the text has the form."""
         return re.fullmatch(self.pattern, value) is not None
 
 

@@ -100,13 +100,13 @@ class RefusedChange:
         return self.at + (min(FIRST_S * 2.0 ** min(self.count - 1, 30), LONGEST_S) if self.count else 0.0)
 
     def holds(self, user: str, now: UnixSeconds, *, puts_back: bool = False) -> bool:
-        """Return whether such a change of this user's job would be refused, and is not tried yet."""
+        """Check whether such a change of this user's job would be refused, and is not tried yet."""
         until = min(self.retry_at, self.at + FIRST_S) if puts_back else self.retry_at
         # Of a time to come: the clock was ahead.
         return self.at - FIRST_S <= now < until and (self.everywhere or user in self.users)
 
     def is_recent(self, now: UnixSeconds) -> bool:
-        """Return whether it says anything of the site as it is now."""
+        """Check whether it says anything of the site as it is now."""
         return -FIRST_S <= now - self.at <= (2.0 * LONGEST_S if self.count else FIRST_S)
 
 
@@ -116,7 +116,7 @@ def field_of(action: Action) -> Field | None:
 
 
 def is_refusal(outcome: Outcome) -> bool:
-    """Return whether Slurm refuses such changes of a job's record; that the job can't have those nodes is none."""
+    """Check whether Slurm refuses such changes of a job's record; that the job can't have those nodes is none."""
     failure, field = outcome.failure, field_of(outcome.action)
     if outcome.status is not Status.FAILED or failure is None or failure.kind not in _NO:
         return False

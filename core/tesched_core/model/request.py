@@ -29,17 +29,17 @@ def demand_per_node(request: Request) -> Tres:
 
 
 def takes_whole_nodes(request: Request, partition: Partition | None) -> bool:
-    """Return whether the job gets all of each of its nodes (--exclusive, OverSubscribe=EXCLUSIVE)."""
+    """Check whether the job gets all of each of its nodes (--exclusive, OverSubscribe=EXCLUSIVE)."""
     return request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
 
 
 def takes_fewest_nodes(request: Request, partition: Partition | None) -> bool:
-    """Return whether Slurm gives the job fewer nodes than those that it is bound to, where fewer are enough."""
+    """Check whether Slurm gives the job fewer nodes than those that it is bound to, where fewer are enough."""
     return bool(request.cpus_per_gres) or takes_whole_nodes(request, partition)
 
 
 def tasks_in(job: Job) -> int:
-    """Return how many tasks of the array a waiting record stands for: 7 of `3-9%2`, 1 of a single task."""
+    """Count the tasks of the array that a waiting record stands for: 7 of `3-9%2`, 1 of a single task."""
     return max(sum(_counts(job.array_tasks.partition("%")[0])), 1)
 
 
@@ -90,7 +90,7 @@ def gres_on_each(request: Request, nodes: int) -> dict[str, int]:
 
 
 def wants_all_memory(request: Request, per_gpu: PerGpu | None = None) -> bool:
-    """Return whether the job takes all memory of each of its nodes."""
+    """Check whether the job takes all memory of each of its nodes."""
     if request.mem_per_gres or request.mem_per_cpu_mib:
         return False
     if request.mem_per_node_mib is None and per_gpu is not None and per_gpu.mem_mib and _gpus(request):

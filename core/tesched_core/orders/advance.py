@@ -167,7 +167,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
 
 
 def _soon_over(order: Order, context: CycleContext) -> bool:
-    """Return whether most of the time is over that its preemptor has for its start once the last victim has left."""
+    """Check whether most of the time is over that its preemptor has for its start once the last victim has left."""
     return order.expires_at - context.now < context.limits.order_timeout_s / 2
 
 
@@ -187,7 +187,7 @@ def _grown(order: Order, job: Job, context: CycleContext) -> str:
 
 
 def _moves(order: Order) -> bool:
-    """Return whether the preemptor is one of its own victims: it waits a while before it may start again."""
+    """Check whether the preemptor is one of its own victims: it waits a while before it may start again."""
     return any(victim.job_id == order.preemptor for victim in order.victims)
 
 
@@ -198,13 +198,13 @@ def _gone_nodes(order: Order, context: CycleContext) -> list[str]:
 
 
 def _is_silent(name: str, context: CycleContext) -> bool:
-    """Return whether a node does nothing worse than not to respond: after SlurmdTimeout Slurm says that it is down."""
+    """Check whether a node does nothing worse than not to respond: after SlurmdTimeout Slurm says that it is down."""
     node = context.snapshot.nodes.get(name)
     return node is not None and replace(node, flags=node.flags - {"NOT_RESPONDING"}).available and not node.available
 
 
 def _is_unclear(order: Order, context: CycleContext) -> bool:
-    """Return whether it is unclear now what more the order needs: then no victim is pressed."""
+    """Check whether it is unclear now what more the order needs: then no victim is pressed."""
     absent = order.preemptor in context.absent
     return order.state is OrderState.OPEN and (absent or any(_is_silent(name, context) for name in order.nodes))
 

@@ -86,7 +86,7 @@ def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Depart
 
 
 def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:
-    """Return whether a victim that had its notice ended before its grace period was over.
+    """Check whether a victim that had its notice ended before its grace period was over.
 
     One that sat it out and ended later, while the daemon was away, has finished. Slurm's times are whole seconds.
     """

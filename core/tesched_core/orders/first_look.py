@@ -129,7 +129,7 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
 
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
-    """Return whether Slurm should long have looked at the order's job at the head of its queue."""
+    """Check whether Slurm should long have looked at the order's job at the head of its queue."""
     if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
@@ -137,7 +137,7 @@ def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
 
 
 def _behind_another(order: Order, job: Job, context: CycleContext) -> bool:
-    """Return whether another job for which room is made is ahead of it: then it has its look after that one."""
+    """Check whether another job for which room is made is ahead of it: then it has its look after that one."""
     rivals = context.partitions_beside(job.partitions)
     others = (context.snapshot.jobs.get(one.preemptor) for one in context.orders if one.order_id != order.order_id)
     return any(

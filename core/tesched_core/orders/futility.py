@@ -125,7 +125,7 @@ def wait_s(count: int, limits: Limits) -> float:
 
 
 def _was_declined(order: Order, context: CycleContext) -> bool:
-    """Return whether the preemptor waited on, first in its queue, though its nodes had all that it needs."""
+    """Check whether the preemptor waited on, first in its queue, though its nodes had all that it needs."""
     job = context.snapshot.jobs.get(order.preemptor)
     if order.ending is not Ending.EXPIRED or not order.nodes or job is None or not seen_at_the_head(job):
         return False
@@ -232,7 +232,7 @@ def _of_nodes(partitions: tuple[str, ...], snapshot: Snapshot) -> Iterator[str]:
 
 
 def _fellows(job: Job, snapshot: Snapshot) -> int:
-    """Return how many running jobs may count against the same limit."""
+    """Count the running jobs that may count against the same limit."""
     mine = {pair for pair in _limited_by(job) if pair[1]}
     return sum(other.on_nodes and not mine.isdisjoint(_limited_by(other)) for other in snapshot.jobs.values())
 

@@ -67,7 +67,7 @@ class NoticeLever(Lever):
 
 
 def not_taken(outcome: Outcome) -> bool:
-    """Return whether a command that is never sent twice certainly did not reach the job."""
+    """Check whether a command that is never sent twice certainly did not reach the job."""
     busy = outcome.failure is not None and outcome.failure.kind is FailureKind.BUSY
     return outcome.status is Status.SKIPPED or final(outcome) or busy
 

@@ -86,7 +86,7 @@ def _user(outcome: Outcome, seen: Snapshot) -> str | None:
 
 
 def _beside(outcome: Outcome) -> bool:
-    """Return whether an action is none that its order counts on: it mends something of a victim that has left."""
+    """Check whether an action is none that its order counts on: it mends something of a victim that has left."""
     action = outcome.action
     mends = isinstance(action, Rerun) or sets(action, Field.DEPENDENCY, Field.BEGIN)
     return mends or action.reason.code is ReasonCode.LEFT_HELD

@@ -128,7 +128,7 @@ def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[
 
 
 def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
-    """Return whether the trial waits bound to this room, and will not fit there when its victims have left."""
+    """Check whether the trial waits bound to this room, and will not fit there when its victims have left."""
     bound: Change[Nodes] | None = memory.changes_of(Field.NODES).get(order.preemptor)
     waits_here = (
         order.state is OrderState.OPEN
@@ -158,7 +158,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
 
 
 def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleContext) -> bool:
-    """Return whether these nodes will lack resources for what orders make room for.
+    """Check whether these nodes will lack resources for what orders make room for.
 
     Nodes are read after the jobs: what they hold above their jobs may be the order's own TE job, which has just started
     there. Any more than that is of jobs that are not seen.

@@ -135,7 +135,7 @@ class RequeueLever(Lever):
         )
 
     def has_left_held(self, victim: Victim, order: Order, context: CycleContext) -> bool:
-        """Return whether the victim is still held by its requeue; its release is asked for."""
+        """Check whether the victim is still held by its requeue; its release is asked for."""
         one = context.changes_of(self.name).get(victim.job_id)
         if one is None or one.by is not By.REQUEUE or one.order_id != order.order_id:
             return False

@@ -23,7 +23,7 @@ _OF_ORDERS = (Field.NICE, Field.HOLD)
 
 
 def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None) -> bool:
-    """Return whether a change for the order is yet to be put back; with a job, of that job alone.
+    """Check whether a change for the order is yet to be put back; with a job, of that job alone.
 
     One that stays for as long as its job is held does not count: it is put back whenever the job is released.
     """

@@ -41,7 +41,7 @@ def newest_task(preemptor: Job, context: CycleContext) -> JobId | None:
 
 
 def _has_started(job: Job) -> bool:
-    """Return whether a job that was pending has run since, going by its state and by slurmctld's own times."""
+    """Check whether a job that was pending has run since, going by its state and by slurmctld's own times."""
     if job.start_time is None or job.state in {JobState.PENDING, JobState.UNKNOWN}:
         return False
     if job.state not in FROM_THE_QUEUE or job.on_nodes:

@@ -60,7 +60,7 @@ ARRIVES_WITHIN_S = 2.0
 
 
 def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence[int], room: Room) -> bool:
-    """Return whether these victims (rows of `view.running`) need only be suspended for the job to fit on all `nodes`.
+    """Check whether these victims (rows of `view.running`) need only be suspended for the job to fit on all `nodes`.
 
     `nodes` are rows of the room, in which the victims still are.
     """
@@ -149,7 +149,7 @@ class SuspendLever(Lever):
             orders[order.order_id] = after
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Return how many victims are suspended, or on their way there."""
+        """Count the victims that are suspended, or on their way there."""
         return sum(victim.state is VictimState.SUSPENDED for order in memory.open_orders() for victim in order.victims)
 
 
@@ -194,7 +194,7 @@ def overdue_since(victim: Victim, suspend_for_s: float) -> float | None:
 
 
 def _may_go_on(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:
-    """Return whether its CPUs are free on all its nodes, and reserved for no order, or it has waited long enough."""
+    """Check whether its CPUs are free on all its nodes, and reserved for no order, or it has waited long enough."""
     due = overdue_since(victim, context.limits.suspend_for_s)
     others = (
         []

@@ -66,7 +66,7 @@ def cause_of(victim: Victim) -> str:
 
 
 def is_note(text: str) -> bool:
-    """Return whether a text in a job's record is one of tesched's notes, which a later one may replace."""
+    """Check whether a text in a job's record is one of tesched's notes, which a later one may replace."""
     return text.startswith(_OURS) and "\n" not in text
 
 
@@ -94,7 +94,7 @@ def _victims(memory: Memory) -> Iterator[tuple[Order, Victim]]:
 
 
 def _is_news(victim: Victim, before: Order | None) -> bool:
-    """Return whether it has left, or was lost, since."""
+    """Check whether it has left, or was lost, since."""
     earlier = None if before is None else next((one for one in before.victims if one.job_id == victim.job_id), None)
     if earlier is None or earlier.left_at is None:
         return True

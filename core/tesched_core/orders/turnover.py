@@ -113,7 +113,7 @@ def _ended_lately(context: CycleContext) -> list[Job]:
 
 
 def _would_do(job: Job, ended: Job, context: CycleContext) -> bool:
-    """Return whether what the ended job held on a node would be enough on one for this job, where it may run."""
+    """Check whether what the ended job held on a node would be enough on one for this job, where it may run."""
     if context.partitions_over(job.partitions).isdisjoint(ended.partitions) or job.request.min_nodes > 1:
         return False
     if wants_all_memory(job.request) and not (wants_all_memory(ended.request) or ended.request.exclusive):

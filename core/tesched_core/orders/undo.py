@@ -61,7 +61,7 @@ def undo(
 
 
 def changed_still(memory: Memory, snapshot: Snapshot, levers: Sequence[Lever] = LEVERS) -> int:
-    """Return how many of tesched's changes, and of its orders, are not seen to be put back."""
+    """Count tesched's changes and orders that are not seen to be put back."""
     return len(memory.open_orders()) + sum(lever.outstanding(memory, snapshot) for lever in levers)
 
 

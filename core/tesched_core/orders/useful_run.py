@@ -52,7 +52,7 @@ def of_run(order: Order, run: Job) -> Order:
 
 
 def came_back(order: Order, job: Job) -> bool:
-    """Return whether a TE job has started and come back since its order was made, or since the start on trial."""
+    """Check whether a TE job has started and come back since its order was made, or since the start on trial."""
     return order.restarts is not None and job.restarts > order.restarts
 
 
@@ -99,7 +99,7 @@ def judged(order: Order, context: CycleContext) -> Order:
 
 
 def _goes_back(job: Job, context: CycleContext) -> bool:
-    """Return whether Slurm puts a job that is completing back in the queue, not whatever else it may do then."""
+    """Check whether Slurm puts a job that is completing back in the queue, not whatever else it may do then."""
     settings = context.snapshot.settings
     return job.state is JobState.PENDING or job.exit_status in settings.requeue_exit | settings.requeue_exit_hold
 

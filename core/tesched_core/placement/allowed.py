@@ -18,7 +18,7 @@ from tesched_core.placement.uneven import threads_of
 
 
 def memory_allowed(request: Request, partition: Partition) -> bool:
-    """Return whether the partition lets a job have so much memory; Slurm never starts one there that wants more."""
+    """Check whether the partition lets a job have so much memory; Slurm never starts one there that wants more."""
     by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
     if by_node is not None and request.mem_per_node_mib is not None:
         return 0 < request.mem_per_node_mib <= by_node
@@ -36,7 +36,7 @@ def _cpus_on_each(request: Request) -> int:
 
 
 def count_allowed(request: Request, least: int, partition: Partition) -> bool:
-    """Return whether the partition gives a job `least` nodes, and as few as its user has set (PartitionNodeLimit).
+    """Check whether the partition gives a job `least` nodes, and as few as its user has set (PartitionNodeLimit).
 
     That its user has set one node is not known: -n1 has the same record.
     """
@@ -46,7 +46,7 @@ def count_allowed(request: Request, least: int, partition: Partition) -> bool:
 
 
 def never_holds(job: Job, partition: Partition, room: Room) -> bool:
-    """Return whether Slurm never tries the job on the partition's nodes: too few, too small, or not so much memory."""
+    """Check whether Slurm never tries the job on the partition's nodes: too few, too small, or not so much memory."""
     nodes = room.partitions[partition.name]
     if job.request.exclusive:
         nodes = nodes & whole_allowed(partition, room)

@@ -232,7 +232,7 @@ def _may_end_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
 
 
 def _plain(job: Job) -> bool:
-    """Return whether amounts on each node say all that the job wants, and it is one job."""
+    """Check whether amounts on each node say all that the job wants, and it is one job."""
     request = job.request
     return not (request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None)
 

@@ -23,7 +23,7 @@ _MOST_PARENTHESES = 100
 
 
 def has_features(expression: str, features: frozenset[str]) -> bool:
-    """Return whether a node with these features satisfies a `--constraint` expression of `&`, `|` and parentheses.
+    """Check whether a node with these features satisfies a `--constraint` expression of `&`, `|` and parentheses.
 
     Raises UnsupportedConstraintError for what is not about one node alone: counts (`a*2`) and matching (`[a|b]`).
     Source: sbatch(1), --constraint.

@@ -94,7 +94,7 @@ def least_memory(job: Job, room: Room) -> int:
 
 
 def names_memory(request: Request, defaults: MemoryDefaults) -> bool:
-    """Return whether the memory in a job's record is certainly its own, and no default of the site's."""
+    """Check whether the memory in a job's record is certainly its own, and no default of the site's."""
     by_cpu, by_node = request.mem_per_cpu_mib or 0, request.mem_per_node_mib or 0
     own_by_cpu = by_cpu > 0 and by_cpu not in defaults.per_cpu_mib
     return bool(request.mem_per_gres) or own_by_cpu or (by_node > 0 and by_node not in defaults.per_node_mib)

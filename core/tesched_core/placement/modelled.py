@@ -211,7 +211,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
 
 
 def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
-    """Return whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
+    """Check whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
 
     Once Slurm has tried the job in that one, it wants whole nodes in the others, too, also on nodes that are in these
     alone (22.05). When that will be is not known; its record does not say so for certain.
@@ -226,7 +226,7 @@ def with_whole_nodes(job: Job) -> Job:
 
 
 def by_node_and_in_all(request: Request) -> dict[str, int]:
-    """Return how many a node of the devices that the job wants by node, several of them, and by job or task, too.
+    """Number on a node of the devices that the job wants by node, several of them, and by job or task, too.
 
     Slurm takes all that is free of the first of the nodes that such a job is bound to for what it gets there: with 4 in
     all, 2 a node and 3 free it wants 1 of the second, and leaves the job waiting (22.05; the source of later
@@ -237,7 +237,7 @@ def by_node_and_in_all(request: Request) -> dict[str, int]:
 
 
 def shares_cores(partition: Partition, sharing: str) -> bool:
-    """Return whether such a job of this partition may get cores that others hold, too."""
+    """Check whether such a job of this partition may get cores that others hold, too."""
     word, _, times = partition.oversubscribe.partition(":")
     if times == "1":
         return False
@@ -245,7 +245,7 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
 
 
 def is_held_again(request: Request, cpus_per_gpu: int, release: str, *, binds: bool = True) -> bool:
-    """Return whether a job of --threads-per-core has GPUs that bring more CPUs than its tasks want on a node.
+    """Check whether a job of --threads-per-core has GPUs that bring more CPUs than its tasks want on a node.
 
     With `binds` on the most nodes that it may have, else on the fewest.
 
@@ -258,7 +258,7 @@ def is_held_again(request: Request, cpus_per_gpu: int, release: str, *, binds: b
 
 
 def counts_anew(release: str) -> bool:
-    """Return whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
+    """Check whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
     number = release.partition(".")[0]
     return number.isdecimal() and int(number) >= _COUNTS_ANEW
 
@@ -277,7 +277,7 @@ def _has_gpus(request: Request) -> bool:
 
 
 def has_gres(request: Request) -> bool:
-    """Return whether the job asks for any GRES."""
+    """Check whether the job asks for any GRES."""
     by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
     return bool(request.gres_per_node or request.gres_per_job or by_task)
 
@@ -289,7 +289,7 @@ def wants_shards(request: Request) -> bool:
 
 
 def _fills_no_cores(request: Request) -> bool:
-    """Return whether a job of several tasks a core, with devices, may have cores with fewer tasks on a node.
+    """Check whether a job of several tasks a core, with devices, may have cores with fewer tasks on a node.
 
     Slurm 22.05 gives it whole cores' tasks more (-n5 -c2 --ntasks-per-core=2 has 12 CPUs), and 26.05 starts it never.
     """
@@ -300,7 +300,7 @@ def _fills_no_cores(request: Request) -> bool:
 
 
 def _brings_too_few(request: Request) -> bool:
-    """Return whether the CPUs of --cpus-per-gpu are fewer than its tasks need."""
+    """Check whether the CPUs of --cpus-per-gpu are fewer than its tasks need."""
     nodes = max(request.min_nodes, 1)
     counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
     each = dict(request.cpus_per_gres).get("gpu", 0)
@@ -310,7 +310,7 @@ def _brings_too_few(request: Request) -> bool:
 
 
 def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
-    """Return whether its GPUs bring fewer CPUs than its tasks need; Slurm 26.05 then spreads it over more nodes.
+    """Check whether its GPUs bring fewer CPUs than its tasks need; Slurm 26.05 then spreads it over more nodes.
 
     Each type of GPU must bring enough by itself: with gpu:a:1,gpu:b:1 at two CPUs each Slurm starts two tasks a node.
     """
@@ -325,7 +325,7 @@ def _cpus_of_tasks(request: Request, nodes: int) -> int:
 
 
 def _is_too_few_in_all(request: Request, cpus_per_gpu: int) -> bool:
-    """Return whether the GPUs of --gpus bring fewer CPUs than all tasks need: 3 GPUs are not 2 on each of two nodes."""
+    """Check whether the GPUs of --gpus bring fewer CPUs than all tasks need: 3 GPUs are not 2 on each of two nodes."""
     gpus = [count for name, count in request.gres_per_job if name.partition(":")[0] == "gpu"]
     return 0 < min(gpus, default=0) * cpus_per_gpu < _cpus_of_tasks(request, 1)
 

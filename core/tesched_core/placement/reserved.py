@@ -133,5 +133,5 @@ def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
 
 
 def _will_be_there(order: Order, preemptor: Job) -> bool:
-    """Return whether it waits, or is to move there."""
+    """Check whether it waits, or is to move there."""
     return preemptor.pending or (preemptor.on_nodes and any(v.job_id == order.preemptor for v in order.victims))

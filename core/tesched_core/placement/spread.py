@@ -104,12 +104,12 @@ def _alike(rows: NDArray[np.intp], uneven: Uneven) -> Iterator[NDArray[np.intp]]
 
 
 def large_enough(demand: Demand, room: Room) -> int:
-    """Return how many nodes that the job may use are large enough for its share, if they are empty."""
+    """Count the nodes that the job may use and that are large enough for its share, if they are empty."""
     return int((demand.fits_into(room.total) & demand.allowed).sum())
 
 
 def can_ever_be_met(demand: Demand, room: Room) -> bool:
-    """Return whether the job fits on nodes that it may use if those are empty, evenly spread or not."""
+    """Check whether the job fits on nodes that it may use if those are empty, evenly spread or not."""
     if demand.unknown_gres:
         return False
     return (
@@ -119,7 +119,7 @@ def can_ever_be_met(demand: Demand, room: Room) -> bool:
 
 
 def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Running, victims: Sequence[int]) -> bool:
-    """Return whether Slurm may start the job on fewer than these nodes once the victims have left.
+    """Check whether Slurm may start the job on fewer than these nodes once the victims have left.
 
     Slurm 26.05 leaves out nodes that a job was bound to and does not need, also those of --nodelist: a victim that left
     there would have left for nothing. Where shares can't be spread otherwise the model alone says that fewer nodes are
@@ -147,7 +147,7 @@ def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> ND
 
 
 def fits_on(demand: Demand, rows: Sequence[int], room: Room) -> bool:
-    """Return whether the job fits on just these nodes into what is free there, evenly spread or not."""
+    """Check whether the job fits on just these nodes into what is free there, evenly spread or not."""
     where, uneven = np.asarray(rows, dtype=np.intp), demand.uneven
     if demand.fits(room)[where].all():
         return True

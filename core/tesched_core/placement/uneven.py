@@ -66,7 +66,7 @@ def in_all(request: Request) -> tuple[str, int] | None:
 
 
 def tasks_together(request: Request) -> int:
-    """Return how many tasks each node has, however many GPUs in all (--ntasks-per-node, --gpus); 0: that may differ."""
+    """Number of tasks that each node has, however many GPUs in all (--ntasks-per-node, --gpus); 0: that may differ."""
     by_node, nodes = request.tasks_per_node, max(request.min_nodes, 1)
     fixed = nodes == request.max_nodes and request.tasks == nodes * by_node
     return by_node if fixed and in_all(request) is not None else 0

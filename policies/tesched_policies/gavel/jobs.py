@@ -217,7 +217,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
 
 
 def _is_ours(job: Job, view: View) -> bool:
-    """Return whether it runs, waits for room, comes back from a requeue, or is held by tesched."""
+    """Check whether it runs, waits for room, comes back from a requeue, or is held by tesched."""
     if not job.pending:
         return job.state is JobState.RUNNING
     # A pending job with restarts and a begin time has just been put back.

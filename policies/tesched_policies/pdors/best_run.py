@@ -76,7 +76,7 @@ class RunPlan:
 
 
 def slots_of(length: float) -> int:
-    """Return how many slots a run of this length is planned for: to the nearest whole one, and never none.
+    """Number of slots that a run of this length is planned for: to the nearest whole one, and never none.
 
     Slots are counted from each poll on. Rounded up, each of a chain of plans would be half a slot late for the next.
     """

@@ -94,7 +94,7 @@ def _own(job: Job, view: View) -> Job:
 
 
 def _would_start(job: Job, view: View) -> bool:
-    """Return whether the job waits for room, or comes back from a requeue, or is held by tesched.
+    """Check whether the job waits for room, or comes back from a requeue, or is held by tesched.
 
     One at which Slurm has not looked yet is held before it does: else it starts wherever there is room.
     """

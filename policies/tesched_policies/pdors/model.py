@@ -115,7 +115,7 @@ class TrainingJob:
         return 2.0 * self.model_mb * self.workers_per_server / (bandwidth * self.batch)
 
     def samples_per_slot(self, workers: int, *, internal: bool) -> float:
-        """Return how many samples so many workers process in one slot."""
+        """Number of samples that so many workers process in one slot."""
         together = workers if self.speed is Speed.BATCH else 1
         return workers / (self.sample_slots + together * self.exchange_slots(internal=internal))
 
@@ -175,7 +175,7 @@ class Machines:
         return cls(resources=resources, capacity=capacity, takes_workers=anywhere, takes_servers=anywhere)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Count them."""
         return len(self.capacity)
 
 

@@ -123,14 +123,14 @@ class Training:
     limit_slots: float
 
     def workers(self, nodes: int) -> int:
-        """Return how many of so many nodes, or of what runs there, are workers."""
+        """Number of workers among so many nodes, or in what runs there."""
         if self.servers is Servers.BESIDE:
             return min(nodes, self.model.batch)
         each = self.model.workers_per_server
         return max(min(nodes * each // (each + 1), self.model.batch), 1)
 
     def run_slots(self, nodes: int, *, one_rack: bool, rest: float = 1.0) -> float:
-        """Return how many slots, not rounded, the `rest` of its samples (a part of all) take on so many nodes."""
+        """Number of slots, not rounded, that the `rest` of its samples (a part of all) take on so many nodes."""
         speed = self.model.samples_per_slot(self.workers(nodes), internal=one_rack)
         return min(rest * self.model.samples / speed, self.limit_slots, LONGEST_SLOTS)
 

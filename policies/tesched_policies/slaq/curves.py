@@ -50,7 +50,7 @@ class Curves:
     asymptote: Floats
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Count them."""
         return len(self.family)
 
     def take(self, rows: Ints) -> Curves:
