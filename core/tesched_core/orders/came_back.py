@@ -107,7 +107,7 @@ def _seen(job: Job, before: TeRun | None, context: CycleContext) -> TeRun:
 
 
 def _short_runs(job: Job, before: TeRun | None, context: CycleContext) -> tuple[int, bool]:
-    """Count the runs without use that have ended in the queue since the last poll, and say whether another was useful."""
+    """Count the runs without use that have ended in the queue since the last poll, and whether one was useful."""
     if before is None or job.restarts <= before.restarts:
         return 0, False
     times, enough_s = job.restarts - before.restarts, useful_run_s(job, context.limits)
