@@ -98,6 +98,25 @@ def test_job_alone_keeps_the_type_on_which_it_is_faster_whatever_the_names_of_ty
     assert (result.end_s.tolist(), result.preempted.tolist()) == ([3000.0], [0])
 
 
+def test_job_that_moves_starts_on_its_free_nodes_as_soon_as_it_is_eligible() -> None:
+    run = Simulation(two_types([[0.1, 1.0]], run_s=3000.0), Behaviour(requeue_delay_s=100.0))
+    run.slurm.submit(0)
+    run.scheduler.run()
+    run.slurm._leave(0)
+    run.slurm.bind(0, (1,))
+    run.scheduler.run()
+    run._submit_s.clear()
+    assert (run.run().end_s.tolist(), run.slurm.ran_on[0]) == ([3100.0], (1,))
+
+
+def test_job_alone_moves_once_to_the_type_on_which_it_is_faster() -> None:
+    workload = two_types([[0.1, 1.0]], run_s=3000.0, grace_s=1.0)
+    behaviour = Behaviour(requeue_delay_s=121.0, poll_s=30.0)
+    result = simulate(workload, behaviour, policies=in_turn(FitGpp(), Gavel()))
+    assert result.preempted.tolist() == [1]
+    assert result.end_s[0] < 4000.0
+
+
 def test_nodes_are_kept_for_a_best_effort_job_that_moves_where_requeued_jobs_start_at_once() -> None:
     workload = two_types([[1.0, 1.0], [1.0, 0.1]], run_s=3000.0, grace_s=1.0)
     result = simulate(
