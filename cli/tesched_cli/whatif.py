@@ -119,7 +119,7 @@ def whatif(
     else:
         past = _from_trace(trace, config, of_workload)
     for contender in contenders:
-        check_needs(contender, setting, past.workload)
+        _check_needs(contender, setting, past.workload, of_store=trace is None)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
     for contender in progress(contenders, "policies"):
         summary, simulated = _simulated(contender, setting, past.workload)
@@ -144,6 +144,17 @@ def whatif(
         console().print(f"{contender}: {_of_bound(one)}")
     for warning in warnings:
         console().print(f"warning: {warning}", style="yellow")
+
+
+def _check_needs(contender: str, setting: ExperimentSetting, workload: Workload, *, of_store: bool) -> None:
+    """Raise WorkloadError for what the recorded jobs lack for a policy, and say what can be done here."""
+    try:
+        check_needs(contender, setting, workload)
+    except WorkloadError as error:
+        if not of_store:
+            raise
+        te = contender.partition("+")[0]
+        raise WorkloadError(f"{error}; that takes --trace: of the state store's jobs try --policy {te}+none") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,21 +189,36 @@ def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{one.name}"
 
 
-#: what a best-effort policy needs of a workload: whether it is there, and a sentence where it is not
-_NEEDS: Mapping[str, tuple[Callable[[Workload], bool], str]] = {
-    "gavel": (
+def _wants_gpus(workload: Workload) -> bool:
+    """Check whether a best-effort job that is no task of an array wants GPUs: those are what gavel manages."""
+    resources = workload.machines.resources
+    mine = ~workload.te if workload.array is None else ~workload.te & (workload.array < 0)
+    return "gpu" in resources and bool(workload.demand[mine, resources.index("gpu")].any())
+
+
+#: what a best-effort policy needs of a workload, whether it is there, and a sentence where it is not
+_NEEDS: Sequence[tuple[str, Callable[[Workload], bool], str]] = (
+    (
+        "gavel",
         lambda workload: workload.speed is not None,
         "this workload's nodes are of one type; add types of GPUs: --set workload.types=v100:1:1/k80:1:0.3",
     ),
-    "slaq": (
+    (
+        "gavel",
+        _wants_gpus,
+        "no best-effort job of this workload wants GPUs, which workload.types is about; take one that has some",
+    ),
+    (
+        "slaq",
         lambda workload: bool(workload.trainings),
         "no job of this workload is an elastic training that reports its loss; add some: --set workload.trainings=20",
     ),
-    "pdors": (
-        lambda workload: workload.most_nodes is not None,
+    (
+        "pdors",
+        lambda workload: workload.most_nodes is not None and bool((workload.most_nodes > workload.nodes).any()),
         "no job of this workload takes more nodes than it must; let BE jobs have more: --set workload.workers=4",
     ),
-}
+)
 
 
 def check_needs(contender: str, setting: ExperimentSetting, workload: Workload) -> None:
@@ -211,9 +226,9 @@ def check_needs(contender: str, setting: ExperimentSetting, workload: Workload) 
     if contender in ALONE:
         return
     for name in best_effort_of(contender, setting):
-        there, text = _NEEDS.get(name, (lambda _: True, ""))
-        if not there(workload):
-            raise WorkloadError(f"{contender}: {text}")
+        for needed, there, text in _NEEDS:
+            if needed == name and not there(workload):
+                raise WorkloadError(f"{contender}: {text}")
         for extra in INSTALLED[name].needs:
             if lacking := extra.lacking():
                 raise WorkloadError(f"{contender}: {name} needs {lacking}")
@@ -253,16 +268,10 @@ def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -
     else:
         te, _, be = contender.partition("+")
         entries = (BeEntry(name=BePolicyName(be)),) if be and be != NO_POLICY else () if be else setting.policy.be
-        policy = replace(_with_types(setting.policy, workload), te=TePolicyName(te), be=entries)
+        policy = replace(setting.policy, te=TePolicyName(te), be=entries)
         run = Simulation(workload, site, policies=policy.entries(), limits=setting.guard)
     run.policy_name = contender
     return run
-
-
-def _with_types(policy: PolicyConfig, workload: Workload) -> PolicyConfig:
-    """Return the configuration as an admin writes it for these nodes: with the types for gavel, the fastest first."""
-    gavel, types = policy.table("gavel"), workload.machines.types
-    return policy if gavel.types or not types else policy.with_table(replace(gavel, types=types))
 
 
 def run_one(contender: str, setting: ExperimentSetting, workload: Workload) -> Result:

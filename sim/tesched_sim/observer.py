@@ -212,7 +212,7 @@ class SimulatedObserver:
             self._reason(row),
             slurm.eligible_s.get(row),
             slurm.bound.get(row),
-            slurm.nodes_most[row],
+            (slurm.nodes_wanted[row], slurm.nodes_most[row]),
             row in slurm.held_by_hook,
             slurm.notes.get(row),
             slurm.dependency.get(row),

@@ -245,7 +245,8 @@ class Slurm:
         for row in self.arrays.rows[array]:
             if self.state[row] is JobPhase.PENDING:
                 self.keep_back(row, self.throttled, back=left <= 0)
-                left -= row not in self.held
+                # A task that may not start yet, such as one that was just requeued, takes no other's place.
+                left -= not (row in self.held or row in self.ineligible or row in self.dependent)
 
     def _enqueue(self, row: int) -> None:
         self.state[row] = JobPhase.PENDING

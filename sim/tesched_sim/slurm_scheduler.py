@@ -60,6 +60,8 @@ class Scheduler:
             self.let_go(row)
         if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):
             self.keep(row, self.slurm.bound[row])
+            # Its nodes may be free already: it starts now, also where no job has ended.
+            self.slurm.stirred = True
 
     def run(self) -> None:
         """Start all jobs that may start now."""

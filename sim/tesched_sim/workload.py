@@ -209,7 +209,7 @@ class Workload:
         return replace(self, **{name: values[:count] for name, values in columns if values is not None})
 
     def check(self) -> None:
-        """Raise WorkloadError for the first thing that is not right."""
+        """Raise WorkloadError for the first value that is not right."""
         for name in (*_COLUMNS, *_OPTIONAL):
             values = getattr(self, name)
             if values is not None and len(values) != len(self):

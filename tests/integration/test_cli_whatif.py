@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
+from tesched_cli.whatif import RecordedPast
 from tesched_core.model.cluster import Node
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
+from tesched_sim.workloads import read
 
 TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State
 1|bea|1000|1000|4600|3600|120|1|4|100M|COMPLETED
@@ -31,9 +33,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def command(folder: Path) -> list[str]:
+    return ["whatif", "--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt")]
+
+
 def whatif(folder: Path, *argv: str) -> Result:
-    command = ("whatif", "--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt"))
-    done = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command, *argv])
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), *argv])
     assert done.exit_code == 0, done.output
     return done
 
@@ -54,3 +59,17 @@ def test_without_a_bound_it_says_nothing_of_it(folder: Path) -> None:
     off = ("--set", "guard.bound=none")
     assert json.loads(whatif(folder, "--json", *off).stdout)["bounds"] == {}
     assert "guard.bound" not in whatif(folder, *off).stdout
+
+
+def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_be_tried(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
+    assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
+    past = RecordedPast(title="", workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
+    monkeypatch.setattr("tesched_cli.whatif._from_store", lambda *_: past)
+    words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
+    of_store = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "fitgpp+gavel"])
+    assert of_store.exit_code == 2
+    assert of_store.output.rstrip().endswith("of the state store's jobs try --policy fitgpp+none")
+    assert CliRunner().invoke(main, [*words, "fitgpp+none"]).exit_code == 0

@@ -25,7 +25,7 @@ class GavelParameters(Turns):
     #: length of a round, and least time between two allocations, seconds
     round_s: Period = 360.0
     solve_every_s: SecondsOfADay = 0.0
-    #: types of GPUs, fastest first; empty: all
+    #: types of GPUs, fastest first; empty: all, by how fast jobs are on them
     types: tuple[str, ...] = ()
     #: resources that come free in mid-round are given away
     fills: bool = True

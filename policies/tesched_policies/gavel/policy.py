@@ -25,7 +25,7 @@ Parameters
                      (jobs.py, pairs.py)
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
-    types            names, fastest first; empty: all GRES types of GPUs, by name
+    types            names, fastest first; empty: all GRES types of GPUs, those first on which jobs are fastest
     qos_weights, most_weight, entity, entity_weights, in_order
                      what jobs and entities weigh, and when jobs are due (weights.py)
     fills            whether room that comes free in mid-round is given away at once, or waits as in the paper

@@ -21,7 +21,7 @@ from tesched_policies.gavel.node_assignment import Places
 from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
 from tesched_policies.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
 from tesched_policies.gavel.parameters import GavelParameters
-from tesched_policies.gavel.round_scheduling import assign, deficits, priorities
+from tesched_policies.gavel.round_scheduling import assign, deficits, fastest_first, priorities
 from tesched_policies.gavel.state import GavelState, JobRounds
 
 #: Expected run time of a job of which nothing is known, seconds.
@@ -182,10 +182,13 @@ class GavelTurn:
         return found
 
     def _choosing(self) -> list[int]:
-        """Return the types in the order in which they choose: the fastest first, if that is known; else by turns."""
+        """Types in the order in which they choose: the fastest first, as configured or by jobs' speeds; or by turns.
+
+        A slow one that chose first would take each job that fits there, also one whose share is on a faster one.
+        """
         order = list(range(len(self.kinds.names)))
         if not self.parameters.allocator.endswith("-agnostic"):
-            return order
+            return order if self.parameters.types else fastest_first(self.managed.throughput)
         first = round(self.state.began_at / self.parameters.round_s) % max(len(order), 1)
         return order[first:] + order[:first]
 

@@ -18,6 +18,8 @@ from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 _TYPE = re.compile(r"([A-Za-z]\w{0,30}):(\d{1,6}):(\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
 #: least speed of a job on a type, as a part of its fastest: below it a job would seem to stand still
 SLOWEST = 0.01
+#: greatest counts, and minutes; greatest spread of speeds; tasks of all trainings, each of which is a job
+MOST, MOST_SPREAD, MOST_TASKS = 1_000_000, 10, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +45,13 @@ class Beyond:
     def check(self) -> None:
         """Raise WorkloadError for what makes no sense."""
         for name, least in (("workers", 1), ("trainings", 0), ("iterations", 1), ("most_workers", 1)):
-            if getattr(self, name) < least:
-                raise WorkloadError(f"workload.{name} must be at least {least}")
+            if not least <= getattr(self, name) <= MOST:
+                raise WorkloadError(f"workload.{name} must be from {least} to {MOST}")
         for name in ("iteration_min", "task_min"):
-            if not getattr(self, name) > 0:
-                raise WorkloadError(f"workload.{name} must be above 0")
-        if not self.type_spread >= 0:
-            raise WorkloadError("workload.type_spread must be at least 0")
+            if not 0 < getattr(self, name) <= MOST:
+                raise WorkloadError(f"workload.{name} must be above 0, and at most {MOST}")
+        if not 0 <= self.type_spread <= MOST_SPREAD:
+            raise WorkloadError(f"workload.type_spread must be from 0 to {MOST_SPREAD}")
         if self.types:
             types_of(self.types)
 
@@ -113,8 +115,8 @@ def _with_types(workload: Workload, beyond: Beyond, rng: np.random.Generator) ->
     )
     drawn = rng.lognormal(np.log([one.speed for one in types]), beyond.type_spread, (len(workload), len(types)))
     speed = np.maximum(drawn / drawn.max(axis=1, keepdims=True), SLOWEST)
-    # A worker's part of an iteration is the same on each type: its training has one pace.
-    speed[_tasks(workload)] = 1.0
+    # A worker's part of an iteration is the same on each type: its training has one pace. CPUs are as fast beside any.
+    speed[_tasks(workload) | (workload.demand[:, nodes.resources.index("gpu")] == 0)] = 1.0
     demand = np.hstack([workload.demand, np.zeros((len(workload), len(types)), dtype=np.int64)])
     return replace(
         workload,
@@ -153,6 +155,11 @@ def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator
     task_s = beyond.task_min * 60.0
     # Twice what the work takes: a worker that is preempted is not there for a while, and no task comes after the last.
     tasks = [int(np.ceil(2 * one.iterations * one.worker_s / task_s)) + beyond.most_workers for one in models]
+    if sum(tasks) > MOST_TASKS:
+        raise WorkloadError(
+            f"workload: {count} trainings have {sum(tasks)} tasks together, and {MOST_TASKS} at most; set fewer "
+            "workload.trainings, workload.iterations or workload.most_workers, or a larger workload.task_min"
+        )
     added = np.repeat(np.arange(count, dtype=np.int32), tasks)
     at = np.sort(rng.uniform(0.0, float(workload.submit_s[-1]), count))
     names = list(workload.machines.resources)

@@ -26,6 +26,7 @@ from tesched_core.model.field import Field, NodeCount, Nodes, NumberField
 from tesched_core.model.resources import JobId
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.engine import Simulation
+from tesched_sim.job_record import set_nodes
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm_settings import Behaviour, RequeuedTo
 
@@ -206,6 +207,14 @@ def test_range_of_nodes_becomes_a_number_of_certain_ones() -> None:
     assert (request.min_nodes, request.max_nodes, request.required_nodes) == (2, 2, ("n2", "n4"))
     site.ends()
     assert site.job(SECOND).ran_on == ("n2", "n4")
+
+
+def test_record_has_the_fewest_nodes_as_they_were_set_last() -> None:
+    site = three()
+    eyes = SimulatedObserver(site.slurm)
+    for least in (1, 2, 3):
+        set_nodes(site.slurm, 1, Nodes(count=NodeCount(least=least, most=3)))
+        assert (eyes.job(1).request.min_nodes, eyes.job(1).request.max_nodes) == (least, 3)
 
 
 def test_job_is_not_cancelled_as_its_owner_does_not_say_that_it_ends() -> None:

@@ -74,6 +74,19 @@ def test_no_more_tasks_run_than_the_throttle_allows_and_none_is_ended_for_it() -
     assert running(run) == 8
 
 
+def test_requeued_task_that_may_not_start_yet_takes_no_others_place_under_the_throttle() -> None:
+    run = Simulation(arrays(5, throttle=2), Behaviour(requeue_delay_s=1000.0))
+    for row in range(5):
+        run.slurm.submit(row)
+    run.scheduler.run()
+    run.slurm._leave(0)
+    run.scheduler.run()
+    assert [row for row in range(5) if run.slurm.state[row] is JobPhase.RUNNING] == [1, 2]
+    run.slurm.cancel(1)
+    run.scheduler.run()
+    assert [row for row in range(5) if run.slurm.state[row] is JobPhase.RUNNING] == [2, 3]
+
+
 def test_throttle_by_a_tasks_own_id_changes_nothing() -> None:
     run = begun(arrays(20, throttle=2))
     throttles(run, 1, 5)

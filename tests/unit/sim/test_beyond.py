@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tesched_core.policy import in_turn
@@ -10,10 +12,11 @@ from tesched_policies.gavel.policy import Gavel
 from tesched_policies.pdors.policy import PdOrs
 from tesched_sim import workloads
 from tesched_sim.engine import Simulation, simulate
+from tesched_sim.experiment import ExperimentSetting, check_needs
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
-from tesched_sim.workloads.beyond import types_of
+from tesched_sim.workloads.beyond import Beyond, extended, types_of
 
 #: what costs little to draw
 SMALL = {"jobs": "40", "nodes": "6"}
@@ -87,6 +90,33 @@ def test_gavel_gives_each_job_the_type_on_which_it_is_faster() -> None:
     assert with_gavel.preempted[0] >= 1
 
 
+@pytest.mark.parametrize("types", [(), ("v100", "k80")])
+def test_job_alone_keeps_the_type_on_which_it_is_faster_whatever_the_names_of_types(types: tuple[str, ...]) -> None:
+    # By name the k80 would choose first, and take it from the v100, where its whole share is.
+    workload = two_types([[1.0, 0.1]], run_s=3000.0, grace_s=1.0)
+    result = simulate(workload, Behaviour(poll_s=30.0), policies=in_turn(FitGpp(), Gavel(types=types)))
+    assert (result.end_s.tolist(), result.preempted.tolist()) == ([3000.0], [0])
+
+
+def test_job_that_moves_starts_on_its_free_nodes_as_soon_as_it_is_eligible() -> None:
+    run = Simulation(two_types([[0.1, 1.0]], run_s=3000.0), Behaviour(requeue_delay_s=100.0))
+    run.slurm.submit(0)
+    run.scheduler.run()
+    run.slurm._leave(0)
+    run.slurm.bind(0, (1,))
+    run.scheduler.run()
+    run._submit_s.clear()
+    assert (run.run().end_s.tolist(), run.slurm.ran_on[0]) == ([3100.0], (1,))
+
+
+def test_job_alone_moves_once_to_the_type_on_which_it_is_faster() -> None:
+    workload = two_types([[0.1, 1.0]], run_s=3000.0, grace_s=1.0)
+    behaviour = Behaviour(requeue_delay_s=121.0, poll_s=30.0)
+    result = simulate(workload, behaviour, policies=in_turn(FitGpp(), Gavel()))
+    assert result.preempted.tolist() == [1]
+    assert result.end_s[0] < 4000.0
+
+
 def test_nodes_are_kept_for_a_best_effort_job_that_moves_where_requeued_jobs_start_at_once() -> None:
     workload = two_types([[1.0, 1.0], [1.0, 0.1]], run_s=3000.0, grace_s=1.0)
     result = simulate(
@@ -134,7 +164,59 @@ def test_nodes_are_divided_among_types_by_their_parts() -> None:
     assert (workload.limit_s >= workload.most_run_s).all()
 
 
+def without_gpus(jobs: slice) -> Workload:
+    """Return a workload of which these jobs want CPUs and memory alone."""
+    plain = workloads.make("poisson", seed=3, **SMALL)
+    demand = plain.demand.copy()
+    demand[jobs, plain.machines.resources.index("gpu")] = 0
+    return extended(replace(plain, demand=demand), Beyond(types="v100:1:1/k80:1:0.1"), 3)
+
+
+def test_job_without_gpus_is_as_fast_beside_any_type() -> None:
+    workload = without_gpus(slice(5))
+    assert workload.speed is not None
+    assert (workload.speed.min(axis=1) == 1.0).tolist() == [True] * 5 + [False] * 35
+
+
+def test_gavel_is_refused_where_no_best_effort_job_wants_gpus() -> None:
+    check_needs("fitgpp+gavel", ExperimentSetting(), without_gpus(slice(5)))
+    with pytest.raises(WorkloadError, match=r"fitgpp\+gavel: no best-effort job of this workload wants GPUs"):
+        check_needs("fitgpp+gavel", ExperimentSetting(), without_gpus(slice(None)))
+
+
+def test_pdors_is_refused_where_no_job_may_have_more_nodes_than_it_must() -> None:
+    alone = workloads.make("poisson", seed=0, jobs="5", nodes="1", workers="2")
+    with pytest.raises(WorkloadError, match=r"fitgpp\+pdors: no job of this workload takes more nodes"):
+        check_needs("fitgpp+pdors", ExperimentSetting(), alone)
+
+
 def test_types_are_read() -> None:
     assert [(one.name, one.weight, one.speed) for one in types_of("a:2:1/b:1:0.5")] == [("a", 2, 1.0), ("b", 1, 0.5)]
     with pytest.raises(WorkloadError, match=r"workload\.types must be"):
         types_of("a:2:1/")
+
+
+@pytest.mark.parametrize("value", ["-1", "1000001", "99999999999999999999"])
+@pytest.mark.parametrize("key", ["workers", "trainings", "iterations", "most_workers"])
+def test_count_that_is_too_small_or_too_large_is_refused_by_its_key(key: str, value: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"workload\.{key} must be from [01] to 1000000"):
+        workloads.make("poisson", seed=0, **SMALL, **{key: value})
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e308"])
+@pytest.mark.parametrize("key", ["iteration_min", "task_min"])
+def test_time_that_makes_no_sense_is_refused_by_its_key(key: str, value: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"workload\.{key} must be above 0, and at most 1000000"):
+        workloads.make("poisson", seed=0, **SMALL, **{key: value})
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "1e308"])
+def test_spread_of_speeds_that_makes_no_sense_is_refused(value: str) -> None:
+    with pytest.raises(WorkloadError, match=r"workload\.type_spread must be from 0 to 10"):
+        workloads.make("poisson", seed=0, **SMALL, type_spread=value)
+
+
+@pytest.mark.parametrize("more", [{"iterations": "1000000"}, {"most_workers": "1000000"}, {"task_min": "1e-300"}])
+def test_trainings_of_more_tasks_than_can_be_simulated_are_refused_before_any_is_made(more: dict[str, str]) -> None:
+    with pytest.raises(WorkloadError, match=r"and 1000000 at most; set fewer workload\.trainings"):
+        workloads.make("poisson", seed=0, **SMALL, trainings="3", **more)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tesched_policies.gavel.avoid_moves import alike, booked, kept
-from tesched_policies.gavel.round_scheduling import NOWHERE, assign, changes, deficits, priorities
+from tesched_policies.gavel.round_scheduling import NOWHERE, assign, changes, deficits, fastest_first, priorities
 
 ONES = np.ones((2, 2))
 
@@ -55,6 +55,26 @@ def test_a_job_without_a_fraction_or_speed_has_no_priority_and_one_that_had_noth
     speed = np.array([[1.0, 1.0], [1.0, 0.0]])
     found = priorities(share, received_s, np.array([360.0, 360.0]), speed)
     assert found.tolist() == [[0.0, 0.5e9], [0.25e9, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("throughput", "order"),
+    [
+        ([[1.0, 10.0, 5.0]], [1, 2, 0]),
+        # A job counts by how fast it is beside its own fastest type, not by its steps.
+        ([[1.0, 2.0], [1.0, 2.0], [900.0, 850.0]], [1, 0]),
+        # A type is judged by the jobs that run there alone.
+        ([[0.0, 2.0], [4.0, 2.0], [0.0, 2.0]], [0, 1]),
+        ([[3.0, 3.0, 3.0]], [0, 1, 2]),
+        ([[0.0, 0.0]], [0, 1]),
+    ],
+)
+def test_the_fastest_type_chooses_first(throughput: list[list[float]], order: list[int]) -> None:
+    assert fastest_first(np.array(throughput)) == order
+
+
+def test_types_are_in_their_own_order_while_there_is_no_job() -> None:
+    assert fastest_first(np.zeros((0, 3))) == [0, 1, 2]
 
 
 def test_a_deficit_is_what_was_due_less_what_was_received_and_adds_up() -> None:
