@@ -174,7 +174,7 @@ def _bound(path: str) -> socket.socket | None:
 
 
 def _is_stale(path: str) -> bool:
-    """Check whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be looked at."""
+    """Check whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be examined."""
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
             raise FileExistsError(errno.EEXIST, "a file is there that is no socket")

@@ -20,13 +20,13 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
-from tesched_core.fields.reconcile import FieldRule, FieldState, Want
+from tesched_core.fields.reconcile import FieldRule, FieldState
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import Change, is_as_set
 from tesched_core.model.cluster import Job
@@ -121,10 +121,6 @@ class NodeBindingRule(FieldRule[Nodes]):
             order_id=order_id,
         )
 
-    def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[Nodes]]:
-        """Yield nothing: orders bind their preemptors themselves, before their victims are notified."""
-        return ()
-
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Set free the jobs that wait bound for an order that makes no room for them any more."""
         holding = {order.order_id: order for order in open_now(orders)}
@@ -201,7 +197,7 @@ def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
 
 
 def _own_count(job: Job, nodes: int, *, with_tasks: bool) -> NodeCount | None:
-    """Number of nodes that the job asks for, if it has to be told that it gets so many: Slurm gives as many as it may.
+    """Number of nodes that the job asks for, if Slurm has to get it with the nodes: Slurm gives as many as it may.
 
     With a list of required nodes alone Slurm 22.05 adds others to it, or says BadConstraints where the tasks are fewer.
     Of a turn in a round the nodes may be more than the tasks, which Slurm then adds to. Of a TE job it leaves tasks and

@@ -141,9 +141,9 @@ class FieldRule(Lever, Generic[V]):
     def read(self, job: Job) -> V:
         """Return the value that Slurm shows."""
 
-    @abstractmethod
     def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[V]]:
-        """Yield what is wanted in this cycle, of each job once."""
+        """Yield what is wanted in this cycle, of each job once; nothing where orders set the field themselves."""
+        return ()
 
     @abstractmethod
     def back(self, one: Change[V], job: Job, context: CycleContext) -> SetField:

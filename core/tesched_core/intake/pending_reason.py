@@ -128,7 +128,7 @@ def blocked(job: Job, *, at_the_head: bool = False) -> str:
 
 
 def seen_at_the_head(job: Job) -> bool:
-    """Check whether Slurm has looked at this waiting job as the first of its queue, and it lacks nothing but room.
+    """Check whether Slurm has considered this waiting job as the first of its queue, and it lacks resources alone.
 
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
     change of its nice value, priority or nodes makes it say None until the next look (22.05 and 26.05).
@@ -165,7 +165,7 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
 
 
 def has_reason(word: str) -> bool:
-    """Check whether this reason word of a pending job says anything: before Slurm has looked at a job it does not."""
+    """Check whether this reason word of a pending job says anything: before Slurm has considered a job it does not."""
     return word not in {"", "None"}
 
 

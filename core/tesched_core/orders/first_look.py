@@ -129,7 +129,7 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
 
 
 def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
-    """Check whether Slurm should long have looked at the order's job at the head of its queue."""
+    """Check whether Slurm should long have considered the order's job at the head of its queue."""
     if not order.waits or order.waits_until is None:
         return False
     overdue = context.now > order.waits_until + LOOK_WITHIN_S
