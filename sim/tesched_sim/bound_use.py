@@ -40,7 +40,7 @@ class BoundWatch:
         #: [jobs] D by tesched's own account, and what of it each waited as a bystander
         self.delays_s = np.zeros(count)
         self.bystander_s = np.zeros(count)
-        #: [jobs] how much of D BE jobs have kept a victim waiting: no part of the promise (docs/the-bound.md)
+        #: [jobs] how much of D BE jobs have kept a victim waiting: no part of the bound (docs/the-bound.md)
         self.behind_be_s = np.zeros(count)
         self.held = np.zeros(count, dtype=np.bool_)
 

@@ -34,7 +34,7 @@ from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
 
-#: How often the daemon may look at one instant: actions that take no time need more than one look.
+#: Most cycles of the daemon at one instant: actions that take no time need more than one.
 MOST_LOOKS = 8
 #: Limits that leave everything to the policy and P; the paper has no others.
 NO_LIMITS = Limits(
@@ -96,7 +96,7 @@ class Daemon:
         self._suspended = False
         #: BE jobs' delays as bystanders are counted
         self.counts_bystanders = limits.bound.is_set
-        #: told of each cycle: the memory after it, and what was decided
+        #: called after each cycle: the memory after it, and what was decided
         self.watchers: list[Callable[[Memory, Decision], None]] = []
         slurm.watchers.append(self._saw)
 
@@ -106,17 +106,17 @@ class Daemon:
             self._touched = True
 
     def wakes(self) -> None:
-        """Let the next instant be one at which it looks."""
+        """Let the next instant be one at which it polls."""
         self._touched = True
 
     def admits(self, row: int) -> bool:
-        """Return whether the submission hook lets a TE job start by itself."""
+        """Check whether the submission hook lets a TE job start by itself."""
         if (one := self._admission) is None:
             return not self.limits.bound.is_set
         return self.slurm.now <= one.until and float(self.slurm.workload.limit_s[row]) <= one.most_s
 
     def due(self) -> bool:
-        """Return whether there is something new for it: for a policy that is asked at every event."""
+        """Check for a change since its last cycle: for a policy that plans at every event."""
         if self._touched or (self._stirred and self._suspended):
             return True
         slurm = self.slurm
@@ -139,7 +139,7 @@ class Daemon:
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
         seen = self.eyes.observe()
-        # It polls only when there is something to do: what it saw says nothing of how long a job waited in between.
+        # It polls only after a change: what it saw says nothing of how long a job waited in between.
         bounded = self.limits.bound.is_set
         self.memory, decision = step(
             self.memory,
@@ -173,7 +173,7 @@ class Daemon:
         return bool(decision.actions)
 
     def _after(self, before: Mapping[OrderId, Order]) -> None:
-        """Keep room for new orders, forget ended ones, and see to it that it wakes in time."""
+        """Reserve resources for new orders, forget ended ones, and see to it that it wakes in time."""
         slurm, scheduler = self.slurm, self.scheduler
         watched: set[int] = set()
         served: set[int] = set()
@@ -211,7 +211,7 @@ class Daemon:
             if victim.state is VictimState.NOTICED and slurm.yield_s[row] > slurm.grace_s[row]:
                 slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)
             elif victim.state is VictimState.PLANNED:
-                # It is asked when the others' time is nearly over (`orders/leave_together.py`), or over.
+                # It is notified when the others' time is nearly over (`orders/leave_together.py`), or over.
                 longest_s = max(one.grace_period_s for one in order.victims)
                 lead_s = min(slurm.behaviour.kill_wait_s, slurm.behaviour.requeue_delay_s)
                 slurm.push(slurm.now + max(longest_s - lead_s, 0.0), Event.WAKE, 0)
@@ -305,7 +305,7 @@ class Simulation:
         return self._result(time.perf_counter() - began)
 
     def _busy(self) -> bool:
-        """Return whether a poll of the daemon may still change something."""
+        """Check whether a poll of the daemon may still change something: a job runs, or a TE job waits."""
         return bool(self.slurm.running) or bool(self.slurm.te_pending)
 
     def _submit(self, at: float) -> None:
@@ -348,7 +348,7 @@ class Simulation:
             if daemon.look() or self.slurm.stirred:
                 self.scheduler.run()
             if self.slurm.heap and self.slurm.heap[0][0] <= self.slurm.now:
-                return  # what was done happens at this instant, and is looked at then
+                return  # what was done happens at this instant, and is read then
 
     def _sample(self) -> None:
         slurm = self.slurm

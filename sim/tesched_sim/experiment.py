@@ -140,7 +140,7 @@ def _changed(whole: Any, values: Mapping[str, str]) -> Any:
     if can_be_off:
         off = {one.name: one.default for one in fields(kind) if one.name in can_be_off}
     given = {
-        # Each by itself: one that is wrong is told, also where the table is off.
+        # Each by itself: one that is wrong is reported, also where the table is off.
         name: off[name] if value.strip() == OFF and name in off else msgspec.convert(value, hints[name], strict=False)
         for name, value in values.items()
     }

@@ -1,6 +1,6 @@
 """Snapshots of the simulated cluster for the daemon's core, through the same ports as of a real one.
 
-A snapshot here is a view: a job's record is written out when it is asked for. It is valid until the clock moves on.
+A snapshot here is a view: a job's record is written out when it is read. It is valid until the clock moves on.
 
 Over 400 lines: one view of the cluster, whose parts read the same columns.
 """
@@ -31,7 +31,7 @@ class SimulatedObserver:
     """The observer."""
 
     def __init__(self, slurm: Slurm, *, users_differ: bool = False) -> None:
-        """Look at this cluster; if `users_differ`, each job whose user is not known has a user of its own."""
+        """Observe this cluster; if `users_differ`, each job whose user is not known has a user of its own."""
         self.slurm = slurm
         self.users_differ = users_differ
         workload, machines = slurm.workload, slurm.workload.machines
@@ -95,11 +95,11 @@ class SimulatedObserver:
         return self.slurm.arrays is None or self.slurm.arrays.of[row] < 0
 
     def partitions_of(self, row: int) -> tuple[str, ...]:
-        """Return where the job may run."""
+        """Partitions in which the job may run."""
         return self._partition_of[row]
 
     def observe(self) -> Snapshot:
-        """Return what there is to be seen now."""
+        """Take a snapshot of the cluster as it is now."""
         slurm = self.slurm
         slurm.forget()
         nodes = self._nodes
@@ -147,7 +147,7 @@ class SimulatedObserver:
         return self._tres[key]
 
     def request(self, row: int) -> Request:
-        """Return what the job asked for, in Slurm's terms."""
+        """Request of the job, in Slurm's terms."""
         slurm = self.slurm
         demand, nodes, most = slurm.workload.demand[row], slurm.nodes_wanted[row], slurm.nodes_most[row]
         key = (demand.tobytes(), nodes, most)
@@ -274,7 +274,7 @@ class SimulatedObserver:
         )
 
     def tres_on(self, row: int, nodes: Sequence[int]) -> list[Tres]:
-        """Return what the job holds on each of these nodes: of accelerators, those of the node's type."""
+        """Resources that the job holds on each of these nodes: of accelerators, those of the node's type."""
         return [self.tres(self.slurm.held_on(row, node).tolist()) for node in nodes]
 
 
@@ -439,7 +439,7 @@ class _Columns:
         return tuple(self._eyes.job(row) for row in sorted(self._eyes.slurm.te_pending))
 
     def _ends_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return when these jobs, which run, are expected to end."""
+        """Expected end of each of these running jobs, [rows]; seconds."""
         eyes, slurm = self._eyes, self._eyes.slurm
         started = slurm.started_s[rows]
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
@@ -460,7 +460,7 @@ class _Columns:
         return held
 
     def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return when these jobs may well end already: of a learned run time by the low quantile."""
+        """Earliest likely end of each of these running jobs, [rows]; with a learned run time, by the low quantile; s."""
         eyes, slurm = self._eyes, self._eyes.slurm
         if slurm.workload.expected_s is None or slurm.behaviour.true_run_times:
             return self._ends_at(rows)

@@ -1,4 +1,4 @@
-"""Pool of processes: one function for many things, each result as soon as it is there."""
+"""Pool of processes: one function for many arguments, each result as soon as it is there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def each_done(work: Callable[[T], R], things: Sequence[T], *, processes: int | None = None) -> Iterator[tuple[T, R]]:
-    """Yield each thing with its result when it is done, in any order. An interruption ends it; what was yielded stands.
+    """Yield each argument with its result when it is done, in any order. An interruption ends it.
 
-    `processes` is how many at once, all cores by default; with one, it is this process, and the things' order is kept.
+    `processes` is how many at once, all cores by default; with one, it is this process, and the order is kept.
     Raises what `work` does.
     """
     count = min(processes or os.cpu_count() or 1, len(things))

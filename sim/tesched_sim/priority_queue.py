@@ -18,7 +18,7 @@ class PriorityQueue:
         self._front = 0
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Count the jobs that wait."""
         return len(self._items) - self._front
 
     def __iter__(self) -> Iterator[int]:

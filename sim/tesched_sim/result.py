@@ -24,14 +24,14 @@ class Preemptions:
     victim: NDArray[np.int64]
     preemptor: NDArray[np.int64]
     notice_s: NDArray[np.float64]
-    #: when it had left its room; nan: it was spared, or it finished first
+    #: when it had left its nodes; nan: its order was reverted, or it finished first
     left_s: NDArray[np.float64]
     #: when it ran again
     back_s: NDArray[np.float64]
-    #: nodes times seconds in which the run that paid held its room and did no work that lasted: since its last
+    #: nodes times seconds in which the run that paid held its nodes and did no work that lasted: since its last
     #: checkpoint, or in its grace period. What its restart takes is in `Result.lost_s`
     lost_node_s: NDArray[np.float64]
-    #: the preemptor did not start in the room that was made
+    #: the preemptor did not start on the resources that were freed
     futile: NDArray[np.bool_]
 
     @staticmethod
@@ -78,7 +78,7 @@ class Result:
     lost_s: NDArray[np.float64]
     preemptions: Preemptions
     use: Use
-    #: events that the engine handled, and how often the policy was asked
+    #: events that the engine handled, and how many cycles the policy had
     events: int
     asked: int
     #: seconds of real time that the simulation took
@@ -88,7 +88,7 @@ class Result:
 
     @property
     def finished(self) -> NDArray[np.bool_]:
-        """Return which jobs have ended."""
+        """Jobs that have ended, [jobs]."""
         ended: NDArray[np.bool_] = np.isfinite(self.end_s)
         return ended
 

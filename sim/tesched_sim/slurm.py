@@ -115,7 +115,7 @@ class Slurm:
         #: fewest and most nodes
         self.nodes_wanted: list[int] = workload.nodes.tolist()
         self.nodes_most: list[int] = (workload.nodes if workload.most_nodes is None else workload.most_nodes).tolist()
-        # What is looked at for many jobs at once.
+        # Columns that are read for many jobs at once.
         self.started_s = np.full(count, nan)
         #: when it was put in the queue for its present or next run
         self.queued_s = workload.submit_s.copy()
@@ -153,7 +153,7 @@ class Slurm:
         self.known: dict[int, None] = {}
         self._ended: deque[int] = deque()
         self.be_waiting = 0
-        #: room was given back, or the queue's order has changed, since the last pass over the queue
+        #: resources were given back, or the queue's order has changed, since the last pass over the queue
         self.stirred = True
         #: rows that were put into a line since then
         self.arrived: list[int] = []
@@ -166,7 +166,7 @@ class Slurm:
         #: waiting jobs that must start on these nodes, and those for which that has changed since the last pass
         self.bound: dict[int, tuple[int, ...]] = {}
         self.rebound: set[int] = set()
-        #: told of every job that starts, leaves or ends
+        #: called for every job that starts, leaves or ends
         self.watchers: list[Callable[[int], None]] = []
 
     # The queue.
@@ -181,7 +181,7 @@ class Slurm:
         return here and row not in self.throttled and row not in self.dependent
 
     def waits_in(self, line: PriorityQueue, row: int) -> bool:
-        """Return whether the job waits in this line."""
+        """Check whether the job waits in this line."""
         return self.waits(row) and self.line_of(row) is line
 
     def submit(self, row: int, *, held: bool = False) -> None:
@@ -308,7 +308,7 @@ class Slurm:
     # Runs.
 
     def start(self, row: int, nodes: tuple[int, ...]) -> None:
-        """Start a job that waits in a line on these nodes, which must have room."""
+        """Start a job that waits in a line on these nodes, which must have its resources free."""
         self.line_of(row).remove(row, self.priority[row])
         if self.te[row]:
             del self.te_pending[row]

@@ -1,6 +1,6 @@
 """Scheduling passes of the simulated Slurm: strictly in order, or with EASY backfill; and its own preemption.
 
-Two things make a pass cheap. A line with a first job that did not fit is skipped until resources were given back or its
+Two things make a pass cheap. A line with a first job that did not fit is skipped until resources are freed or its
 order has changed; and behind it, only jobs that have come since then can be backfilled until that happens.
 """
 
@@ -19,7 +19,7 @@ from tesched_sim.priority_queue import PriorityQueue
 from tesched_sim.slurm import Event, Slurm
 from tesched_sim.slurm_settings import Backfill, NativePreemption, NodeChoice
 
-#: room [nodes, resources] that is free now and not promised
+#: resources [nodes, resources] that are free now and not reserved
 FreeRoom = Callable[[], NDArray[np.int64]]
 
 
@@ -33,7 +33,7 @@ class Scheduler:
         #: resources that are kept for jobs: [nodes, resources], and by row the nodes on which each starts
         self.kept = np.zeros_like(slurm.free)
         self.reserved: dict[int, tuple[int, ...]] = {}
-        #: first jobs that did not fit when last looked at
+        #: first jobs that did not fit when last tried
         self._blocked: set[int] = set()
         #: of the first in line, after its row
         self._shadow: tuple[int, Shadow] | None = None
@@ -43,19 +43,19 @@ class Scheduler:
         self._backfills = self.behaviour.backfill is Backfill.EASY
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
-        """Keep room on these nodes for a waiting job, from now until it starts or is let go."""
+        """Reserve resources on these nodes for a waiting job, from now until it starts or is let go."""
         self.reserved[row] = nodes
         for node in nodes:
             self.kept[node] += self.slurm.held_on(row, node)
 
     def let_go(self, row: int) -> None:
-        """Keep no room for this job any more."""
+        """Drop the job's reserved resources."""
         for node in self.reserved.pop(row, ()):
             self.kept[node] -= self.slurm.held_on(row, node)
         self.slurm.stirred = True
 
     def _rebind(self, row: int) -> None:
-        """Keep room for a bound job where it must start, and nowhere else; others start beside it, as in Slurm."""
+        """Reserve resources for a bound job where it must start, and nowhere else; others start beside it as in Slurm."""
         if row in self.reserved:
             self.let_go(row)
         if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):
@@ -86,7 +86,7 @@ class Scheduler:
             self._preempt(self.behaviour.native)
 
     def _is_pass(self, every_s: float) -> bool:
-        """Return whether the queue is gone over now; if not, see to it that it is at the next pass."""
+        """Check whether the queue is gone over now; if not, see to it that it is at the next pass."""
         now = self.slurm.now
         if now == self._next_pass:
             return True
@@ -137,7 +137,7 @@ class Scheduler:
             return
 
     def _first(self, line: PriorityQueue) -> int | None:
-        """Return the first in line for which no room is kept."""
+        """First in line for which no resources are reserved."""
         if not self.reserved:
             return line.first() if len(line) else None
         return next((row for row in line if row not in self.reserved), None)
@@ -145,7 +145,7 @@ class Scheduler:
     def place(
         self, row: int, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None
     ) -> tuple[int, ...] | None:
-        """Return where the job would start in this room, or None."""
+        """Nodes on which the job would start, of these free resources; None if it does not fit."""
         slurm = self.slurm
         mask = slurm.fits(row, free)
         if among is not None:
@@ -175,7 +175,7 @@ class Scheduler:
             return
         most = self._free().max(axis=0)
         rows = rows[(slurm.workload.demand[rows] <= most).all(axis=1)]
-        # Room only shrinks in the course of this: where one job of a shape found none, no other will.
+        # Free resources only shrink in the course of this: where one job of a shape did not fit, no other will.
         without_room: set[int] = set()
         without_spare: set[int] = set()
         for row in rows.tolist():
@@ -198,7 +198,7 @@ class Scheduler:
             slurm.start(row, nodes)
 
     def _shadow_of(self, row: int) -> Shadow:
-        """Return when the job will start, if each running job stays as long as its time limit allows."""
+        """Time and nodes at which the job will start, if each running job stays as long as its time limit allows."""
         slurm, workload = self.slurm, self.slurm.workload
         running = np.fromiter(slurm.running, dtype=np.intp)
         places = [slurm.where[job] for job in running.tolist()]

@@ -68,8 +68,8 @@ class Behaviour:
     #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
     #: job that does not fit. Else there is one line
     te_first: bool = False
-    #: room that an order makes is kept for its preemptor, whatever else waits. Real Slurm knows of no orders: there,
-    #: the preemptor's place at the head of the queue has to do
+    #: resources that an order frees are reserved for its preemptor, whatever else waits. Real Slurm knows no orders:
+    #: there, the preemptor's place at the head of the queue has to do
     keeps_room: bool = False
     requeued_to: RequeuedTo = RequeuedTo.HEAD
     released_to: ReleasedTo = ReleasedTo.PLACE
@@ -83,7 +83,7 @@ class Behaviour:
     native: NativePreemption | None = None
     #: the submission hook holds TE jobs that come while the daemon admits none
     hook: bool = False
-    #: the daemon looks once in so many seconds; 0: at every event
+    #: the daemon polls once in so many seconds; 0: at every event
     poll_s: float = 0.0
     #: policies know how long a job will run, not only when its time limit would end it
     true_run_times: bool = False

@@ -28,7 +28,7 @@ MakeWorkload = Callable[[int], Workload]
 
 #: submits the array
 SUBMITIT = Extra(package="submitit", module="submitit", install=".[submitit]")
-#: seconds between two looks at jobs on Slurm
+#: seconds between two polls of jobs on Slurm
 POLL_S = 1.0
 
 

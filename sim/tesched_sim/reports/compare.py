@@ -47,12 +47,12 @@ class ComparedRun:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what its cases have in common (`Case.column`)."""
+        """Key that all its cases share (`Case.column`)."""
         return self.variant, self.policy
 
     @property
     def title(self) -> str:
-        """Return what stands at its head."""
+        """Heading of the column: policy and variant."""
         return f"{self.policy} {self.variant}".strip()
 
 

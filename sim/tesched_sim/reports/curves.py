@@ -54,7 +54,7 @@ def _distribution(values: NDArray[np.float64], weights: NDArray[np.float64], cou
     share = jobs / max(count, 1)
     if len(at) > EVEN_POINTS + TAIL_POINTS:
         even = np.linspace(share[0], share[-1], EVEN_POINTS)
-        # 1, … jobs from the end: the last per cent is what a tail is looked at for.
+        # 1, … jobs from the end: a tail is drawn for its last per cent.
         tail = share[-1] - np.geomspace(1, jobs[-1], TAIL_POINTS) / count
         keep = np.unique(np.searchsorted(share, np.concatenate([even, tail])).clip(0, len(at) - 1))
         keep[-1] = len(at) - 1  # rounding may have missed the last

@@ -208,7 +208,7 @@ class _Page:
         return self._figure(plot, range(len(self.columns)))
 
     def _who_paid(self) -> dict[str, object] | None:
-        """Return what victims paid; None if no job was preempted."""
+        """Figures of what victims lost and how long they waited to restart; None if no job was preempted."""
         paid = [index for index, case in enumerate(self.firsts) if case.payers.count]
         if not paid:
             return None

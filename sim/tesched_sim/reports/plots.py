@@ -115,7 +115,7 @@ def over_time(lines: Sequence[Series]) -> str:
 
 
 def victims(several: Sequence[Payers]) -> str:
-    """Return what each victim lost, against its run time and against its size."""
+    """Plot what each victim lost, against its run time and against its size; SVG."""
     with _style():
         figure = _figure(10.4, 3.4)
         by_run, by_size = figure.subplots(1, 2, sharey=True)

@@ -46,7 +46,7 @@ class Case:
 
     @staticmethod
     def of(result: Result, *, seed: int, variant: str = "") -> Case:
-        """Return what reports need of a run."""
+        """Summarise a run for reports."""
         workload = result.workload
         te = workload.te
         slowdowns, waits_s = slowdown(result), waited_s(result)
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def column(self) -> tuple[str, str]:
-        """Return what stands in one column of a report: seeds are taken together, variants and policies are not."""
+        """Key of its column in a report: seeds are taken together, variants and policies are not."""
         return self.variant, self.policy
 
 

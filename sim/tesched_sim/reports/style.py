@@ -1,6 +1,6 @@
-"""Style of a report's page: colours, dashes and marks that tell policies apart, and its style sheet.
+"""Style of a report's page: colours, dashes and marks by which policies differ, and its style sheet.
 
-The colours are near Okabe and Ito's, which people with any colour vision tell apart; darker for a light page and
+The colours are near Okabe and Ito's, which people with any colour vision can distinguish; darker for a light page and
 lighter for a dark one, so that each has a contrast of at least 3 to 1 (WCAG 2.2, 1.4.11). Dashes and marks differ, too:
 nothing is said by colour alone.
 """
@@ -49,7 +49,7 @@ class ColumnStyle:
 
     @staticmethod
     def of(index: int) -> ColumnStyle:
-        """Return the look of the column with this index; the first 49 differ."""
+        """Style of the column with this index; the first 49 differ."""
         colour = index % len(LIGHT)
         other = (index + index // len(LIGHT)) % len(DASHES)
         return ColumnStyle(colour, DASHES[other], MARKS[other])

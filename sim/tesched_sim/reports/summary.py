@@ -81,7 +81,7 @@ class BoundSummary:
 
     @property
     def why_not_kept(self) -> str:
-        """Return why the bound cannot be kept for these jobs, in words, and what would be right; empty if it can."""
+        """Reason that the bound cannot be kept for these jobs, in words, and what would be right; empty if it can."""
         if not self.te_too_long:
             return ""
         longest = "no limit" if self.te_longest_limit_s is None else f"{self.te_longest_limit_s:.0f} s"
@@ -101,14 +101,14 @@ class Summary:
     te: ClassSummary
     be: ClassSummary
     all_jobs: ClassSummary
-    #: victims that were given notice, and those that left their room for it
+    #: victims that were given notice, and those that left their nodes for it
     notices: int
     preemptions: int
     #: left, and did not run again before the simulation's end
     not_back: int
     #: from leaving its nodes to running again
     restart_interval_s: MeanAndPercentiles
-    #: preemptions after which the preemptor did not start in the room that was made
+    #: preemptions after which the preemptor did not start on the resources that were freed
     futile: int
     #: nodes times seconds that jobs held and did no work in that lasted; a job counts all of each node that it is on
     lost_node_s: float
@@ -162,7 +162,7 @@ def delay_s(result: Result) -> NDArray[np.float64]:
 
 
 def restart_intervals_s(result: Result) -> NDArray[np.float64]:
-    """Return, for each victim that left its room, the seconds until it ran again; nan: it did not."""
+    """Return, for each victim that left its nodes, the seconds until it ran again; nan: it did not."""
     left = np.isfinite(result.preemptions.left_s)
     return _rounded((result.preemptions.back_s - result.preemptions.left_s)[left])
 

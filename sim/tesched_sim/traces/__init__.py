@@ -24,7 +24,7 @@ FORMATS = tuple(READERS)
 
 
 def read(path: Path, form: str | None = None) -> Recorded:
-    """Return what a trace says. Raises WorkloadError for a format that is not known or told, or a malformed line."""
+    """Read a trace. Raises WorkloadError for a format that is not known or not recognised, or a malformed line."""
     if form is None:
         form = _format_of(path)
     elif form not in READERS:
@@ -33,7 +33,7 @@ def read(path: Path, form: str | None = None) -> Recorded:
 
 
 def _format_of(path: Path) -> str:
-    """Return the format that the first line tells. Raises WorkloadError if it tells none."""
+    """Format that the first line shows. Raises WorkloadError if it shows none."""
     first = next((text for _, text in lines_of(path)), "")
     if first.startswith(";") or (len(first.split()) == 18 and "," not in first):
         return "swf"

@@ -15,22 +15,22 @@ class Recorded:
     """Jobs in the order of the trace. Amounts are over all nodes of a job."""
 
     name: str
-    #: seconds, from any beginning; nan throughout where no times are told (`has_times`)
+    #: seconds, from any beginning; nan throughout where no times are recorded (`has_times`)
     submit_s: NDArray[np.float64]
     run_s: NDArray[np.float64]
-    #: from submission to start, as it was; nan: not told
+    #: from submission to start, as it was; nan: not recorded
     waited_s: NDArray[np.float64]
-    #: nan: not told; inf: none
+    #: nan: not recorded; inf: none
     limit_s: NDArray[np.float64]
-    #: at once; -1: not told
+    #: at once; -1: not recorded
     nodes: NDArray[np.int64]
     cpus: NDArray[np.int64]
     mem_mib: NDArray[np.int64]
     gpus: NDArray[np.int64]
     users: tuple[str, ...]
-    #: 1 TE, 0 BE, -1 not told
+    #: 1 TE, 0 BE, -1 not recorded
     te: NDArray[np.int8]
-    #: "" where not told
+    #: "" where not recorded
     job_names: tuple[str, ...]
     accounts: tuple[str, ...]
     partitions: tuple[str, ...]
@@ -44,7 +44,7 @@ class Recorded:
 
     @property
     def has_times(self) -> bool:
-        """Return whether it is told when jobs came; else it is a distribution to draw jobs from."""
+        """Check whether submit times are recorded; else it is a distribution to draw jobs from."""
         return not np.isnan(self.submit_s).any()
 
     def part(self, rows: NDArray[np.intp]) -> Recorded:

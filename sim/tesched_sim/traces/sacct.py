@@ -76,7 +76,7 @@ def _gpus(line: TableLine) -> int:
 
 
 def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
-    """Return the memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not told."""
+    """Memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not recorded."""
     word = of_tres or line.text("ReqMem")
     found = re.fullmatch(r"([\d.]+)([KMGT]?)([nc]?)", word)
     if not found or not 0 < _number(found[1]) < _MOST_MIB:

@@ -17,7 +17,7 @@ from tesched_sim.workload import WorkloadError
 FIELDS = 18
 _SUBMIT, _WAIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB = 1, 2, 3, 4, 7, 8, 9
 _USER, _GROUP, _PROGRAM, _PARTITION = 11, 12, 13, 15
-#: Programs are told apart by letters: in a job's name, digits often count its runs.
+#: Programs differ by letters: in a job's name, digits often count its runs.
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 

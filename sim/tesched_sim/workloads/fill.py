@@ -1,6 +1,6 @@
 """Made-up values for what a trace lacks: job classes, grace periods, time limits, memory, and the cluster itself.
 
-Every number is a parameter, drawn with the seed that the caller gives, and told in the workload's notes. What the trace
+Every number is a parameter, drawn with the caller's seed, and stated in the workload's notes. What the trace
 says stands, except that amounts which no node of the cluster has are spread over several.
 """
 
@@ -49,7 +49,7 @@ class FillModel(Beyond):
     #: time limit by run time: median and spread of a lognormal factor, at least 1; then rounded up
     limit_factor: float = 2.0
     limit_spread: float = 0.7
-    #: for jobs of which the trace does not tell CPUs or memory
+    #: for jobs of which the trace does not record CPUs or memory
     cpus_per_gpu: int = 4
     mem_gib_per_gpu: float = 32.0
     mem_gib_per_cpu: float = 4.0
@@ -116,9 +116,9 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int) -> Workload:
 
 
 def _chosen(recorded: Recorded, p: FillModel, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the rows of the trace that are taken: the first ones or, where no times are told, as many draws.
+    """Choose the rows of the trace that are taken: the first ones or, where no times are recorded, as many draws.
 
-    Raises WorkloadError for an empty trace, and for one without times if the cluster is not told.
+    Raises WorkloadError for an empty trace, and for one without times if the cluster is not given.
     """
     there = len(recorded.run_s)
     if there == 0:
@@ -138,7 +138,7 @@ def _mem(p: FillModel) -> int:
 def _per_node(
     wants: NDArray[np.int64], told: NDArray[np.int64], p: FillModel
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what each job takes of each of its nodes, and how many: as told, and at least as many as it needs.
+    """Resources that each job takes of each of its nodes, and how many: as recorded, and at least as many as it needs.
 
     Raises WorkloadError where a job wants GPUs and nodes have none.
     """
@@ -157,7 +157,7 @@ def _node_count(
     submit_s: NDArray[np.float64],
     p: FillModel,
 ) -> int:
-    """Return how many nodes there are: as many as were said, or as give the load, and no fewer than a job needs."""
+    """Count the nodes of the cluster: as many as were given, or as make the load, and no fewer than a job needs."""
     if p.nodes:
         return p.nodes
     span_s = max(float(submit_s.max()), float(run_s.mean()))
@@ -168,7 +168,7 @@ def _node_count(
 def _offered(
     wants: NDArray[np.int64], nodes: NDArray[np.int64], run_s: NDArray[np.float64], p: FillModel
 ) -> NDArray[np.float64]:
-    """Return what the jobs take of each resource, in seconds of one whole node."""
+    """Resource use of all jobs, in seconds of one whole node, by resource."""
     capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
     taken: NDArray[np.float64] = (wants * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / capacity
     return taken
