@@ -82,7 +82,7 @@ class Prices:
         return found
 
     def _why(self, row: int, behind: NDArray[np.intp]) -> str:
-        """Return why this victim goes before those, which the policy's price alone puts first."""
+        """Reason that this victim goes before those, which the policy's price alone puts first."""
         own = int(self.steps[row]) if self.steps is not None else _OTHER
         if self.idle_s is None or not self.idle_s[row]:
             return _WHY[own]

@@ -65,7 +65,7 @@ class LongestRemaining(Policy[None]):
         )
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
-        """Return when each ends, below zero: a score that does not change while time passes."""
+        """Rank by expected end, latest first: minus the time, a score that does not change while time passes."""
         ends = view.running.ends_at
         return -np.where(np.isfinite(ends), ends, UNLIMITED_S)
 
@@ -127,5 +127,5 @@ class YoungestFirst(Policy[None]):
         return plan_all(view, lambda view, _: view.now - view.running.started, in_order, why="it started last")
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
-        """Return when each started, below zero."""
+        """Rank by start, latest first: minus the time."""
         return -view.running.started

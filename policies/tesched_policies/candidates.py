@@ -43,7 +43,7 @@ class Candidates:
 def candidates_of(job: Job, view: View, room: Room) -> Candidates:
     """Return the ways to give a TE job its nodes.
 
-    Raises UnsupportedRequestError if it asks for something that is not modelled.
+    Raises UnsupportedRequestError for a request that is not modelled.
     """
     fixable, snapshot, left_s = can_be_fixed(job, view), view.snapshot, _may_be_bound_for_s(job, view)
     try:
@@ -82,7 +82,7 @@ _BOUND_TO_NONE = "Slurm may start it on one node only if it is bound to none"
 
 
 def _by_itself(job: Job, view: View, room: Room) -> tuple[Demand, ...]:
-    """Return what the job wants where Slurm may start it if it is bound to no nodes, and that may be more than else.
+    """Demands of the job where Slurm starts it bound to no nodes, as far as they may be more than else.
 
     Not of one that Slurm has declined so. Of which GPU free shards are is not known, so with shards it is not tried.
     """
@@ -121,7 +121,7 @@ def _takes_fewest_nodes(job: Job, view: View) -> bool:
 
 
 def why_impossible(demand: Demand, room: Room) -> str:
-    """Return why the demand can't be met on empty nodes either, in words; empty if it can."""
+    """Reason that the demand can't be met on empty nodes either, in words; empty if it can."""
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
     if not can_ever_be_met(demand, room):

@@ -10,11 +10,11 @@ Definitions
                    shadow). Whether j ends before the shadow is answered by what 4 in 5 such runs do not exceed.
 
 Principle
-    A TE job that ends, and a victim that leaves more room than the TE job takes, leave holes. Slurm fills them by time
+    A TE job that ends, and a victim that frees more than the TE job takes, leave holes. Slurm fills them by time
     limits, of which people ask for several times what they need; so it finds that hardly any job fits before the first
     job's turn. Here it is the expected run time that counts. Of those that fit into a hole and
 
-        end before the shadow, or leave the job its room at that time (EASY), for the first and for all that are ahead,
+        end before the shadow, or leave the job its nodes at that time (EASY), for the first and for all that are ahead,
 
     the one with the highest ratio is brought to the head of the best-effort queue (highest response ratio next), then
     the next, until none fits. Resources that are reserved for a TE job are not given away.
@@ -87,9 +87,9 @@ class Fill(Policy[None]):
 
 
 def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
-    """Return what starts without help: the jobs before the first that does not fit, and the boosted; take their room.
+    """Take from `free` the resources of jobs that start without help.
 
-    Changes `free`.
+    Those are the jobs before the first that does not fit, and the boosted. Changes `free`.
     """
     waiting = view.columns.waiting
     going: dict[int, None] = {}

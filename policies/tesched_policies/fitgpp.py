@@ -1,4 +1,4 @@
-"""FitGpp: the victim is small, leaves quickly, and its room fits.
+"""FitGpp: the victim is small, leaves quickly, and frees enough.
 
 Definitions
     TE job       pending; a victim shall leave so that it starts. D_TE is what it wants.
@@ -10,8 +10,8 @@ Definitions
 Principle
     Score(j) = Size(D_j) / max over J of Size  +  s * GP_j / max over J of GP
 
-    The victim is the j with the lowest score among those that may be asked (the guard's word; the paper's cap P is one
-    of its limits) and whose room, with what is free beside it, fits the TE job. A small victim finds a new place soon;
+    The victim is the j with the lowest score among eligible ones (the guard's word; the paper's cap P is one of its
+    limits) and whose resources, with what is free beside them, fit the TE job. A small victim starts again soon;
     one with a short grace period lets the TE job start early and wastes little; one that fits is the only one that
     pays. No run time estimate is needed.
     Where no single job suffices (the paper's rule is silent): the fewest on one node, lowest sum of scores first, none

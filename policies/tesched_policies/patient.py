@@ -1,4 +1,4 @@
-"""patient: awaits resources that come free by themselves for a moment; then asks the job that leaves soonest.
+"""patient: awaits resources that come free by themselves for a moment; then selects the job that leaves soonest.
 
 Definitions
     TE job         pending; it does not fit now. GP_j, Size(D_j) as in `fitgpp`.
@@ -7,7 +7,7 @@ Definitions
 Principle
     On a busy cluster some job ends every few seconds, most often another TE job. The first job in the queue gets its
     nodes, and no job pays. A preemption saves the TE job that moment, and costs a best-effort job its place, and the
-    cluster what a grace period and a restart hold idle. So no victim is asked while age < patience.
+    cluster what a grace period and a restart hold idle. So no victim is notified while age < patience.
     Then, and if it is still worth it, the victim is the job that leaves soonest, and of two the one that holds less:
 
         Score(j) = GP_j + tilt * Size(D_j)        seconds
@@ -17,13 +17,13 @@ Principle
 
 Worked example
     patience 120 s, tilt 1 s. All GPUs are busy; j1 holds a node, j2 half of one, both leave 30 s after their notice.
-    A TE job comes at 0. It is put first in the queue. At 70 a debug job ends, its room fits, the TE job starts there.
-    Had nothing ended until 120, j2 would be asked: 30 + 0.5 < 30 + 1. The TE job would start at 150, and not at 30.
+    A TE job comes at 0. It is put first in the queue. At 70 a debug job ends, its nodes fit, the TE job starts there.
+    Had nothing ended until 120, j2 would be notified: 30 + 0.5 < 30 + 1. The TE job would start at 150, and not at 30.
 
 Parameters
-    patience_s     how long a TE job waits before a victim is asked, 120. With 0 it asks at once, like FitGpp with a
+    patience_s     how long a TE job waits before a victim is notified, 120. With 0 at once, like FitGpp with a
                    large s
-    tilt_s         seconds of grace period that a whole node's room is worth, 1: it settles ties
+    tilt_s         seconds of grace period that a whole node is worth, 1: it settles ties
     P              as for FitGpp: `model.limits.Limits.max_preemptions_per_job`
 
 Source
@@ -51,7 +51,7 @@ class Patient(Policy[None]):
 
     #: seconds
     patience_s: SecondsOfADay = 120.0
-    #: seconds of grace period that a whole node's room is worth
+    #: seconds of grace period that a whole node is worth
     tilt_s: SecondsOfADay = 1.0
     name: ClassVar[str] = "patient"
     serves_te: ClassVar[bool] = True

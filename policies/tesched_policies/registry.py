@@ -29,7 +29,7 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
     for point in points:
         try:
             kind: type[Policy[Any]] = point.load()
-        except Exception as error:  # noqa: BLE001 - whatever a foreign module raises, an admin is told which one
+        except Exception as error:  # noqa: BLE001 - whatever a foreign module raises, the message names it
             broken[point.name] = f"{_where(point)}: {type(error).__name__}: {error}"
             continue
         if not _is_policy(kind):
@@ -43,7 +43,7 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
 
 
 def _where(point: EntryPoint) -> str:
-    """Return what the entry point names, and its package, for which that package's metadata is read."""
+    """Object that the entry point names, and its package, for which that package's metadata is read."""
     return f"{point.value}, of {point.dist.name if point.dist else 'no package'}"
 
 
@@ -102,14 +102,14 @@ _BY_NAME = Shorthand(key="name", nothing=NO_POLICY)
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyChoice:
-    """[policy]: which policies are asked, and their tables, one attribute each (`PolicyConfig`)."""
+    """[policy]: which policies plan, and their tables, one attribute each (`PolicyConfig`)."""
 
     te: TePolicyName = FITGPP
-    #: asked in this order after `te`; no job has two policies, and the first comes first
+    #: in this order after `te`; no job has two policies, and the first comes first
     be: Annotated[tuple[BeEntry, ...], _BY_NAME] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an entry that would never manage a job, and for a weight of gains that none tells."""
+        """Raise ValueError for an entry that would never manage a job, and for a weight of gains that none reports."""
         covered: list[BeEntry] = []
         for entry in self.be:
             if any(one.name == entry.name for one in covered):
@@ -140,7 +140,7 @@ class PolicyChoice:
         return any(entry.name == name for entry in self.be)
 
     def entries(self) -> tuple[PolicyEntry, ...]:
-        """Return the policies that are asked, in their order."""
+        """Policies that plan, in their order."""
         be = ((self.table(entry.name), entry.partitions, entry.qos) for entry in self.be)
         return with_scopes([(self.table(self.te), (), ()), *be])
 
@@ -165,7 +165,7 @@ def policy_config(te: str = "fitgpp", be: str | tuple[BeEntry, ...] = (), **tabl
 
 
 def normal_be(value: object) -> object:
-    """Return what a file says of `be` as a list of tables: "gavel" and ["gavel"] stand for {name = "gavel"}."""
+    """Normalise `be` to a list of tables: "gavel" and ["gavel"] stand for {name = "gavel"}."""
     if isinstance(value, str):
         return [] if value == _BY_NAME.nothing else [{_BY_NAME.key: value}]
     if isinstance(value, list):

@@ -12,7 +12,7 @@ from tesched_core.model.ranges import Amount, Count, Seconds, check_ranges
 class Turns:
     """Keys of [policy.NAME], beside what TE jobs may cause ([guard]); neither uses up the other's."""
 
-    #: how often one job may make room in any hour; 0: once a round, or slot
+    #: how often one job may be preempted in any hour; 0: once a round, or slot
     max_preemptions_per_job_hour: Count = 0
     #: seconds that it runs before it does; at most half a round
     min_run_time_s: Seconds = 60.0
@@ -25,7 +25,7 @@ class Turns:
         check_ranges(self)
 
     def limits_of_turns(self, name: str, round_s: float) -> TurnLimits:
-        """Return what turns of the policy `name` may cost in rounds of so many seconds."""
+        """Limits of what turns of the policy `name` may cost in rounds of so many seconds."""
         fitting = TurnLimits.of_round(round_s)
         return TurnLimits(
             table=f"policy.{name}",

@@ -1,13 +1,13 @@
-"""Search for a set of victims that makes room for one job, for any order of preference.
+"""Search for a set of victims that frees resources for one job, for any order of preference.
 
 Two searches, both ending with a set from which no victim can be left out:
 
-- `fewest_and_cheapest` looks at each node for few victims there, and takes the node with the fewest, then the lowest
+- `fewest_and_cheapest` counts each node's fewest victims, and takes the node with the fewest, then the lowest
   scores; where one victim suffices, the one with the lowest score wins. FitGpp's rule is this one with its score.
 - `in_order` takes victims one by one, lowest score first, wherever they run, until the job fits somewhere. The
   baselines are this one with theirs.
 
-`plan_all` folds either over the waiting jobs: each plan changes the room that the next job sees.
+`plan_all` folds either over the waiting jobs: each plan changes the free resources of the next job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tesched_policies.candidates import Candidates, candidates_of, first_free
 
 
 class FoundVictims(NamedTuple):
-    """Victims, and where they make room: rows of `Running` in the order in which they were asked; rows of the room."""
+    """Victims, as rows of `Running` in the order in which they are notified, and the nodes that they free, as rows."""
 
     victims: tuple[int, ...]
     nodes: tuple[int, ...]
@@ -47,7 +47,7 @@ class FoundVictims(NamedTuple):
 Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
 #: Says until when a job waits for resources that come free by themselves, instead of preempting the victims found.
 Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
-#: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
+#: Finds victims among those of `pool` [running], and the nodes that they free; None if there is no such set.
 Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], FoundVictims | None]
 
 
@@ -96,7 +96,7 @@ def fewest_and_cheapest(
             dear.pop(row, None)
         for victim in victims:
             what_if.take(victim)
-        # A victim that spans nodes has made room on the others too, and is no longer to be had there.
+        # A victim that spans nodes has freed resources on the others too, and is no longer to be had there.
         touched = np.array(
             sorted({node for victim in victims for node in what_if.nodes_of(victim)} & open_rows - set(chosen)),
             dtype=np.intp,
@@ -108,7 +108,7 @@ def fewest_and_cheapest(
             dear = None
     rows = tuple(chosen)
     for victim in reversed(what_if.taken()):
-        # A victim that spans nodes may have made room for the whole job, so look at all rows.
+        # A victim that spans nodes may have freed enough for the whole job, so check all rows.
         what_if.give_back(victim)
         without = what_if.rows_for_all(rows)
         if without is None:
@@ -152,7 +152,7 @@ def plan_all(
     by_anybody = view.eligibility.may_be_asked
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
-    #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until something is
+    #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until a job is
     #: planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
@@ -287,7 +287,7 @@ class _Ground:
 def _no_more_for_the_steps(
     ground: _Ground, candidates: Candidates, asker: str, prices: Prices
 ) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
-    """Return what `_Ground.cheapest` does, and by which prices: the policy's own alone, where fewer victims leave so.
+    """Cheapest victims by the policy's own price alone where fewer leave so, else by steps; and which prices those are.
 
     In an order by steps many own jobs may come before the one of another's that is enough.
     """

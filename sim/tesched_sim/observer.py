@@ -460,7 +460,7 @@ class _Columns:
         return held
 
     def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Earliest likely end of each of these running jobs, [rows]; with a learned run time, by the low quantile; s."""
+        """Earliest likely end of each of these running jobs, [rows]; seconds. If learned, by the low quantile."""
         eyes, slurm = self._eyes, self._eyes.slurm
         if slurm.workload.expected_s is None or slurm.behaviour.true_run_times:
             return self._ends_at(rows)

@@ -55,7 +55,7 @@ class Scheduler:
         self.slurm.stirred = True
 
     def _rebind(self, row: int) -> None:
-        """Reserve resources for a bound job where it must start, and nowhere else; others start beside it as in Slurm."""
+        """Reserve resources for a bound job where it must start, nowhere else; others start beside it, as in Slurm."""
         if row in self.reserved:
             self.let_go(row)
         if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):

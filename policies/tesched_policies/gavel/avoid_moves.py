@@ -10,15 +10,15 @@ Principle
     such a job gets done hangs on the sum of its time on types that are alike, and on nothing else. So
     - time on the one is booked as time on the other, each by its part of the share (`booked`): a job that was on
       one of them for as long as it should be on all has had its part of all;
-    - and it stays where it is if there is room besides, or if the job that should come there, of the same size, is as
-      fast where it would have gone: then that one goes there (`kept`). No job gets another speed, none waits.
+    - and it stays where it is if resources are free besides, or if the job that should come there, of the same size, is
+      as fast where it would have gone: then that one goes there (`kept`). No job gets another speed, none waits.
 
 Worked example
     One GPU of each of two types, three jobs that do 2 steps/s on either, X = 1/3 throughout. a and b have been on the
     first and the second type for a round of 360 s, c has waited. By type, a and b would now be first where they were
     not; they would change places, and c wait on. Booked, a and b have had 180 s of each type: c comes first on the
     first type, and on the second a and b are equal, and a is older. So a should move to the second and c come to the
-    first; both are as fast the other way round: a stays, b makes room for c.
+    first; both are as fast the other way round: a stays, b leaves for c.
 
 Parameters
     none
@@ -49,7 +49,7 @@ def alike(throughput: NDArray[np.float64]) -> NDArray[np.bool_]:
 def booked(
     received_s: NDArray[np.float64], share: NDArray[np.float64], alike_types: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Return what each job received, (M, T) seconds, with its time on types that are alike divided by its shares.
+    """Time that each job received, (M, T) seconds, with its time on types that are alike divided by its shares.
 
     The sum over types stays what it is; time on types of which the job has no share stays where it was spent.
     """

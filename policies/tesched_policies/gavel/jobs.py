@@ -39,7 +39,7 @@ class Kinds:
     """The cluster's types of accelerators."""
 
     names: tuple[str, ...]
-    #: [nodes] of the room: its type, or NOWHERE
+    #: [nodes] each node's type, or NOWHERE
     of_node: NDArray[np.intp]
     #: [types] GPUs on nodes that start jobs
     gpus: NDArray[np.int64]
@@ -109,13 +109,13 @@ class GavelJobs:
     throughput: NDArray[np.float64]
     #: the type on which it runs; NOWHERE
     on: NDArray[np.intp]
-    #: it runs, may be asked to go, and is not going
+    #: it runs, is eligible to move, and is not going
     movable: NDArray[np.bool_]
     #: it waits, and would start if resources were free and it were not held
     ready: NDArray[np.bool_]
     #: tesched holds it
     held: NDArray[np.bool_]
-    #: an order makes room for it
+    #: an order frees resources for it
     served: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
 
 
 def _is_ours(job: Job, view: View) -> bool:
-    """Check whether it runs, waits for room, comes back from a requeue, or is held by tesched."""
+    """Check whether it runs, waits for resources, comes back from a requeue, or is held by tesched."""
     if not job.pending:
         return job.state is JobState.RUNNING
     # A pending job with restarts and a begin time has just been put back.

@@ -1,4 +1,4 @@
-"""Nodes on which a round's jobs start, and the jobs without a turn there that make room for them.
+"""Nodes on which a round's jobs start, and the jobs without a turn there that leave for them.
 
 Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one that victims leave,
 as a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job
@@ -26,7 +26,7 @@ _MOVES = "its turn in this round is on another type of accelerator"
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Works out the plans of one look."""
+    """Works out the plans of one poll."""
 
     view: View
     kinds: Kinds
@@ -34,7 +34,7 @@ class Places:
     #: [jobs] the type of this round, and the job that should share the GPU, or NOWHERE
     want: NDArray[np.intp]
     beside: NDArray[np.intp]
-    #: [nodes, resources] free, as far as this look has given it away
+    #: [nodes, resources] free, less what the plans of this poll take
     free: NDArray[np.int64] = field(init=False)
     #: rows of jobs without a turn where they run, and that may be victims, by node
     going: dict[int, list[int]] = field(init=False)
@@ -43,14 +43,14 @@ class Places:
     _claimed: set[int] = field(init=False, default_factory=set)
     #: jobs that move by a plan of this poll: no other plan may ask them
     _moving: set[int] = field(init=False, default_factory=set)
-    #: where jobs are to be by the plans of this look, and by orders
+    #: where jobs are to be by the plans of this poll, and by orders
     _host: dict[int, int] = field(init=False, default_factory=dict)
     #: columns of GPUs, of all types, and of shards
     _gpus: list[int] = field(init=False)
     _shards: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the room that is free now."""
+        """Begin with the resources that are free now."""
         room, managed = self.view.room, self.managed
         self.free = room.free.copy()
         names = [name.partition(":")[0] for name in room.resources]
@@ -72,7 +72,7 @@ class Places:
                     self.going.setdefault(room.index[name], []).append(row)
 
     def _keep_promised(self) -> None:
-        """Take away the GPUs of which an order has promised shards."""
+        """Take away the GPUs of which an order has reserved shards."""
         row_of = {job.job_id: row for row, job in enumerate(self.managed.jobs)}
         for order in self.view.memory.open_orders():
             row = row_of.get(order.preemptor)
@@ -94,7 +94,7 @@ class Places:
             if mate == other:
                 continue
             elsewhere = other != NOWHERE and bool(stays[other]) and row > other
-            # Two that should be alone may stay where they are; with a pair to come there is no room for another.
+            # Two that should be alone may stay where they are; with a pair to come there is no place for another.
             pairs = mate != NOWHERE and bool(stays[mate]) and (other != NOWHERE or int(beside[mate]) != NOWHERE)
             found[row] = elsewhere or (pairs and row > mate)
         return found
@@ -151,16 +151,16 @@ class Places:
         return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return nodes with room for it alone, and the jobs that have to go for that."""
+        """Nodes that take it alone, and the jobs that have to go for that."""
         demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
         asked: list[_Unit] = []
-        # Nodes with room first; then those on which the fewest have to go.
+        # Nodes with free resources first; then those on which the fewest have to go.
         offers = [(units, node) for node in there.tolist() if (units := self._victims(row, node)) is not None]
         for units, node in sorted(offers, key=lambda offer: (sum(map(len, offer[0])), offer[1])):
             if set(units) & set(asked):
-                continue  # of several nodes; once is enough to ask, and its room was counted
+                continue  # of several nodes; it is notified once, and its resources are counted
             chosen.append(node)
             asked += units
             if len(chosen) == demand.nodes:

@@ -20,7 +20,7 @@ Parameters
 
 Source
     OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; the
-    order among equals, and that pairs get no room that is left over, is tesched's own.
+    order among equals, and that pairs get no left-over resources, is tesched's own.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ Definitions
 Principle
     At the beginning of a round the policy divides the time again if jobs have come or gone, and round_scheduling.py
     says which job has which type: the one furthest behind its share comes first. Poll after poll, a job that runs where
-    it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait makes
-    room for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
+    it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait
+    leaves for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
     in a gap.
     Resources that come free in the middle of a round go to the next job, unless that would move another.
-    What TE jobs and others hold or were promised is not there to be divided.
+    What TE jobs and others hold, or is reserved for them, is not there to be divided.
 
 Worked example
     Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives
@@ -28,7 +28,7 @@ Parameters
     types            names, fastest first; empty: all GRES types of GPUs, those first on which jobs are fastest
     qos_weights, most_weight, entity, entity_weights, in_order
                      what jobs and entities weigh, and when jobs are due (weights.py)
-    fills            whether room that comes free in mid-round is given away at once, or waits as in the paper
+    fills            whether resources that come free in mid-round is given away at once, or waits as in the paper
 
 Source
     Narayanan et al., OSDI 2020, sections 3 and 5. What the paper does by its own runtime on each worker is done here
@@ -69,11 +69,11 @@ class Gavel(GavelParameters, Policy[GavelState]):
 
     @property
     def turn_limits(self) -> TurnLimits:
-        """Return what turns may cost."""
+        """Limits of what turns may cost."""
         return self.limits_of_turns("gavel", self.round_s)
 
     def propose(self, view: View, state: GavelState | None) -> Proposal[GavelState]:
-        """Return what brings this round about."""
+        """Propose the starts, moves and holds that bring this round about."""
         # Here: a configuration needs neither NumPy nor what divides time by it.
         from tesched_policies.gavel.jobs import Kinds, managed_jobs  # noqa: PLC0415
         from tesched_policies.gavel.pairs import unshared  # noqa: PLC0415

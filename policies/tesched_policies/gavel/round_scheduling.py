@@ -28,7 +28,7 @@ Parameters
 
 Source
     Narayanan, Santhanam, Kazhamiaka, Phanishayee, Zaharia: "Heterogeneity-Aware Cluster Scheduling Policies for Deep
-    Learning Workloads", OSDI 2020, section 5 (Algorithm 1). Where the paper leaves something open it is as in the
+    Learning Workloads", OSDI 2020, section 5 (Algorithm 1). Where the paper leaves a choice open it is as in the
     authors' simulator: the half round to begin with, deficits, ties and accelerators to which none is entitled.
 """
 
@@ -80,7 +80,7 @@ def priorities(
 def deficits(
     deficit_s: NDArray[np.float64], share: NDArray[np.float64], received_s: NDArray[np.float64], elapsed_s: float
 ) -> NDArray[np.float64]:
-    """Return what jobs are behind by, (M, T) seconds, when an allocation has ended after `elapsed_s`.
+    """Deficit of each job, (M, T) seconds, when an allocation has ended after `elapsed_s`.
 
     `received_s` is what each got under that allocation, without the half round to begin with. Negative: it is ahead.
     """
@@ -132,13 +132,13 @@ def fastest_first(throughput: NDArray[np.float64]) -> list[int]:
     return order
 
 
-def _fitting(sizes: NDArray[np.int64], room: int) -> list[int]:
-    """Return the places of those that fit, each taking its size of the room, in order; too large ones are passed."""
+def _fitting(sizes: NDArray[np.int64], free: int) -> list[int]:
+    """Places of those that fit into `free`, each taking its size of it, in order; too large ones are passed."""
     ends = np.cumsum(sizes)
     # As far as all fit; from there on only those that are small enough.
-    first = int(np.searchsorted(ends, room, side="right"))
+    first = int(np.searchsorted(ends, free, side="right"))
     taken = list(range(first))
-    left = room - int(ends[first - 1]) if first else room
+    left = free - int(ends[first - 1]) if first else free
     if left:
         for place in np.flatnonzero(sizes[first:] <= left).tolist():
             size = int(sizes[first + place])
@@ -151,7 +151,7 @@ def _fitting(sizes: NDArray[np.int64], room: int) -> list[int]:
 
 
 def changes(before: NDArray[np.intp], after: NDArray[np.intp]) -> Changes:
-    """Return which leases are renewed, which jobs start and which stop, between two rounds' types, each (M,)."""
+    """Changes of leases between two rounds' types, each (M,): those renewed, started and stopped."""
     same = before == after
     return Changes(
         renewed=same & (after != NOWHERE), started=~same & (after != NOWHERE), stopped=~same & (before != NOWHERE)

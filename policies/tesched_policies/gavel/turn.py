@@ -131,7 +131,7 @@ class GavelTurn:
             self.want = self._assigned(~waits, self.want)
 
     def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
-        """Return which job has which type, if settled ones keep theirs; the job that shares its GPU goes to `beside`.
+        """Assign a type to each job, settled ones keeping theirs; the job that shares its GPU goes to `beside`.
 
         Pairs come together only at the beginning of a round (`anew`).
         """
@@ -193,7 +193,7 @@ class GavelTurn:
         return order[first:] + order[:first]
 
     def _capacity(self) -> NDArray[np.int64]:
-        """Return [types] the GPUs that there are for the managed jobs: all, less what others hold or were promised."""
+        """Count the GPUs of each type for the managed jobs, [types]: all, less what others hold or have reserved."""
         room = self.view.room
         column = room.resources.index("gpu") if "gpu" in room.resources else None
         if column is None:
@@ -203,7 +203,7 @@ class GavelTurn:
         np.add.at(free, self.kinds.of_node[may], room.free[may, column])
         mine = np.flatnonzero(self.managed.on != NOWHERE)
         np.add.at(free, self.managed.on[mine], self.managed.gpus_of(mine, self.managed.mate))
-        # What an order keeps for a managed job is its own; of shards, the GPU was not taken from the room.
+        # What an order keeps for a managed job is its own; of shards, the GPU is still counted as free.
         coming = self.managed.served & (self.want != NOWHERE) & (self.managed.shards == 0)
         np.add.at(free, self.want[coming], self.managed.gpus[coming])
         return np.minimum(free, self.kinds.gpus)

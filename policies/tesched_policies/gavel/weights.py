@@ -81,7 +81,7 @@ class JobWeights:
     in_order: frozenset[str] = frozenset()
 
     def weight(self, job: Job, traits: Traits) -> float:
-        """Return how much the job counts."""
+        """Weight of the job: its QOS's times its own."""
         return self.qos_weights.get(job.qos, 1.0) * min(traits.weight or 1.0, self.most_weight)
 
     def terms(

@@ -71,7 +71,7 @@ class RunPlan:
 
     @property
     def end(self) -> float:
-        """Return when it ends, in slots from now."""
+        """End of the run, in slots from now."""
         return self.option.wait_slots + self.length
 
 
@@ -96,7 +96,7 @@ def best_runs(
     """Return the best run of each number of nodes and rack (or of several racks) there is, the largest payoff first.
 
     `waited` is how many slots ago the job was submitted. Only runs that start at once, or with these numbers of nodes,
-    or in one rack (True), or in several (False), if that is asked for.
+    or in one rack (True), or in several (False), if that is wanted.
     """
     wanted = _counts(training) if counts is None else counts
     found: list[RunPlan] = []
@@ -109,7 +109,7 @@ def best_runs(
                 found.append(run)
     spare = slots.fits[0].astype(np.int64)
     free = np.bincount(slots.rack, weights=spare, minlength=len(slots.names))
-    # Of equal ones the sooner end, the fewer nodes, and the rack with the least room: the others stay whole.
+    # Of equal ones the sooner end, the fewer nodes, and the rack with the least free: the others stay whole.
     found.sort(
         key=lambda run: (
             -round(run.option.payoff / training.model.utility.height, 9),

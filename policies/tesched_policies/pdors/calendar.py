@@ -1,10 +1,10 @@
-"""Calendar of PD-ORS on a real cluster: what of each node is held, or promised, in the coming slots.
+"""Calendar of PD-ORS on a real cluster: what of each node is held, or reserved, in the coming slots.
 
 It is made again at each poll, from what runs and from the plans that are kept, so that a job that ends early gives back
-what it was promised. Slots are counted from the poll on. What runs longer than expected holds its nodes for the slot
+what was reserved for it. Slots count from the poll on. What runs longer than expected holds its nodes in the slot
 that has begun, at each poll.
 
-Prices go by rack, the paper's machine: the more of it is promised in a slot, the dearer each of its nodes. A node
+Prices go by rack, the paper's machine: the more of it is reserved in a slot, the dearer each of its nodes. A node
 alone is often free or taken as a whole, and would cost next to nothing until it cannot be had.
 """
 
@@ -34,7 +34,7 @@ class Calendar:
     room: Room
     now: UnixSeconds
     slot_s: float
-    #: how many slots are looked at
+    #: number of slots that are planned
     horizon: int
     #: [nodes] each node's rack, by row of `names`
     rack: NDArray[np.intp]
@@ -43,7 +43,7 @@ class Calendar:
     used: _Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with nothing promised."""
+        """Begin with nothing reserved."""
         self.used = np.zeros((self.horizon, *self.room.total.shape))
 
     def take(self, nodes: Iterable[str], amounts: _Floats, begin: UnixSeconds, end: UnixSeconds, sign: int = 1) -> None:
@@ -61,12 +61,12 @@ class Calendar:
                 self.used[first:last, self.room.index[name]] += sign * amount
 
     def slots(self, demand: Demand, bounds: PriceBounds) -> Slots:
-        """Return what a job sees: where its share fits, and what it pays there."""
+        """Slots as a job sees them: where its share fits, and what it pays there."""
         capacity = self.room.total.astype(np.float64)
         take = share_of(demand, range(len(self.room.names))).astype(np.float64)
         free = capacity - self.used
         fits = np.all(free >= take * (1 - SLACK), axis=2) & demand.allowed
-        # Now is what Slurm says: what is promised to an order is not free either.
+        # Now is what Slurm says: what is reserved for an order is not free either.
         fits[0] &= demand.fits(self.room)
         racks = self.capacity()
         used = np.stack([self.used[:, self.rack == rack].sum(axis=1) for rack in range(len(racks))], axis=1)
@@ -81,6 +81,6 @@ class Calendar:
         )
 
     def capacity(self) -> _Floats:
-        """Return what each rack has, [racks, resources]."""
+        """Capacity of each rack, [racks, resources]."""
         total = self.room.total.astype(np.float64)
         return np.stack([total[self.rack == rack].sum(axis=0) for rack in range(len(self.names))])

@@ -89,14 +89,14 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
 
 
 def _own(job: Job, view: View) -> Job:
-    """Return the job with the nodes, and the number of them, that it asked for itself."""
+    """Job with the nodes, and the number of them, of its own request."""
     return replace(job, request=view.memory.own_request(job)) if view.memory.is_bound(job.job_id) else job
 
 
 def _would_start(job: Job, view: View) -> bool:
-    """Check whether the job waits for room, or comes back from a requeue, or is held by tesched.
+    """Check whether the job waits for resources, or comes back from a requeue, or is held by tesched.
 
-    One at which Slurm has not looked yet is held before it does: else it starts wherever there is room.
+    One that Slurm has not considered yet is held before it does: else it starts wherever it fits.
     """
     why = room_would_not_help(job)
     if why is None or view.held_by_us(job) or (job.reason == "BeginTime" and job.restarts > 0):

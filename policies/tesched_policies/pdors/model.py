@@ -193,5 +193,5 @@ class Placement:
     internal: bool
 
     def demand(self, job: TrainingJob) -> NDArray[np.float64]:
-        """Return what it takes of each of its machines, (n, R)."""
+        """Demand on each of its machines, (n, R)."""
         return np.outer(self.workers, job.worker) + np.outer(self.servers, job.server)

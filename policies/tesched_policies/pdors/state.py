@@ -33,7 +33,7 @@ class JobPlan:
     """The plan of PD-ORS for one job."""
 
     planned_at: UnixSeconds
-    #: when it starts, or has; without a promise, when it may at the earliest
+    #: when it starts, or has; without reserved slots, when it may at the earliest
     start_at: UnixSeconds
     #: how long it is to run there
     run_s: float
@@ -42,7 +42,7 @@ class JobPlan:
     #: what was chosen, and the best of another number of nodes or another rack; None: there was nothing to choose
     option: Option | None = None
     next_best: Option | None = None
-    #: its slots are kept for it; else it starts when room is left over
+    #: its slots are kept for it; else it starts when resources are left over
     promised: bool = True
     #: why it is not as planned: empty, or a sentence
     note: str = ""

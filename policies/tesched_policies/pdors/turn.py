@@ -1,6 +1,6 @@
 """Turn of pdors: from the jobs of one poll and their plans to starts and holds (policy.py has the definitions).
 
-In this order: what has become of the plans, what the calendar holds, what arrivals are promised, what starts now.
+In this order: what has become of the plans, what the calendar holds, what is reserved for arrivals, what starts now.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tesched_policies.pdors.racks import racks_of
 from tesched_policies.pdors.state import JobPlan, PdorsState
 from tesched_policies.pdors.workload import UNKNOWN_RUN_S
 
-#: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
+#: Most jobs that are planned in one poll, and most for which runs are weighed in all; the others have their turn in the
 #: next ones. Trials wait for a poll to end.
 MOST_PLANNED = 30
 MOST_WEIGHED = 60
@@ -53,7 +53,7 @@ class PdOrsTurn:
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
-    #: part of its work that is left, of those that came back; they keep a promise
+    #: part of its work that is left, of those that came back; they keep their slots
     again: dict[JobId, float] = field(init=False, default_factory=dict)
     starting: list[MakeRoom] = field(init=False, default_factory=list)
     #: for how many runs were weighed
@@ -117,13 +117,13 @@ class PdOrsTurn:
         return len({int(self.calendar.rack[index[name]]) for name in nodes if name in index}) <= 1
 
     def _left(self, member: PdOrsJob, plan: JobPlan) -> float:
-        """Return which part of its work is left, if it goes on from where it was when it was told to go."""
+        """Part of its work that is left, if it goes on from where it was when it left."""
         past = self.view.memory.job(member.job.job_id).past
         ran_s = (past.ran_s if past else 0.0) - plan.ran_before_s
         return max(plan.rest * (1 - max(ran_s, 0.0) / max(plan.run_s, 1.0)), LEAST_REST)
 
     def enter(self) -> None:
-        """Fill the calendar: what is held, and what is promised."""
+        """Fill the calendar: what is held, and what is reserved."""
         snapshot, now = self.view.snapshot, self.view.now
         resources = self.view.room.resources
         for job in snapshot.jobs.values():
@@ -166,7 +166,7 @@ class PdOrsTurn:
         self.calendar.take(there, share, now, now + run_s)
 
     def _keep(self, member: PdOrsJob, plan: JobPlan, sign: int = 1) -> None:
-        """Enter what a plan promises, or strike it out."""
+        """Enter what a plan reserves, or strike it out."""
         room = self.view.room
         there = [name for name in plan.nodes if name in room.index]
         share = share_of(member.demand, [room.index[name] for name in there]).astype(np.float64)
@@ -184,7 +184,7 @@ class PdOrsTurn:
             if self._may_start(job_id, plan) and not plan.promised and self.view.now - plan.planned_at > patience_s
         ]
         new = [job_id for job_id, member in self.members.items() if member.waits and job_id not in self.plans]
-        # Either has half of the look, and what the other leaves of its half.
+        # Either has half of the poll, and what the other leaves of its half.
         for job_id in late[: MOST_PLANNED - min(len(new), MOST_PLANNED // 2)]:
             self._plan(job_id, always=True, rest=self.plans[job_id].rest, note="it was left over for a whole horizon")
         for job_id in new[: MOST_PLANNED - self.weighed]:
@@ -229,7 +229,7 @@ class PdOrsTurn:
     # Starts.
 
     def start(self) -> None:
-        """Start the jobs that can start, those with a promise first."""
+        """Start the jobs that can start, those with reserved slots first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
         first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
@@ -254,7 +254,7 @@ class PdOrsTurn:
         return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 
     def _try(self, job_id: JobId) -> None:
-        """Start the job if its promise, or left-over room, allows it; plan it again if it is late."""
+        """Start the job if its reserved slots, or free resources, allow it; plan it again if it is late."""
         member, plan, now = self.members[job_id], self.plans[job_id], self.view.now
         fewest = plan.option.nodes if plan.promised and plan.option else member.training.fewest
         late = plan.promised and now - plan.start_at > self.parameters.slot_s

@@ -138,7 +138,7 @@ class Training:
 def training_of(
     job: Job, traits: Traits, workload: TrainingKind | None, share: NDArray[np.float64], slot_s: float
 ) -> Training:
-    """Return what is known of the job; its `share` of a node is (R,), `slot_s` is the length of a slot."""
+    """Training model of the job; its `share` of a node is (R,), `slot_s` is the length of a slot."""
     request = job.request
     fewest = max(request.min_nodes, 1)
     most = max(request.max_nodes, fewest)

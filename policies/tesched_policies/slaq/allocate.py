@@ -165,7 +165,7 @@ def _worths(forecasts: Forecasts, shares: AllocationSettings) -> list[Worth]:
 
 
 def _marginal(family: int, shape: list[float], reach: float, scale: float) -> Worth:
-    """Return what one more core adds to the gain, or to the straight line that stands in for its beginning."""
+    """Marginal gain of one more core, from the straight line where that stands in for the curve's beginning."""
     first, second, third = shape
     if family == Family.LINEAR:
         # above(a) - above(a + 1) = amplitude * q^a * (1 - q), q = exp(-rate * reach)
@@ -190,7 +190,7 @@ def _marginal(family: int, shape: list[float], reach: float, scale: float) -> Wo
 
 
 def _left_over(family: int, shape: list[float], reach: float, scale: float) -> Worth:
-    """Return how much is left at the end of the epoch, as a part of the first loss."""
+    """Loss left at the end of the epoch, as a part of the first loss."""
     first, second, third = shape
     if family == Family.LINEAR:
         return lambda held: scale * first * exp(-second * reach * held)

@@ -63,7 +63,7 @@ def _largest_drop(member: SlaqJob) -> float:
 
 
 def _learner(member: SlaqJob, known: TrainingState) -> Learner:
-    """Return what is to be forecast, with the cost of an iteration as it was measured."""
+    """Learner to be forecast, with the cost of an iteration as it was measured."""
     curve = member.curve
     done = known.iteration - known.first_iteration
     cost = known.used_s / done if done > 0 else 0.0
@@ -157,7 +157,7 @@ class CoreAllocation:
     def _unit(self, job_id: JobId) -> str:
         return next(one.unit.upper() for one in self.managed if one.job_id == job_id)
 
-    def _text(  # noqa: PLR0917 - what is told of one row
+    def _text(  # noqa: PLR0917 - what is shown of one row
         self, member: SlaqJob, known: TrainingState | None, share: str, drop: float, expected: Forecasts, row: int
     ) -> str:
         parts = [share] if share else []

@@ -63,7 +63,7 @@ class Curves:
         self.shape[rows], self.asymptote[rows] = others.shape, others.asymptote
 
     def above(self, iteration: Floats) -> Floats:
-        """Return how far each is above its asymptote; `iteration` is [jobs] or [jobs, any]."""
+        """Height of each curve above its asymptote; `iteration` is [jobs] or [jobs, any]."""
         tail = (slice(None),) + (None,) * (iteration.ndim - 1)
         n = iteration - self.origin[tail]
         first, second, third = (self.shape[:, place][tail] for place in range(3))

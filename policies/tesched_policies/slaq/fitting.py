@@ -235,7 +235,7 @@ class _Problem:
         return means[:, None]
 
     def project(self, part: Floats) -> tuple[_Projected, Floats, Floats, Floats]:
-        """Return what follows from the parts [jobs, points].
+        """Project the losses on the parts [jobs, points]: amplitude, asymptote and cost [jobs].
 
         With it, what the curve is above the losses [jobs, points], the parts without what the asymptote can take up
         [jobs, points], and their weighted squares [jobs, 1].

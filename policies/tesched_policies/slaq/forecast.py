@@ -14,7 +14,7 @@ Principle
 
 Non-convex jobs
     A user may give a target loss. It is the floor then, and a job that has reached it gains nothing more. A curve that
-    would never get there contradicts the user: if "the target is approached by the mean ratio so far" promises more,
+    would never get there contradicts the user: if "the target is approached by the mean ratio so far" gains more,
     that takes its place. So a job on a plateau is not given up.
 
 Source
@@ -125,7 +125,7 @@ class KeptCurves(Generic[Job]):
 def forecast(
     jobs: Mapping[Job, ForecastJob], memory: KeptCurves[Job], fits: Fits = Fits()
 ) -> tuple[Forecasts, KeptCurves[Job]]:
-    """Return what is expected of each job, and what to remember; a job that is not among `jobs` is forgotten."""
+    """Forecast the loss of each job, and what to remember; a job that is not among `jobs` is forgotten."""
     rows = list(jobs.values())
     names = list(jobs)
     floor = np.array([_floor(job) for job in rows], dtype=np.float64)

@@ -19,7 +19,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import View
 
-#: Reason words of an array of which Slurm would start a task, were there room and its throttle higher.
+#: Reason words of an array of which Slurm would start a task, if it fitted and its throttle were higher.
 _STARTS = WANTS_ROOM | {"", "None", "JobArrayTaskLimit"}
 
 
@@ -33,7 +33,7 @@ class SlaqJob:
     job_id: JobId
     #: its throttle decides how many of its tasks run
     elastic: bool
-    #: Slurm would start another of them, were there room and its throttle higher
+    #: Slurm would start another of them, if it fitted and its throttle were higher
     starts: bool
     curve: Curve
     target: float | None

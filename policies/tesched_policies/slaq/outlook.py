@@ -1,4 +1,4 @@
-"""Outlook of a training's loss, from the losses that it reported: for people to look at.
+"""Outlook of a training's loss, from the losses that it reported: to be shown to people.
 
 Definitions
     outlook            the curve that SLAQ fits to a training's losses, and what follows from it.
@@ -7,7 +7,7 @@ Definitions
     distance           iterations between two reports, the median of the newest ones.
 
 Principle
-    A told curve is turned into a history as the policy has it (`progress.py`): iterations are counted from its first
+    A reported curve is turned into a history as the policy has it (`progress.py`): iterations count from its first
     one, which is 1, since a fit does not hang on where they begin. The prediction is that of `forecast`, with nothing
     kept from before; it is made for `AHEAD` reports ahead, so AHEAD iterations for a job that reports each.
 
@@ -47,7 +47,7 @@ _NEWEST = 100
 class Outlook:
     """Outlook of one training."""
 
-    #: the newest one told, and its loss
+    #: the newest one reported, and its loss
     iteration: int
     loss: float
     #: in 0..1 (see the head of this file)
@@ -71,16 +71,16 @@ class Outlook:
 
 
 def progress_of(curve: Curve) -> Progress:
-    """Return a told curve as a history without costs; its first iteration is 1."""
+    """History of a reported curve, without costs; its first iteration is 1."""
     if not len(curve):
         return Progress()
     iterations = (curve.iteration - curve.iteration[0] + 1).astype(np.float64)
     return Progress().with_reports(iterations, curve.loss, np.zeros(len(curve)))
 
 
-def outlooks(told: Mapping[Name, tuple[Curve, float | None]]) -> dict[Name, Outlook]:
-    """Return what is expected of each training that told a loss; what is told is a curve and a target loss, or None."""
-    known = {name: one for name, one in told.items() if len(one[0])}
+def outlooks(reported: Mapping[Name, tuple[Curve, float | None]]) -> dict[Name, Outlook]:
+    """Outlook of each training that reported a loss; `reported` is its curve and a target loss, or None."""
+    known = {name: one for name, one in reported.items() if len(one[0])}
     names = list(known)
     trainings = {
         row: ForecastJob(progress=progress_of(curve), target=goal) for row, (curve, goal) in enumerate(known.values())

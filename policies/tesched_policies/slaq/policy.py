@@ -1,7 +1,7 @@
-"""slaq: trainings that tell their losses share what there is, so that each further worker lowers the loss most.
+"""slaq: trainings that report their losses share what there is, so that each further worker lowers the loss most.
 
 Definitions
-    training    an elastic job array, or another best-effort job that has told losses (jobs.py).
+    training    an elastic job array, or another best-effort job that has reported losses (jobs.py).
     unit        what a training is measured in: GPUs if it wants any, else CPUs. Each unit is shared by itself.
     worker      a task of an elastic array; it wants one or more units.
     gain        of a training until the next allocation: by how much its loss is expected to fall, as a part of the most
@@ -10,7 +10,7 @@ Definitions
 Principle
     Every `epoch_s`, and when an elastic array comes or goes, curves are fitted to the losses, and the workers are given
     out one by one, each to the array that gains most by it (allocate.py). What there is to share is what elastic arrays
-    hold, and what is free and not promised. An array of which too little is known has an equal share.
+    hold, and what is free and not reserved. An array of which too little is known has an equal share.
     What an iteration costs is measured: units held, times seconds, over iterations.
     A share becomes the array's throttle, unless the change is below `throttle_step`, or the last one was less than
     `throttle_cool_down_s` ago.

@@ -27,7 +27,7 @@ from tesched_policies.slaq.curves import Bools, Floats
 KEPT = 200
 #: No loss or number of core-seconds is larger.
 MOST = 1e100
-#: No iteration is later: beyond it, whole numbers are no longer told apart.
+#: No iteration is later: beyond it, whole numbers are no longer distinct floats.
 LAST = 2.0**53
 
 
@@ -37,7 +37,7 @@ def _none() -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Progress:
-    """A job's history, in bounded room."""
+    """A job's history, in bounded space."""
 
     #: [points] the newest KEPT reports that were taken, oldest first
     iterations: Floats = field(default_factory=_none)
@@ -99,6 +99,6 @@ class Progress:
 
 
 def _ascending(values: Floats, after: float, *, strictly: bool) -> Bools:
-    """Return which values [points] lie above all before them, and above `after`."""
+    """Mask of the values [points] that lie above all before them, and above `after`."""
     before = np.maximum.accumulate(np.concatenate([[after], values]))[:-1]
     return values > before if strictly else (values >= before) & (values > -np.inf)

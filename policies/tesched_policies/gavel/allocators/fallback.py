@@ -14,7 +14,7 @@ from tesched_policies.gavel.allocators.problem import Allocation, Problem
 def solved(
     problem: Problem, solve: Callable[[Combinations], Allocation], *, aware: bool = True, sharing: bool = False
 ) -> Allocation:
-    """Return what `solve` makes of the columns, or the safe fall-back if it can't.
+    """Solve the columns with `solve`; the safe fall-back if it can't.
 
     Args:
         problem: The jobs and the accelerators.

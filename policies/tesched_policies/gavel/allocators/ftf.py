@@ -14,7 +14,7 @@ Principle
     with need_m(rho) = left_m / (rho D_m - age_m). The linear program "maximise s where throughput(m, x) >= s need_m"
     (max_min.py) answers it twice: its x has a greatest rho_m(x), which is an upper bound of the optimum; its prices say
     that no x has sum(price_m throughput(m, x)) above s, so that every rho' that can be reached has
-    sum(price_m need_m(rho')) <= s, and the rho' with equality is a lower bound. There the next program is asked. The
+    sum(price_m need_m(rho')) <= s, and the rho' with equality is a lower bound. There the next program is set. The
     search ends when the bounds are within `TOLERANCE` of each other, mostly after two to six programs; halving would
     need twenty.
 

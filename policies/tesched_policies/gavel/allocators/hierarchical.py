@@ -3,7 +3,7 @@
 Definitions
     E, W_E           an entity and its weight; every job belongs to one.
     s(m, x)          service of job m, without unit: sf_m throughput(m, x) / throughput(m, equal), as in las.py.
-    level_m          what m has been promised so far, at first 0.
+    level_m          what m has been given so far, at first 0.
     bottleneck       a job that cannot have more unless another that is at its level gets less.
     rising           a job that is not yet found to be a bottleneck.
 

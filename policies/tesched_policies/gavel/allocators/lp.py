@@ -20,7 +20,7 @@ TIME_LIMIT_S = 60.0
 #: Least gain per unit of a column, as a part of the greatest in the objective, for which it is added; below it is what
 #: HiGHS's own tolerance leaves.
 LEAST_GAIN = 1e-8
-#: Why there is no answer to a problem with numbers beyond what a float can tell apart.
+#: Why there is no answer to a problem with numbers beyond a float's precision.
 OUT_OF_RANGE = "the speeds, steps and weights are too far apart for a float"
 
 

@@ -84,7 +84,7 @@ def highest(
     needy = need > 0
     reached = float(((space.speeds(z)[counted] - floor)[needy] / need[needy]).min())
     if not reached > 0 and not floor.any():
-        # Every job can have something of a type on which it fits; only rounding can leave nothing.
+        # Every job can have a share of a type on which it fits; only rounding can leave nothing.
         raise UnsolvedError(OUT_OF_RANGE)
     price = np.zeros(len(size))
     price[asked] = found.worth[: len(asked)] / most / unit

@@ -1,8 +1,8 @@
 """Jobs that are alike are one: the same program with far fewer variables.
 
 A cluster's jobs are of a few models, and jobs of one model are as fast as each other, alone and in pairs. Where a
-linear program can't tell some jobs apart, their places can be exchanged in any optimum; the mean of all the exchanged
-optima is an optimum, too (the program is convex), and gives all of them the same. So it is enough to look for the sums
+linear program has equal jobs, their places can be exchanged in any optimum; the mean of all the exchanged
+optima is an optimum, too (the program is convex), and gives all of them the same. So it is enough to find the sums
 over jobs that are alike, and to divide them evenly.
 
 Pairs can be merged if the pairs of two kinds of jobs are all there and all alike. If some are not, nothing is merged.
@@ -43,7 +43,7 @@ class Merged:
 
 
 def merge(space: Combinations, traits: NDArray[np.float64]) -> Merged:
-    """Return which jobs and columns are alike.
+    """Merge jobs, and columns, that are alike.
 
     Args:
         space: The columns.
@@ -85,7 +85,7 @@ def merge(space: Combinations, traits: NDArray[np.float64]) -> Merged:
 def _beside(
     i: NDArray[np.int64], n: NDArray[np.intp], k: NDArray[np.int64], m: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Return how much of the ruler the i-th of n pieces and the k-th of m pieces have in common."""
+    """Overlap of the i-th of n pieces and the k-th of m pieces of the ruler, as a part of the ruler."""
     common = np.minimum((i + 1) * m, (k + 1) * n) - np.maximum(i * m, k * n)
     return np.asarray(np.maximum(common, 0) / (n * m))
 

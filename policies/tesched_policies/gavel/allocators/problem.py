@@ -149,7 +149,7 @@ class Problem:
         return np.where(self.scale_factor[:, None] <= self.capacity, self.throughput, 0.0)
 
     def agnostic(self) -> NDArray[np.float64]:
-        """Return what a policy that knows no types believes, (M, T): the reference's speed wherever the job fits.
+        """Speeds that a policy without knowledge of types assumes, (M, T): the reference's wherever the job fits.
 
         A job that does not fit on the reference type has the speed of the first type on which it fits.
         """

@@ -69,7 +69,7 @@ def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArr
         first_s = min(first_s, float(remaining_s[winner]))
         x[waits[winner]] = best[winner]
         room = np.maximum(room - problem.scale_factor[waits[winner]] * best[winner], 0.0)
-        # A job that has nothing now has nothing later: there is only less and less room.
+        # A job that has nothing now has nothing later: free resources only shrink.
         keep = reached > 0
         keep[winner] = False
         waits = waits[keep]
@@ -79,7 +79,7 @@ def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArr
 def _alone(
     speed: NDArray[np.float64], scale_factor: NDArray[np.int64], room: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what makes each job fastest if it alone has the room, (M, T): the fastest type first, then the next."""
+    """Fastest share of each job if it alone has all resources, (M, T): the fastest type first, then the next."""
     best = np.zeros(speed.shape)
     free = np.ones(len(speed))
     rows = np.arange(len(speed))
