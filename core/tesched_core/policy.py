@@ -2,7 +2,7 @@
 
     propose(view, state) -> Proposal(intents, refusals, state, next_at)
 
-A policy is asked once a poll, after the policies before it. It proposes intents; the guard admits or refuses each, and
+A policy plans once a poll, after the policies before it. It proposes intents; the guard admits or refuses each, and
 the levers carry out what is left. A policy changes nothing itself, reads no clock and no file: the same view and state
 give the same proposal. What it wants to remember is its state, which core and the store carry without reading it.
 """
@@ -133,7 +133,7 @@ class View:
 
     @cached_property
     def eligibility(self) -> Eligibility:
-        """Return which of `running` may be victims."""
+        """Eligible victims among `running`."""
         return self.find_eligible()
 
     @cached_property
@@ -152,7 +152,7 @@ class View:
 
     @property
     def rivals(self) -> ClusterColumns | None:
-        """Return what tells whether another job would take resources that are lent; None: victims are requeued."""
+        """Waiting jobs that may take resources that are lent; None: victims are requeued."""
         return self.columns if self.limits.lever is YieldBy.AUTO else None
 
     def held_by_us(self, job: Job) -> bool:
@@ -204,11 +204,11 @@ class MakeRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitRoom:
-    """The TE job is put first in the queue, and no victim is asked before `until`; the policy is asked again anyway."""
+    """The TE job is put first in the queue, and no victim is notified before `until`; the policy plans again anyway."""
 
     preemptor: JobId
     until: UnixSeconds
-    #: it has victims, which are asked once Slurm has looked at it at the head of its queue (`orders/first_look.py`)
+    #: it has victims, which are notified once Slurm has considered it at the head of its queue (`orders/first_look.py`)
     awaits_look: bool = False
 
 
@@ -277,7 +277,7 @@ class Proposal(Generic[S]):
     notes: Mapping[JobId, str] = field(default_factory=dict)
     #: what the policy remembers
     state: S | None = None
-    #: when it wants to be asked again at the latest, Unix seconds; None: at the next poll
+    #: when it wants to plan again at the latest, Unix seconds; None: at the next poll
     next_at: UnixSeconds | None = None
 
     @property
@@ -332,12 +332,12 @@ class Policy(ABC, Generic[S]):
 
     @property
     def turn_limits(self) -> TurnLimits | None:
-        """Return what MakeRoom for BE jobs may cost; None: the policy moves none."""
+        """Limits of what MakeRoom for BE jobs may cost; None: the policy moves none."""
         return None
 
     @abstractmethod
     def propose(self, view: View, state: S | None) -> Proposal[S]:
-        """Return what is to be done now. Pure."""
+        """Propose what is to be done now. Pure."""
 
     def describe(self, state: S | None, job_id: JobId, show: Show) -> Iterable[str]:  # noqa: ARG002 - for those that do
         """Return lines on one job for `tesched explain`, beside the policy's notes."""
@@ -357,7 +357,7 @@ class Policy(ABC, Generic[S]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEntry:
-    """A policy that is asked, and which BE jobs it may manage."""
+    """A policy that plans, and which BE jobs it may manage."""
 
     policy: Policy[Any]
     scope: Scope = field(default_factory=Scope)
@@ -374,5 +374,5 @@ def with_scopes(policies: Iterable[tuple[Policy[Any], Iterable[str], Iterable[st
 
 
 def in_turn(*policies: Policy[Any]) -> tuple[PolicyEntry, ...]:
-    """Return entries for these policies, asked in this order; the first that manages BE jobs manages all of them."""
+    """Return entries for these policies, in this order; the first that manages BE jobs manages all of them."""
     return with_scopes((policy, (), ()) for policy in policies)

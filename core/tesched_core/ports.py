@@ -25,7 +25,7 @@ class Observer(Protocol):
     """Sees the cluster."""
 
     def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors.
+        """Observe the cluster now, unclassified; else say why it could not be seen. Never raises for Slurm's errors.
 
         Without `whole`, all but the jobs may be of an earlier answer, though `taken_at` is now; and the jobs, too,
         where none has changed, or for some seconds none of those that wait: then they are the same object. With `ends`
@@ -35,7 +35,7 @@ class Observer(Protocol):
 
 
 class Watcher(Protocol):
-    """Looks at one job, at the cost of one small question: between two looks at everything."""
+    """Polls one job, at the cost of one small query: between two polls of everything."""
 
     def looked_at(self, job_id: JobId) -> bool:
         """Check whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
@@ -59,7 +59,7 @@ class Reports(Protocol):
     """Hears what jobs say of themselves."""
 
     def read(self, snapshot: Snapshot) -> Heard:
-        """Return what is known of these jobs from their own reports.
+        """Read what these jobs have reported.
 
         Returns in bounded time, never raises for what a job or a file system does.
         """
@@ -85,7 +85,7 @@ class Expectations(Protocol):
     """Knows how long jobs are expected to run."""
 
     def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
-        """Return what is expected of the jobs on nodes whose owners say nothing; and of the waiting ones if `waiting`.
+        """Read expected runs of the jobs on nodes whose owners say nothing; and of the waiting ones if `waiting`.
 
         Returns in bounded time. Raises JournalError.
         """
@@ -116,9 +116,9 @@ class Declarations(Protocol):
     """Knows which signal jobs have declared in the options of their submission."""
 
     def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
-        """Return what is known of the running BE jobs of a classified snapshot; a missing job is yet to be read.
+        """Read what the running BE jobs of a classified snapshot declared; a missing job is yet to be read.
 
-        `patterns` are texts that the site's rules look for in the scripts. Returns in bounded time; never raises for
+        `patterns` are texts that the site's rules search for in the scripts. Returns in bounded time; never raises for
         Slurm's errors.
         """
         ...
@@ -130,7 +130,7 @@ class Actuator(Protocol):
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform it and say what became of it. Never raises for Slurm's errors; returns within its time-out.
 
-        An action may begin with a look at the job, which may take long. `barred` is asked right before the command:
+        An action may begin with a query of the job, which may take long. `barred` is called right before the command:
         where it says why not, nothing is sent, and the outcome is that the action was skipped.
         """
         ...
@@ -144,7 +144,7 @@ class CycleReport:
     mode: str
     #: which client spoke to Slurm: "pyslurm 25.11.2", "commands"
     client: str
-    #: seconds spent looking, deciding, and writing what was meant (acting comes after)
+    #: seconds spent observing, deciding, and writing what was meant (acting comes after)
     observe_s: float
     step_s: float
     #: why the cluster could not be seen, if it could not
@@ -194,7 +194,7 @@ class Journal(Protocol):
     """Remembers. Each call is one transaction, and raises JournalError if it cannot be done.
 
     Of several daemons on one store one leads, by a lease that each write renews. A daemon that writes without it is
-    told so by JournalError, and nothing is written.
+    refused by JournalError, and nothing is written.
     """
 
     def lead(self) -> Lead:
@@ -206,9 +206,9 @@ class Journal(Protocol):
         ...
 
     def lost(self) -> str:
-        """Return why what was written is not where the next reader will look; empty if all is well.
+        """Reason that what was written is not where the next reader will search; empty if all is well.
 
-        It costs next to nothing: it is asked before each action.
+        It costs next to nothing: it is called before each action.
         """
         ...
 
@@ -217,7 +217,7 @@ class Journal(Protocol):
         ...
 
     def questions(self) -> Mapping[JobId, Question]:
-        """Return what the running jobs said of themselves when their runs began, as far as that is known."""
+        """Records of the running jobs as their runs began, as far as that is known."""
         ...
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:

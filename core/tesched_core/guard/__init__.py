@@ -1,1 +1,1 @@
-"""Limits that no policy can pass: eligibility before a policy is asked, admission after it."""
+"""Limits that no policy can pass: eligibility before a policy plans, admission after it."""

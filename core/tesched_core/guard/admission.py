@@ -126,7 +126,7 @@ def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> in
 
 
 def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> Paid:
-    """Return what the job pays if it leaves at the end of its grace period."""
+    """Cost of the job if it leaves at the end of its grace period."""
     running = view.running
     row = running.row_of[job_id]
     owner = running.owners[running.owner[row]]

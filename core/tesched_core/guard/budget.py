@@ -2,7 +2,7 @@
 
 Each purpose has a budget of its own: what rounds (gavel, pdors) move is not taken from what TE jobs may cause.
 
-A preemption counts from the moment at which its victim is asked, however the victim ends; it is not counted if the
+A preemption counts from the moment at which its victim is notified, however the victim ends; it is not counted if the
 victim is let go. It counts for the victim's user and account, and for the TE job's, which causes it. One for a TE job
 of the victim's own user counts for that TE job and its user alone: by own jobs no user uses up a limit that protects
 others, nor closes nodes to others' TE jobs. Its cost is
@@ -32,7 +32,7 @@ _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
 
 
 def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:
-    """Return what a victim that leaves at this moment, or has just left, pays; with `withdrawn`, that it stays."""
+    """Cost of a victim that leaves at this moment, or has just left; nothing if `withdrawn`: it stays."""
     free = withdrawn or victim.state is VictimState.SUSPENDED or victim.departure in _BY_ITSELF
     return Paid(
         at=now,

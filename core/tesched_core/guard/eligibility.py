@@ -3,11 +3,11 @@
 There are two sets of limits that count: `Limits` for what TE jobs cause, `TurnLimits` for the turns of a BE policy
 that goes in rounds. Neither uses up the other's. Protection, and the bound on the slowdown, hold for both.
 
-Two questions, asked at two moments of a cycle:
+Two checks, at two moments of a cycle:
 
-- `eligibility`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
+- `eligibility`: may this running best-effort job be a victim at all? Before the policy, so that it can choose among
   the eligible ones.
-- `admitted`: may this plan be carried out now? Asked after the policy, plan by plan, since limits that count (a cycle,
+- `admitted`: may this plan be carried out now? After the policy, plan by plan, since limits that count (a cycle,
   the orders under way) depend on the plans before it.
 """
 
@@ -44,10 +44,10 @@ def eligible_victims(
     turns: TurnLimits | None = None,
     deadlines: Deadlines | None = None,
 ) -> Eligibility:
-    """Return for each running BE job whether it may be asked, and why not: the most telling reason.
+    """Eligibility of each running BE job as a victim, with the most important reason against it.
 
-    `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
-    Asked for a TE job, or with `turns` for the turn of another BE job. `deadlines` bound what TE jobs may cost it.
+    `nodes` are the nodes' rows by name. `newcomers` may be victims before they have run for `min_run_time_s`.
+    For a TE job, or with `turns` for the turn of another BE job. `deadlines` bound what TE jobs may cost it.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)

@@ -11,8 +11,8 @@ Principle
     BE jobs, and no second of them would count. What runs goes on.
 
     A run counts once, at the time when it outlived its limit, by Slurm's clock, whatever becomes of the daemon, and
-    for the user as whose it was seen first. Where the name service is away Slurm calls each user "nobody": such a run
-    is another user's once that is seen.
+    for the user as whose it was seen first. Where the name service is away Slurm shows each user as NO_NAME: such a
+    run is another user's once that is seen.
 
 Worked example
     max_outlived_per_user_day = 2: runs of ada outlived their limits at 9:00 and at 15:00. The TE jobs of ada wait from
@@ -34,7 +34,7 @@ from tesched_core.model.payment import DAY_S
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 
-#: the user whom Slurm shows where it can't find the name
+#: the user that Slurm shows where it can't find the name
 NO_NAME = "nobody"
 
 

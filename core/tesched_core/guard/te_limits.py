@@ -2,7 +2,7 @@
 
 Principle
     Pending TE jobs come in the order of their submission. One that may start counts as running at once, since Slurm may
-    start it at any time; one that awaits something else (held by its user, a dependency, a limit) neither counts nor is
+    start it at any time; one that awaits what is no resource (a hold, a dependency, a limit) neither counts nor is
     held back. A share of the cluster that is kept at each moment is kept in each hour.
 
     The number of a user's TE jobs in the queue is the submission hook's to keep, which refuses what is above it. One
@@ -80,7 +80,7 @@ def above_te_limits(
     barred: Mapping[str, Barred] = MappingProxyType({}),
     poll_s: float = 0.0,
 ) -> Mapping[JobId, Refusal]:
-    """Return why those of the pending TE jobs that must not start yet have to wait.
+    """Reasons for which pending TE jobs must not start yet, by job.
 
     One whose begin time comes within two polls, of at most `poll_s` seconds, may start before a hold arrives.
     None of a user who is `barred` starts. Jobs that are `held_by_us` would start if tesched let them. Those that an
@@ -127,7 +127,7 @@ def above_te_limits(
 
 
 def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits) -> str:
-    """Return what to do for a job that is above the limits by itself, in words; empty for any other."""
+    """Advice for a job that is above the limits by itself, in words; empty for any other."""
     if not _over(alone, _Held(), whole, limits):
         return ""
     most = limits.max_running_per_user
@@ -144,7 +144,7 @@ def _cpus(job: Job, snapshot: Snapshot, largest: Callable[[str], int]) -> int:
 
 
 def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
-    """Return what starts with a job: of an array of which so many tasks run, what its throttle lets start."""
+    """Request of all that starts with a job: of an array of which so many tasks run, what its throttle lets start."""
     tasks = tasks_in(job)
     if job.array_tasks and job.array_throttle:
         tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
@@ -168,7 +168,7 @@ def _is_one_too_many(wanted: _Wanted, held: _Held, limits: TeLimits) -> bool:
 
 
 def _over(wanted: _Wanted, held: _Held, whole: tuple[int, int], limits: TeLimits) -> str:
-    """Return which limit the job would pass, in words; empty if none."""
+    """Limit that the job would pass, in words; empty if none."""
     user, running = wanted.user, held.running[wanted.user] + wanted.jobs
     if _is_one_too_many(wanted, held, limits):
         return (

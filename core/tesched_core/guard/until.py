@@ -80,7 +80,7 @@ def _counts(one: Paid) -> bool:
 
 
 def _fewer_than(most: int, paid: Iterable[Paid], now: UnixSeconds) -> UnixSeconds | None:
-    """Return when fewer than `most` of these are left in the last hour; None: never, or now."""
+    """Time at which fewer than `most` of these are left in the last hour; None: never, or now."""
     times = sorted(one.at for one in paid if now - one.at < HOUR_S)
     too_many = len(times) - most
     return times[too_many] + HOUR_S if 0 <= too_many < len(times) else None

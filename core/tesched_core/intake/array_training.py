@@ -1,27 +1,27 @@
-"""A training that is a job array: what its workers told, gathered into one report.
+"""A training that is a job array: what its workers reported, gathered into one report.
 
 Definitions
     training   a job array with tasks that work on one model. Its report stands under the array's id.
-    worker     a task of it. It tells its losses under its own id, 120_4; iterations count for the whole training.
+    worker     a task of it. It reports its losses under its own id, 120_4; iterations count for the whole training.
     part       the losses of one worker, or of several that were gathered before, as one curve.
 
 Principle
-    Workers tell at different iterations, at different times, some twice, and some of them are gone: slurmctld forgets
+    Workers report at different iterations, at different times, some twice, and some of them are gone: slurmctld forgets
     a task some minutes after its end. So:
     - A worker's curve holds from its first iteration to its last one; between two points it is a straight line.
     - The loss after an iteration is the mean over the workers with a curve that holds there, each counting as one.
-      Workers that took over from another, and told some iterations again, are averaged with it there.
-    - Work per core-second is the sum over those that told it there: what all of them do in a second of a core each.
-    - An iteration was reached when the first worker told it.
+      Workers that took over from another, and reported some iterations again, are averaged with it there.
+    - Work per core-second is the sum over those that reported it there: what all of them do in a second of a core each.
+    - An iteration was reached when the first worker reported it.
     - A worker that slurmctld has forgotten stays in the mean: such parts are gathered into one, which counts as
       many.
-    What does not hang on the order: which worker was heard first, and which one told twice. Speeds stay with the tasks.
+    The order in which workers were heard, and repeated reports, change nothing. Speeds stay with the tasks.
 
     The newest iterations may be those of the fastest worker alone, until the others are heard.
 
 Worked example
-    Task 0 told 0: 8, 10: 4; task 1 told 5: 4, 10: 2, 20: 1. Task 0 is 6 at 5, and task 1 holds from 5 on. So the
-    training's losses are 0: 8, 5: (6 + 4) / 2 = 5, 10: (4 + 2) / 2 = 3, 20: 1.
+    Task 0 reported 0: 8, 10: 4; task 1 reported 5: 4, 10: 2, 20: 1. Task 0 is 6 at 5, and task 1 holds from 5 on.
+    So the training's losses are 0: 8, 5: (6 + 4) / 2 = 5, 10: (4 + 2) / 2 = 3, 20: 1.
 
 Parameters
     none. A gathered curve has at most `report.MOST_POINTS` points: the newest half of them whole, the others thinned.
@@ -123,13 +123,13 @@ class _Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """All trainings that are job arrays, as far as they told anything."""
+    """All trainings that are job arrays, as far as they reported anything."""
 
     _arrays: Mapping[JobId, _Array] = field(default_factory=dict)
 
     @property
     def reported(self) -> Mapping[JobId, Reported]:
-        """Return what each tells, by the array's id; the same object for as long as nothing is new."""
+        """Reports by the array's id; the same object for as long as nothing is new."""
         return MappingProxyType({array: one.reported for array, one in self._arrays.items()})
 
     def heard(
@@ -168,7 +168,7 @@ def _new(earlier: Sequence[Curve]) -> _Array:
 
 
 def _again(before: _Array, tasks: Mapping[int, Reported]) -> _Array:
-    """Return an array of which these tasks have told this by now."""
+    """Array after these reports of its tasks."""
     gone = {index: told for index, told in before.tasks.items() if index not in tasks}
     new = gone or any(before.tasks.get(index) is not told for index, told in tasks.items())
     if not new:

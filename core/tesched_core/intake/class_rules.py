@@ -101,7 +101,7 @@ class NoticeRule:
     #: the conditions; without any it matches each job
     match: Match = Match()
     #: texts, any of which must stand in the batch script's first 64 KiB, letter by letter; without any, the script is
-    #: not looked at
+    #: not read
     script_contains: tuple[SearchedText, ...] = ()
     #: as those of `Rule`; what is not given comes from the next source
     grace_period_s: GracePeriod | None = None
@@ -192,7 +192,7 @@ class Classification:
         return max(given.items(), key=lambda one: one[1])
 
     def te_longer_than(self, time_limit_s: float) -> str:
-        """Return which key must be what, so that no TE job has a time limit above this one, seconds; empty if none."""
+        """Advice which key must change so that no TE job has a time limit above this one, seconds; empty if none."""
         if self.default_class is JobClass.TE:
             return "classes.default_class must not be te where guard.bound is set: a rule bounds time limits"
         bounds = {

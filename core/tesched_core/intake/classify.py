@@ -1,6 +1,6 @@
 """Classes of jobs, trial and error or best effort: an ordered list of rules, of which the first that matches wins.
 
-A rule looks at what Slurm says of a job and at nothing else, so an admin can read the list and know the answer. The
+A rule reads what Slurm says of a job and nothing else, so an admin can read the list and know the answer. The
 rule that matched is kept with the job. A user's own word (`sbatch --comment=te`) counts only where the site allows it,
 and only for a job inside the site's bounds; otherwise any user could call a week-long training a quick try.
 A TE job that outlives the time limit with which it started (an admin may raise it) is BE from that moment on.
@@ -11,9 +11,9 @@ site's notice rules, the rule that gave its class, the site's default, which is 
 requeued without a notice: Slurm's own SIGTERM and KillWait are its grace period. What exit 0 after a notice means comes
 from the comment (`exit0=again`), the rules and the site's default.
 
-A notice rule may look for a text in the job's script (`script_contains = ["submitit"]`). It is a plain text and not a
+A notice rule may search for a text in the job's script (`script_contains = ["submitit"]`). It is a plain text and not a
 regular expression: the script is its user's, and Python's expressions can take exponential time on a text that is made
-for that; looking for a plain text cannot. Classes have no such condition: they are known before any script is read.
+for that; a search for a plain text cannot. Classes have no such condition: they are known before any script is read.
 
 How long a job is expected to run
 is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
@@ -90,7 +90,7 @@ def _notice(
 
 
 def _own_most(pairs: Mapping[str, str], word: UserWord) -> int | None:
-    """Return how often a job may be preempted, by its owner's word; None: it says nothing of that."""
+    """Preemptions that the job allows at most, by its owner's word; None: it says nothing of that."""
     said = count(pairs.get("preemptions", ""))
     return 1 if said == 0 and not word.may_say_no_preemptions else said
 
@@ -170,7 +170,7 @@ class Question:
 
     @staticmethod
     def of(job: Job) -> Question:
-        """Return what the job says now."""
+        """Question that the job's present record puts."""
         return Question(
             submit_time=job.submit_time,
             restarts=job.restarts,
@@ -282,7 +282,7 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
 def _same_question(before: Job, now: Job) -> bool:
     if before is now:
         return True
-    # A running job's class must not change because its owner has just called it something else.
+    # A running job's class must not change because its owner has just given it another name.
     if now.on_nodes and before.on_nodes and before.restarts == now.restarts:
         return before.submit_time == now.submit_time
     return (

@@ -108,8 +108,8 @@ def lost_node_s(victim: Victim) -> float:
 def runs(changes: Iterable[StateChange]) -> tuple[Run, ...]:
     """Return the job's runs, oldest first, given its changes in their order.
 
-    Slurm's own times are taken where it gives them; else the time of the look. A run that began and ended between two
-    looks is known only if the job ended with it.
+    Slurm's own times are taken where it gives them; else the time of the poll. A run that began and ended between two
+    polls is known only if the job ended with it.
     """
     found: list[Run] = []
     #: when the open run was put in the queue
@@ -139,7 +139,7 @@ def last_run_s(changes: Sequence[StateChange]) -> float:
 
 
 def times(changes: Iterable[StateChange], *, now: UnixSeconds) -> Times:
-    """Return what became of the job's time, given its changes in their order (at least one)."""
+    """Times of the job, given its changes in their order (at least one)."""
     changes = tuple(changes)
     first, last = changes[0], changes[-1]
     ended_at = None
@@ -158,7 +158,7 @@ def times(changes: Iterable[StateChange], *, now: UnixSeconds) -> Times:
 
 
 def _end(run: Run, change: StateChange, queued_at: UnixSeconds) -> UnixSeconds:
-    """Return when the run ended that `change` shows to be over; it was put in the queue at `queued_at`."""
+    """End of the run that `change` shows to be over; it was put in the queue at `queued_at`."""
     said = None
     if change.restarts > run.restarts and change.submit_time > queued_at:
         # Slurm resets it when it puts the job back in the queue: after it has counted the restart, once all its nodes
@@ -175,7 +175,7 @@ def _after_last(found: list[Run], start: UnixSeconds) -> UnixSeconds:
 
 
 def _unseen_run(change: StateChange, found: list[Run]) -> bool:
-    """Check whether the job has ended with a run that no look fell into."""
+    """Check whether the job has ended with a run that no poll fell into."""
     known = found[-1].restarts if found else -1
     return (
         change.state in FINISHED

@@ -91,6 +91,6 @@ def patience_s(known: EndingTimes, nodes: Iterable[str]) -> float:
 
 
 def expected_leave_s(known: Mapping[Pair, tuple[float, ...]], pair: Pair, kill_wait_s: float) -> float:
-    """Return how long a job of this user and name is expected to take to leave, seconds."""
+    """Expected time that a job of this user and name takes to leave, seconds."""
     times = known.get(pair)
     return min(median(times), kill_wait_s) if times else kill_wait_s

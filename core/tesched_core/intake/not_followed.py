@@ -3,7 +3,7 @@
 Principle
     A comment is free text, and a word counts wherever it stands in it. That one does *not* count is reported only where
     it was surely said to tesched. A word with the prefix (`tesched:te`) always was. `run=baseline`, `signal=weak` and
-    `to be done` are ordinary text: the value that can't be read must look like one (`run=2h`, `signal=KILL`), and a
+    `to be done` are ordinary text: the value that can't be read must resemble one (`run=2h`, `signal=KILL`), and a
     bare word must not stand among others (`_MOST_BESIDE`).
 
 Worked example
@@ -42,7 +42,7 @@ _EXIT_0: Mapping[ExitZero, str] = {
 }
 _MAY_BE = ", ".join(NOTICE_SIGNALS.values())
 _MOST_KEY = "classes.user_word.max_grace_period_s"
-#: By key: a value that looks as if it was meant; of a key that is not here, none does without the prefix.
+#: By key: a value that resembles one that was meant; of a key that is not here, none does without the prefix.
 _LOOKS_MEANT: Mapping[str, re.Pattern[str]] = {
     "signal": re.compile(r"(?i:[a-z0-9:]*@\d.*|(b|r|br|rb|full|batch|steps?):.+|(sig)?usr\d)|SIG[A-Z0-9]+|9"),
     "grace": re.compile(r".*"),
@@ -211,7 +211,7 @@ _FOR_BE, _NEVER = "it is for best-effort jobs", "this job is never preempted"
 
 
 def _with_equals(one: _Said) -> str | None:
-    """Return what `signal:USR1` was surely meant to be; None for any other word."""
+    """Correct `signal:USR1` to what was surely meant; None for any other word."""
     key, _, value = one.text.partition(":")
     key = key.lower()
     is_one = one.value is None and key in _OF_NOTICE and READERS[key](value) is not None
@@ -236,7 +236,7 @@ def _not_right(key: str) -> str:
 
 
 def _not_a_notice(argument: str) -> str:
-    """Return why this is no signal that is sent: it is another one, or can't be read."""
+    """Reason that this is no signal that is sent: it is another one, or can't be read."""
     found = re.fullmatch(r"(?:[a-z]{1,4}:)?(?:sig)?([a-z]+\d?|\d{1,2})(?:@\d+)?", argument, re.IGNORECASE)
     name = found[1].upper() if found else ""
     if name.isascii() and name.isdecimal() and int(name) in set(Signals):
@@ -262,13 +262,13 @@ class _OfNotice(NamedTuple):
         return read_signal(self.read["signal"].value or "") if "signal" in self.read else None
 
     def misread(self, key: str) -> _Said | None:
-        """Return what the comment says with this key, if that can't be read and was surely said to tesched."""
+        """Words with this key in the comment, if they can't be read and were surely said to tesched."""
         one = self.said.get(key)
         return one if one is not None and key not in self.read and _cannot_be_read(one) else None
 
 
 def of_notice(job: Job, declared: Declared | None, word: UserWord, notice: Notice) -> tuple[NotFollowed, ...]:
-    """Return what the comment and the job's own --signal say of the notice and does not count as it was said."""
+    """Words on the notice, in the comment and the job's own --signal, that do not count as they were said."""
     has_words = bool(job.comment) and _ANY.search(job.comment) is not None
     if not has_words and (declared is None or not (declared.not_taken or declared.signal)):
         return ()

@@ -1,6 +1,6 @@
 """Waiting TE jobs that would start on free resources, and what the others wait for.
 
-Room is made only for a job that Slurm would start in it. Slurm's own reason word says so: Resources or Priority. A job
+Resources are freed only for a job that Slurm would start on them. Its reason word says so: Resources or Priority. A job
 that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from a preemption.
 Source: squeue(1), JOB REASON CODES.
 """
@@ -16,7 +16,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 
-#: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
+#: Reason words that mean: it would start if it fitted and were first. The long one is what Slurm says on a
 #: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
 WANTS_ROOM = frozenset(
     {
@@ -47,7 +47,7 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
 )
 
 
-#: What Slurm says of a job that does not start whatever else ends, unless an admin or its user changes something. Not a
+#: What Slurm says of a job that does not start whatever else ends, unless an admin or its user changes it. Not a
 #: limit of several jobs together: that such a one is 0 is not said (tried on 22.05).
 _NEVER = re.compile(
     r"InvalidQOS|InvalidAccount|BadConstraints|AccountNotAllowed|QOSNotAllowed|Job's[ _](account|QOS)"
@@ -78,7 +78,7 @@ _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 
 
 def has_failed(job: Job) -> bool:
-    """Check whether a job's run has failed. While it is completing its state is hidden, and its reason tells."""
+    """Check whether a job's run has failed. While it is completing its state is hidden, and its reason shows it."""
     return job.state is JobState.FAILED or (job.completing and job.reason.startswith(_FAILURES))
 
 
@@ -88,7 +88,7 @@ def starts_no_more(reason: str) -> bool:
 
 
 def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
-    """Return why free resources would not help this pending job; None if it would."""
+    """Reason that free resources would not help this pending job; None if they would."""
     if job.doubt or job.partly_read:
         return RefusalCode.UNREAD, job.doubt or job.partly_read
     if job.held:
@@ -104,7 +104,7 @@ def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
 
 
 def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
-    """Check whether a pending job starts once there is room, as far as is known: it awaits nothing else.
+    """Check whether a pending job starts once it fits, as far as is known: it awaits nothing else.
 
     A begin time less than `within_s` seconds from now does not count: Slurm gives one to each job that is requeued.
     """
@@ -115,10 +115,10 @@ def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:
-    """Return why a pending job for which room is being made would not start in it any more; empty if it would.
+    """Reason that a pending job with an order would not start on free resources any more; empty if it would.
 
-    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one. A job that has
-    asked no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
+    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one. A job with
+    no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
     elsewhere in the queue Slurm would not say whether it still does.
     """
     why = room_would_not_help(job)
@@ -131,17 +131,17 @@ def seen_at_the_head(job: Job) -> bool:
     """Check whether Slurm has considered this waiting job as the first of its queue, and it lacks resources alone.
 
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
-    change of its nice value, priority or nodes makes it say None until the next look (22.05 and 26.05).
+    change of its nice value, priority or nodes makes it say None until the next pass (22.05 and 26.05).
     """
     return job.reason in WANTS_ROOM and job.reason != "Priority"
 
 
 def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:
-    """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
+    """First TE job that Slurm has yet to consider, of those submitted less than `within_s` seconds ago.
 
-    One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a look there. Until then
+    One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a pass there. Until then
     it is not known whether free resources would help it. A job whose reason stays away for longer (a scheduler
-    that is far behind) is looked at in the ordinary pace.
+    that is far behind) is polled at the ordinary pace.
     """
     for order in memory.open_orders() if memory else ():
         job = snapshot.jobs.get(order.preemptor)
@@ -170,7 +170,7 @@ def has_reason(word: str) -> bool:
 
 
 def asks_for_nodes_alone(job: Job, now: UnixSeconds) -> bool:
-    """Check whether a job that does not say what it waits for can wait for nothing but room, limits apart."""
+    """Check whether a job that does not say what it waits for can wait for nothing but resources, limits apart."""
     return (
         not job.held
         and not (job.doubt or job.partly_read)

@@ -36,35 +36,35 @@ def words(comment: str) -> tuple[frozenset[str], Mapping[str, str]]:
 
 
 def seconds(text: str) -> float | None:
-    """Return what `120` or `0.5` says."""
+    """Seconds that `120` or `0.5` says; None for any other text."""
     # No float(): it would take "inf" and "nan" from a user's comment.
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
 
 
 def count(text: str) -> int | None:
-    """Return what `0` or `3` says."""
+    """Count that `0` or `3` says; None for any other text."""
     return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
 def amount(text: str) -> float | None:
-    """Return what `20000` or `2.5e6` says, if it is above 0."""
+    """Amount that `20000` or `2.5e6` says, above 0; None for any other text."""
     return (float(text) or None) if re.fullmatch(r"\d{1,15}(\.\d{1,6})?(e\d{1,2})?", text) else None
 
 
 def weight(text: str) -> float | None:
-    """Return what `2` or `0.5` says, from 0.001 to 1,000."""
+    """Weight that `2` or `0.5` says, from 0.001 to 1,000; None for any other text."""
     value = float(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text) else 0.0
     # Beyond that it is as good as none, or all, and a program with it hard to solve.
     return value if 0.001 <= value <= 1000 else None
 
 
 def exit_zero(text: str) -> ExitZero | None:
-    """Return what `again`, `finished` or `slurm` says."""
+    """Meaning of exit 0 by `again`, `finished` or `slurm`; None for any other text."""
     return ExitZero(text.lower()) if text.lower() in set(ExitZero) else None
 
 
 def utility(text: str) -> str:
-    """Return what `critical` says; empty for what is none."""
+    """Utility that `critical` says; empty for what is none."""
     return text.lower() if text.lower() in UTILITIES else ""
 
 

@@ -18,11 +18,11 @@ OrderId = NewType("OrderId", int)
 class ReasonCode(StrEnum):
     """Why an action is taken."""
 
-    #: the TE job must be first in the queue before room is made for it
+    #: the TE job must be first in the queue before resources are freed for it
     MAKE_ROOM_FIRST = "make_room_first"
-    #: the TE job fits into free room that the queue order keeps from it
+    #: the TE job fits, and only the queue order keeps it from free resources
     ROOM_IS_FREE = "room_is_free"
-    #: the victim is told that it will have to go
+    #: the victim is notified that it will have to go
     NOTICE = "notice"
     #: the grace period is over and the victim still runs
     GRACE_OVER = "grace_over"
@@ -34,13 +34,13 @@ class ReasonCode(StrEnum):
     RUNS_AGAIN = "runs_again"
     #: a job depends on a victim that had died of its notice
     MENDS_DEPENDENCY = "mends_dependency"
-    #: the victim is back in the queue, or lost: its user is told
+    #: the victim is back in the queue, or lost: its user is notified
     TELLS_USER = "tells_user"
     #: the victim's CPUs are enough, and it loses nothing
     GIVES_CPUS = "gives_cpus"
     #: the CPUs of a suspended victim are free again, or it is not needed any more
     GOES_ON = "goes_on"
-    #: Slurm leaves a job held that it requeued while it was suspended; which was not asked for
+    #: Slurm leaves a job held that it requeued while it was suspended; which was not requested
     LEFT_HELD = "left_held"
     #: it has victims, and waits for their resources
     BOUND = "bound"
@@ -50,9 +50,9 @@ class ReasonCode(StrEnum):
     BACK_TO_THE_HEAD = "back_to_the_head"
     #: a victim that has left does not start again while others of its order still leave
     STAYS_AWAY = "stays_away"
-    #: it fits into room that is left over, and is brought to the head of the best-effort queue
+    #: it fits into left-over resources, and is brought to the head of the best-effort queue
     FILLS_ROOM = "fills_room"
-    #: it has started, or others took the room: its place in the queue is its own again
+    #: it has started, or others took the resources: its place in the queue is its own again
     FILLED = "filled"
     #: this round's accelerators go to others; and it is its turn
     NOT_ITS_TURN = "not_its_turn"
@@ -68,7 +68,7 @@ class ReasonCode(StrEnum):
     ORDER_ENDED = "order_ended"
     #: which jobs Slurm's plugin may preempt has changed, or the marks are renewed
     MARKS = "marks"
-    #: an admin asked for it
+    #: an admin requested it
     ADMIN = "admin"
 
 
@@ -214,7 +214,7 @@ class SetMarks:
     marks: tuple[MarkLine, ...]
     #: users whose TE jobs preempt no job
     barred: tuple[str, ...] = ()
-    #: seconds for which a TE job awaits room that comes free by itself
+    #: seconds for which a TE job awaits resources that come free by themselves
     wait_s: int = 0
     #: TE jobs for which no job is preempted yet, if one was before they came back; each with its time
     came_back: tuple[CameBack, ...] = ()
@@ -236,7 +236,7 @@ class MarkLine:
 
 
 class Record(StrEnum):
-    """Field of a job's Slurm record that tells its user of a preemption."""
+    """Field of a job's Slurm record that shows its user a preemption."""
 
     #: nowhere
     NONE = "none"
@@ -250,7 +250,7 @@ class Record(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellUser:
-    """Tell a preempted job's user what happened: in the job's record, and by the site's command."""
+    """Notify a preempted job's user of what happened: in the job's record, and by the site's command."""
 
     job_id: JobId
     reason: Reason
@@ -258,7 +258,7 @@ class TellUser:
     label: str
     name: str
     user: str
-    #: when it was seen to have left its room
+    #: when it was seen to have left its nodes
     at: UnixSeconds
     #: for what kind of job, in words
     cause: str
@@ -305,7 +305,7 @@ class Status(StrEnum):
 
     #: Slurm took the command; whether it worked, the next snapshot shows
     SENT = "sent"
-    #: Slurm, or the look right before acting, said no (see `FailureKind`)
+    #: Slurm, or the poll right before acting, said no (see `FailureKind`)
     FAILED = "failed"
     #: not tried, since an earlier action of the same order failed
     SKIPPED = "skipped"

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 else:
 
     class _OnUse:
-        """Stands for NumPy, and keeps each of its names that was asked for."""
+        """Stands for NumPy, and keeps each of its names that was used."""
 
         def __getattr__(self, name: str) -> Any:
-            """Return what NumPy has under this name."""
+            """Attribute of NumPy under this name."""
             import numpy  # noqa: ICN001, PLC0415 - its names are passed on
 
             value = getattr(numpy, name)

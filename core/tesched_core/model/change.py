@@ -58,7 +58,7 @@ class TeRules:
 
     #: users whose TE jobs preempt no job: they have made others leave as often as the limits allow
     barred: frozenset[str] = frozenset()
-    #: seconds for which a TE job awaits room that comes free by itself before Slurm preempts for it
+    #: seconds for which a TE job awaits resources that come free by themselves before Slurm preempts for it
     wait_s: int = 0
     #: TE jobs that came back from their starts, ascending: the plugin preempts none for them yet, if it has before
     came_back: tuple[CameBack, ...] = ()
@@ -80,12 +80,12 @@ class Change(Generic[V]):
     by: By | None = None
     #: the job's own value, which is put back
     previous: V
-    #: what was asked for last
+    #: what was requested last
     value: V
     #: what was in place then, where that was neither: it is not known of every command whether it arrived; of a nice
     #: value that was set again, always
     before: V | None = None
-    #: when it was last asked for
+    #: when it was last requested
     at: UnixSeconds
     #: since when the job has had such a change in this wait in the queue; None: it has run meanwhile
     since: UnixSeconds | None
@@ -99,7 +99,7 @@ class Change(Generic[V]):
     taken_at: UnixSeconds | None = with_default(default=None, compare=False)
     #: of a nice value: the priority that the job had with `previous`, which Slurm does not work out anew; None: it does
     own: int | None = None
-    #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`;
+    #: of a nice value: the priority that the job showed when `value` was requested, and its restarts when it had `own`;
     #: of a hold that stands, or that another hand has ended: the job's restarts
     shown: int | None = None
     restarts: int = 0
@@ -123,7 +123,7 @@ def lets_through(one: Change[int], job: Job) -> bool:
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
-    """Return what the job asks for by itself, without the nodes to which tesched has bound it.
+    """Request of the job itself, without the nodes to which tesched has bound it.
 
     A number of nodes that is neither its own nor the one that was set is its user's, and is what it asks for.
     """

@@ -65,12 +65,12 @@ class Request:
     #: fewest CPUs on each node (tasks on the node times CPUs a task, --mincpus)
     min_cpus_per_node: int = 1
     cpus_per_task: int = 1
-    #: exactly one of these two is set where the job asked for memory; 0 a node is "all of it"
+    #: exactly one of these two is set where the job requested memory; 0 a node is "all of it"
     mem_per_node_mib: int | None = None
     mem_per_cpu_mib: int | None = None
     #: what Slurm counts over all nodes for a pending job of which the two above say nothing or "all of it"
     mem_counted_mib: int | None = None
-    #: (name, count) as asked for, each device once: `gpu`, `gpu:a100`; by node, job, task and socket
+    #: (name, count) as requested, each device once: `gpu`, `gpu:a100`; by node, job, task and socket
     gres_per_node: tuple[tuple[str, int], ...] = ()
     gres_per_job: tuple[tuple[str, int], ...] = ()
     gres_per_task: tuple[tuple[str, int], ...] = ()
@@ -174,10 +174,10 @@ class Job:
     exit_status: int = 0
     exit_signal: int = 0
     #: why what stands here may be wrong, in words: its record, or part of it, could not be read, and this is what was
-    #: last known. Nothing is asked of such a job, and nothing done for it. Empty as a rule
+    #: last known. Such a job is no victim, and nothing is done for it. Empty as a rule
     doubt: str = ""
     #: why it is not known what it asks for, or holds on each node, in words; all else is as Slurm says. It is no victim
-    #: then, and no room is made for it. Empty as a rule; of a job that has just changed it may be so for one poll
+    #: then, and no resources are freed for it. Empty as a rule; of a job that has just changed it may be for one poll
     partly_read: str = ""
 
     @property
@@ -192,7 +192,7 @@ class Job:
 
     @property
     def on_nodes(self) -> bool:
-        """Check whether it holds any room: running, suspended or completing."""
+        """Check whether it holds any nodes: running, suspended or completing."""
         return bool(self.allocation)
 
     @property
@@ -261,7 +261,7 @@ class Node:
 
     @property
     def available(self) -> bool:
-        """Check whether Slurm would start a job on it if there were room."""
+        """Check whether Slurm would start a job on it if it fitted."""
         return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS
 
 
@@ -408,5 +408,5 @@ class SlurmSettings:
     def_mem_per_node_mib: int = 0
     #: on the RPCs of this process's user; None: there is none
     rate_limit: RateLimit | None = None
-    #: leaves of the topology, where the site has told Slurm one
+    #: leaves of the topology, where the site has configured one
     switches: tuple[Switch, ...] = ()

@@ -1,4 +1,4 @@
-"""The columns in which the room is counted, and what a job that runs takes of each.
+"""The columns in which resources are counted, and what a job that runs takes of each.
 
 `cpu`, `mem_mib` and each GRES by name; for a partition with MaxCPUsPerNode `cpu:NAME`, the CPUs that its jobs may still
 have on the node; for a partition with jobs that may share cores (OverSubscribe) `shared:NAME`, of which each of them
@@ -51,7 +51,7 @@ class ColumnLayout:
         )
 
     def of_node(self, total: Tres, partitions: Sequence[Partition]) -> NDArray[np.int64]:
-        """Return what a node has, where these partitions have it."""
+        """Resources of a node that these partitions have, [resources]."""
         found = vector(total, self.names)
         for partition in partitions:
             if partition.name in self.limited:
@@ -60,7 +60,7 @@ class ColumnLayout:
         return found
 
     def of_job(self, job: Job, share: NodeShare, shards_each: int, has: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what a job takes of one node, which `has` so much [resources]; it is free when the job goes.
+        """Resources that a job takes of one node, which `has` so much [resources]; free when the job goes.
 
         Each GPU there has `shards_each` shards.
 

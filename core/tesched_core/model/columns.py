@@ -21,7 +21,7 @@ from tesched_core.model.room import Room
 class Ends:
     """Times when held resources come free: one entry a job and node, jobs of every class."""
 
-    #: row of the room
+    #: the node's row
     node: NDArray[np.intp]
     #: when the job is expected to end; inf: not known
     at: NDArray[np.float64]
@@ -30,7 +30,7 @@ class Ends:
 
 
 class Owner(NamedTuple):
-    """Properties that the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
+    """Properties that the guard protects a job by. Jobs of one owner do not differ in any of it."""
 
     user: str = ""
     account: str = ""
@@ -39,8 +39,8 @@ class Owner(NamedTuple):
     reservation: str = ""
 
 
-#: A job that was requeued so often is no victim. slurmctld counts restarts in 16 bits, takes the count from whoever
-#: submits the job, and begins again at 0, so that a victim with the last of them would never be seen to be back.
+#: A job that was requeued so often is no victim. slurmctld counts restarts in 16 bits, takes the count from the job's
+#: submission, and begins again at 0, so that a victim with the last of them would never be seen to be back.
 MOST_RESTARTS = 65_000
 #: Why a job cannot be a victim in its present state; `Running.ineligible` is a row of this, 0: it can.
 INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
@@ -103,7 +103,7 @@ class Running:
     names: Sequence[str]
     #: the job's row above, by job id
     row_of: Mapping[JobId, int]
-    #: [shares] the job's row above, and the node's row in the room
+    #: [shares] the job's row above, and the node's row
     share_job: NDArray[np.intp]
     share_node: NDArray[np.intp]
     #: [shares, resources] what becomes free there when the job goes
@@ -122,16 +122,16 @@ class Running:
         return np.flatnonzero(self.share_job == row)
 
 
-#: How many of the waiting best-effort jobs are looked at, from the head of the queue (Slurm's bf_max_job_test has 500).
+#: How many of the waiting best-effort jobs are read, from the head of the queue (Slurm's bf_max_job_test has 500).
 MOST_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waiting:
-    """The first `MOST_WAITING` of the best-effort jobs that wait for room, highest priority first, one entry a job.
+    """The first `MOST_WAITING` best-effort jobs that wait for resources, highest priority first, one entry a job.
 
     Left out is what cannot be weighed by amounts on each node alone: pending job arrays, exclusive jobs, those that
-    want certain nodes or all memory of a node, and those that wait for anything but room.
+    want certain nodes or all memory of a node, and those that wait for anything but resources.
     """
 
     job_id: NDArray[np.int64]
@@ -159,12 +159,12 @@ class ClusterColumns(Protocol):
 
     @property
     def room(self) -> Room:
-        """Return what each node has, and what of it is free now."""
+        """Total and free resources of each node."""
         ...
 
     @property
     def running(self) -> Running:
-        """Return the best-effort jobs that hold nodes; their shares' nodes are rows of `room`."""
+        """Return the best-effort jobs that hold nodes; their shares' nodes are rows of the nodes."""
         ...
 
     @property
@@ -174,12 +174,12 @@ class ClusterColumns(Protocol):
 
     @property
     def waiting(self) -> Waiting:
-        """Return the best-effort jobs that wait for room."""
+        """Return the best-effort jobs that wait for resources."""
         ...
 
     @property
     def ends(self) -> Ends:
-        """Return when each job that holds nodes, of any class, is expected to leave them."""
+        """Expected end of each job that holds nodes, of any class: when it leaves them."""
         ...
 
     def first_in_queue(
@@ -189,7 +189,7 @@ class ClusterColumns(Protocol):
         ...
 
     def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
-        """Check whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`.
+        """Check whether a waiting job of no TE class may fit into `free` [resources] of the node of `row`.
 
         When in doubt, it may: its constraints are not weighed, and of several nodes it wants one here.
         """

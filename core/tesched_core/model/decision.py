@@ -16,7 +16,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 class RefusalCode(StrEnum):
     """Code of a refusal: why a job was weighed and not chosen."""
 
-    # why a waiting TE job gets no room made
+    # why no resources are freed for a waiting TE job
     HELD = "held"
     DEPENDENCY = "dependency"
     BEGIN_TIME = "begin_time"
@@ -33,11 +33,11 @@ class RefusalCode(StrEnum):
     NO_VICTIM = "no_victim"
     ORDER_OPEN = "order_open"
     RETRY_LATER = "retry_later"
-    #: a job that waits in a partition of a higher PriorityTier over the same nodes would take the room
+    #: a job that waits in a partition of a higher PriorityTier over the same nodes would take the resources
     OUTRANKED = "outranked"
     #: this site's Slurm refuses the change of the job without which its victims would leave for another one
     SLURM_REFUSES = "slurm_refuses"
-    #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is asked
+    #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is notified
     AWAITS_FREE = "awaits_free"
     #: its owner has said for how long no other job is to leave for it
     PATIENCE = "patience"
@@ -53,11 +53,11 @@ class RefusalCode(StrEnum):
     POLICY_FAILED = "policy_failed"
     # why a BE job is where its policy has it
     NOTE = "note"
-    # a policy proposed something for a job that it may not manage
+    # a policy proposed a change for a job that it may not manage
     NOT_MANAGED = "not_managed"
     # why a waiting BE job that fits is not brought forward
     WOULD_DELAY = "would_delay"
-    # why a running BE job is not asked to step aside
+    # why a running BE job is not selected
     NOT_ALLOWED_NODE = "not_allowed_node"
     FREES_TOO_LITTLE = "frees_too_little"
     OUTSCORED = "outscored"
@@ -102,7 +102,7 @@ class RefusalCode(StrEnum):
 class Refusal:
     """Refusal: a job that was weighed and not chosen."""
 
-    #: the candidate that was spared; or, where it is the preemptor itself, the TE job that gets no room
+    #: the candidate that was not selected; or, where it is the preemptor itself, the TE job without a plan
     job_id: JobId
     preemptor: JobId
     code: RefusalCode
@@ -158,7 +158,7 @@ class Refusals(Sequence[Refusal]):
 
     @property
     def parts(self) -> tuple[Refusal | Block, ...]:
-        """Return what it was made of."""
+        """Refusals and blocks that it was made of."""
         return self._parts
 
     def _written(self) -> tuple[Refusal, ...]:
@@ -268,7 +268,7 @@ class Decision:
     transitions: tuple[Transition, ...]
     #: one line: what was done and why, or "did nothing, because …"
     summary: str
-    #: when a policy wants to be asked again, Unix seconds; None: at the next poll
+    #: when a policy wants to plan again, Unix seconds; None: at the next poll
     next_at: UnixSeconds | None = None
     #: which TE jobs may start by themselves; None: nothing is bounded
     admission: Admission | None = None

@@ -1,4 +1,4 @@
-"""Optional packages: what pip installs only when it is asked for (the extras of pyproject.toml)."""
+"""Optional packages: what pip installs only on request (the extras of pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """A package that something needs and tesched is installed without."""
+    """A package that a part of tesched needs, and that is not installed with it."""
 
     #: as people write it: "SciPy"
     package: str

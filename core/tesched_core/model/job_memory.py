@@ -11,7 +11,7 @@ from tesched_core.model.resources import UnixSeconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Futility:
-    """Outcome of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
+    """Outcome of a TE job's orders that notified victims and came to nothing; of an array, for all its tasks."""
 
     #: how many there were
     count: int
@@ -23,7 +23,7 @@ class Futility:
     basis: str = ""
     #: after one that ended at a limit: the most jobs of its user, account and QOS that were seen running since
     fellows: int = 0
-    #: something that mattered has changed since
+    #: what mattered has changed since
     changed: bool = False
     #: of a job that came back (`Ending.CAME_BACK`): Slurm's count of its restarts at the first run that counts
     first_restart: int | None = None

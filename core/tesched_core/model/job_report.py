@@ -1,7 +1,7 @@
-"""Job report: losses and speeds that a job tells of itself, checked here before they are used.
+"""Job report: losses and speeds that a job reports, checked here before they are used.
 
 Definitions
-    point       (iteration, loss, at, work): a loss, when it was told (Unix seconds), and the work done per core-second,
+    point       (iteration, loss, at, work): a loss, when it was reported (Unix seconds), and the work per core-second,
                 NaN where the job does not say.
     curve       a job's points, iterations going up.
     sample      (at, type, steps a second): a measured speed on an accelerator type.
@@ -69,7 +69,7 @@ class Curve:
 
     iteration: NDArray[np.int64]
     loss: NDArray[np.float64]
-    #: when it was told, Unix seconds
+    #: when it was reported, Unix seconds
     at: NDArray[np.float64]
     #: work done per core-second; NaN where the job does not say
     work: NDArray[np.float64]
@@ -135,7 +135,7 @@ class Reported:
 
 
 def thinned(count: int) -> NDArray[np.int64]:
-    """Return which of so many points, oldest first, are kept: at most MOST_POINTS.
+    """Thin so many points, oldest first, to at most MOST_POINTS: the rows that are kept.
 
     The newest half is kept whole; of the others evenly many, the first among them.
     """
@@ -172,7 +172,7 @@ _BEGINS, _FOLLOWS = b'{"version":1,"points":[', b']],"samples":'
 def parse_on(
     data: bytes, read: Read | None, *, now: UnixSeconds, accelerator: str = ""
 ) -> tuple[Reported, Read | None]:
-    """Return what a report says, as `parse` does, and what to give here with the next one of the same job.
+    """Parse a report as `parse` does, going on with `read`; also what to give here with the next one of the same job.
 
     `read` is what was read before; where the report goes on with it, its points are not read again. Raises ReportError.
     """
@@ -198,7 +198,7 @@ def parse_on(
 
 
 def parse(data: bytes, *, now: UnixSeconds, accelerator: str = "") -> Reported:
-    """Return what a report says. `accelerator` is the type that the job has, if Slurm shows it.
+    """Parse a report. `accelerator` is the type that the job has, if Slurm shows it.
 
     Raises ReportError for whatever is no report.
     """
@@ -288,7 +288,7 @@ def _shown(value: object) -> str:
 
 
 def moved(known: float | None, steps_per_s: float, alpha: float = ALPHA) -> float:
-    """Return what is believed of a speed (steps a second) after one more sample of it."""
+    """Estimate a speed (steps a second) after one more sample of it."""
     return steps_per_s if known is None else (1 - alpha) * known + alpha * steps_per_s
 
 

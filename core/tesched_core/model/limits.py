@@ -100,13 +100,13 @@ class Limits:
 
     #: FitGpp's P: how often one job may be preempted in its life for TE jobs of other users
     max_preemptions_per_job: Count = 1
-    #: a job is not asked before it has run this long since its last start
+    #: a job is not eligible before it has run this long since its last start
     min_run_time_s: Seconds = 60.0
     #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
     cool_down_s: Seconds = 600.0
     #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
     max_slowdown: Annotated[float, _MAX_SLOWDOWN] = 10.0
-    #: most jobs asked to yield in one cycle
+    #: most jobs notified in one cycle
     max_victims_per_cycle: Count = 20
     #: most preemptions in any hour: in all, of one user's jobs, of one account's, and on one node
     max_preemptions_per_hour: Count = 200
@@ -119,7 +119,7 @@ class Limits:
     max_victims_for_te_account_hour: Count = 80
     #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
     max_lost_node_hours_per_day: Amount = 500.0
-    #: most orders at once that are making room; those with victims that only wait to run again do not count
+    #: most orders at once that are freeing resources; those with victims that only wait to run again do not count
     max_open_orders: Count = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()
@@ -137,12 +137,12 @@ class Limits:
     #: for longer while a victim is ending. 0: it takes what comes first
     bind_for_s: Seconds = 60.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
-    #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
+    #: ended in the last 30 s, it awaits them at the head of its queue before a victim is notified. 0: it never does
     wait_for_free_s: Seconds = 10.0
     #: whether victims leave only after Slurm has said that a TE job waits for resources; "auto": unless it can wait for
     #: nothing else, by slurm.conf, its own request and the limits that Slurm shows (`orders/first_look.py`)
     await_first_look: Literal["auto"] | bool = "auto"
-    #: how victims make room
+    #: how victims free resources
     lever: YieldBy = YieldBy.REQUEUE
     #: a suspended victim goes on as soon as its CPUs are free and reserved for no order; after this long, as soon as
     #: they are free, and `tesched status` points it out
@@ -181,7 +181,7 @@ class TurnLimits:
     table: str = "policy"
     #: how often one job may give its place to another's turn, or move to another one, in any hour
     max_preemptions_per_job_hour: Count = 60
-    #: a job is not asked before it has run this long since its last start
+    #: a job is not eligible before it has run this long since its last start
     min_run_time_s: Seconds = 0.0
     #: most preemptions in any hour, and most node-hours of runs ended in any 24 hours; None: no limit of its own
     max_preemptions_per_hour: Count | None = None

@@ -52,7 +52,7 @@ class Memory:
     #: TE jobs that Slurm did not start on resources that were free for them; of an array, by its id. Not persisted: a
     #: new process tries the lesser reading of what they ask for once more (`placement/memory_reading.py`)
     declined: frozenset[JobId] = frozenset()
-    #: victims that Slurm has just refused to put back in the queue; their users are yet to be told. Not persisted
+    #: victims that Slurm has just refused to put back in the queue; their users are yet to be notified. Not persisted
     newly_lost: frozenset[JobId] = frozenset()
     #: what went with the last marks. Not persisted: a new process writes the marks anew
     te_rules: TeRules = field(default_factory=TeRules)
@@ -121,7 +121,7 @@ class Memory:
         return any(one is not None and lets_through(one, job) for one in found)
 
     def own_request(self, job: Job) -> Request:
-        """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+        """Request of the job itself, without the nodes to which tesched has bound it."""
         return own_request(job, self.changes_of(Field.NODES).get(job.job_id))
 
     def open_orders(self) -> tuple[Order, ...]:

@@ -88,7 +88,7 @@ class Declared:
     signal: Signal | None = None
     #: where it was found, in words: "its script's --signal"
     source: str = ""
-    #: of the texts that the site's notice rules look for, those that are in its script
+    #: of the texts that the site's notice rules search for, those that are in its script
     script_has: frozenset[str] = frozenset()
     #: whose --signal that is, in words: "its script"
     where: str = ""
@@ -126,7 +126,7 @@ def signal_name(text: str) -> str | None:
 
 
 def read_signal(text: str) -> Signal | None:
-    """Return what `B:USR1@60`, `full:TERM`, `10` or `none` says; None for any other text, and other signals."""
+    """Parse `B:USR1@60`, `full:TERM`, `10` or `none`; None for any other text, and other signals."""
     if text.lower() == NONE:
         return Signal(name="")
     match = _WRITTEN.fullmatch(text)

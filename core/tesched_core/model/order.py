@@ -24,7 +24,7 @@ from tesched_core.model.size import Size
 class OrderState(StrEnum):
     """State of an order."""
 
-    #: room is being made, or is there and the preemptor has not started
+    #: resources are being freed, or are free and the preemptor has not started
     OPEN = "open"
     #: the preemptor no longer waits; its victims are not all back, or its priority is not yet what it was
     SETTLING = "settling"
@@ -35,7 +35,7 @@ class OrderState(StrEnum):
 class Ending(StrEnum):
     """Ending of an order: the outcome for its preemptor."""
 
-    #: it started on nodes that the order made room on
+    #: it started on nodes that the order freed
     STARTED_HERE = "started_here"
     #: it started there, and was back in the queue, or ended without success, before it had a useful run
     NO_RUN = "no_run"
@@ -47,13 +47,13 @@ class Ending(StrEnum):
     PREEMPTOR_GONE = "preemptor_gone"
     #: it did not start within the order's time
     EXPIRED = "expired"
-    #: it would not start any more, whatever room there is: a limit, a dependency, a hold, its partition
+    #: it would not start any more, whatever is free: a limit, a dependency, a hold, its partition
     BLOCKED = "blocked"
-    #: Slurm did not look at it as the first in its queue in time; no victim was asked
+    #: Slurm did not consider it as the first in its queue in time; no victim was notified
     NOT_LOOKED_AT = "not_looked_at"
     #: it asks for more than when the order was made, or for another partition
     GROWN = "grown"
-    #: a node on which room was made starts no jobs any more
+    #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"
     #: others have put its priority back again and again: an admin, or Slurm's backfill
     OVERRULED = "overruled"
@@ -61,7 +61,7 @@ class Ending(StrEnum):
     WITHDRAWN = "withdrawn"
     #: Slurm refused what the order needed
     REFUSED = "refused"
-    #: Slurm refuses to raise it, another job is ahead, and no victim had been asked
+    #: Slurm refuses to raise it, another job is ahead, and no victim had been notified
     CHANGE_REFUSED = "change_refused"
     #: shadow mode: recorded and not done
     SHADOW = "shadow"
@@ -83,15 +83,15 @@ class VictimState(StrEnum):
     PLANNED = "planned"
     #: notice was sent (or intended, and tesched died: it is never sent twice); the grace period runs
     NOTICED = "noticed"
-    #: the grace period is over and the requeue was asked for
+    #: the grace period is over and the requeue was requested
     REQUEUING = "requeuing"
     #: it was to be suspended, or is: it has given its CPUs, holds everything else, and will be resumed
     SUSPENDED = "suspended"
-    #: it no longer holds its room
+    #: it no longer holds its nodes
     LEFT = "left"
     #: it runs again
     BACK = "back"
-    #: let go: its room was not needed any more
+    #: let go: its resources were not needed any more
     SPARED = "spared"
 
 
@@ -124,7 +124,7 @@ TO_RERUN = frozenset({Departure.DIED_OF_NOTICE, Departure.SAVED})
 PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN, Departure.LOST})
 
 
-#: States in which a victim still holds its room.
+#: States in which a victim still holds its nodes.
 HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
 
 
@@ -198,18 +198,18 @@ class Victim:
 
     @property
     def deadline(self) -> UnixSeconds | None:
-        """Return when its grace period is over."""
+        """End of its grace period."""
         return None if self.noticed_at is None else self.noticed_at + self.grace_period_s
 
     @property
     def awaited(self) -> bool:
-        """Check whether it has left its room and is to run again."""
+        """Check whether it has left its nodes and is to run again."""
         never = {Departure.FINISHED, Departure.ENDED, Departure.DIED, Departure.VANISHED, Departure.LOST}
         return self.state is VictimState.LEFT and self.departure not in never
 
     @property
     def by_slurm(self) -> bool:
-        """Check whether Slurm itself has preempted it, by its mark: it was never asked."""
+        """Check whether Slurm itself has preempted it, by its mark: it was never notified."""
         return self.departure is Departure.REQUEUED and self.noticed_at is None
 
     @property
@@ -255,17 +255,17 @@ class Order:
 
     @property
     def waits(self) -> bool:
-        """Check whether it waits for room to come free by itself, and has no victim yet."""
+        """Check whether it waits for resources to come free by themselves, and has no victim yet."""
         return self.state is OrderState.OPEN and not self.nodes
 
     @property
     def makes_room(self) -> bool:
-        """Check whether room is being made, or is there; its victims may take days to run again, which is no part."""
+        """Check whether its resources are being freed, or are free; whether its victims run again is no part of it."""
         return self.state is OrderState.OPEN and bool(self.nodes)
 
     @property
     def futile(self) -> bool:
-        """Check whether a victim left because it was asked, and the preemptor had no useful run on its nodes.
+        """Check whether a victim left because it was notified, and the preemptor had no useful run on its nodes.
 
         A victim that ended by itself before its notice has paid nothing.
         """

@@ -29,6 +29,6 @@ class Barred:
 
     @property
     def said(self) -> str:
-        """Return what these runs did, in words."""
+        """Summary of these runs, in words."""
         runs = "1 TE job" if self.count == 1 else f"{self.count} TE jobs"
         return f"{runs} of {self.user} outlived the time limits with which they started in the last 24 h"

@@ -24,7 +24,7 @@ class Paid:
     nodes: tuple[str, ...]
     #: node-seconds of the run that ended; 0 for one that came to its own end
     node_s: float
-    #: the job that it made room for, and that job's user and account where it is a TE job
+    #: the job that it left for, and that job's user and account where it is a TE job
     preemptor: JobId | None = None
     #: Slurm's count of that job's restarts, where Slurm preempted the victim and it started in its place
     preemptor_restarts: int | None = None

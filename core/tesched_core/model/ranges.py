@@ -24,11 +24,11 @@ class Range:
     words: str = ""
     #: the least value itself is not allowed
     is_above: bool = False
-    #: 0 is allowed besides, and switches something off
+    #: 0 is allowed besides, and switches the limit off
     or_zero: bool = False
     #: what would be right, in place of the usual words: "a number above 1, such as 3"
     right: str = ""
-    #: `right` tells the greatest value, too
+    #: `right` states the greatest value, too
     right_tells_most: bool = False
 
     def has(self, value: float) -> bool:
@@ -38,7 +38,7 @@ class Range:
         return self.least <= value <= self.most and not (self.is_above and value == self.least)
 
     def must_be(self, value: float) -> str:
-        """Return what must be in place of a value that is not allowed, in words."""
+        """Requirement in place of a value that is not allowed, in words."""
         if value == inf and not self.right_tells_most:
             least = f"{'above' if self.is_above else 'at least'} {self.least:g}"
             return f"must be finite, and {self.right or least}"
@@ -73,7 +73,7 @@ class OneOf:
 
 
 def between(least: float, most: float, unit: str = "") -> Range:
-    """Return a range that is always told with both ends: "between 0.5 and 300 seconds"."""
+    """Return a range that is always shown with both ends: "between 0.5 and 300 seconds"."""
     right = f"between {_plain(least)} and {_plain(most)} {unit}".rstrip()
     return Range(least=least, most=most, right=right, right_tells_most=True)
 

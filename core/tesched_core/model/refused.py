@@ -96,7 +96,7 @@ class RefusedChange:
 
     @property
     def retry_at(self) -> UnixSeconds:
-        """Return when such a change is tried again."""
+        """Time at which such a change is tried again."""
         return self.at + (min(FIRST_S * 2.0 ** min(self.count - 1, 30), LONGEST_S) if self.count else 0.0)
 
     def holds(self, user: str, now: UnixSeconds, *, puts_back: bool = False) -> bool:
@@ -125,14 +125,14 @@ def is_refusal(outcome: Outcome) -> bool:
 
 
 def recent(refused: Mapping[Field, RefusedChange], now: UnixSeconds) -> Mapping[Field, RefusedChange]:
-    """Return what says anything of the site as it is now."""
+    """Refused changes that still say anything of the site."""
     return {field: one for field, one in refused.items() if one.is_recent(now)}
 
 
 def after(
     refused: Mapping[Field, RefusedChange], outcome: Outcome, user: str, at: UnixSeconds
 ) -> Mapping[Field, RefusedChange]:
-    """Return what is known of refused changes after an outcome of one of this user's jobs."""
+    """Refused changes after an outcome of one of this user's jobs."""
     field = field_of(outcome.action)
     if field is None:
         return refused

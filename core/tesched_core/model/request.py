@@ -21,7 +21,7 @@ _ARRAY_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 def demand_per_node(request: Request) -> Tres:
-    """Return what the job wants on each of its nodes, if it gets the fewest nodes that it asked for.
+    """Demand of the job on each of its nodes, if it gets the fewest nodes that it requested.
 
     Of a node with one thread a core, and without the site's defaults for GPUs; `demand_of` has both.
     """
@@ -68,12 +68,12 @@ class PerGpu:
 
 
 def gres_on_each(request: Request, nodes: int) -> dict[str, int]:
-    """Return the devices on each of `nodes` nodes, by name as asked for.
+    """Return the devices on each of `nodes` nodes, by name as requested.
 
-    Of a name that is asked for in several ways (--gpus and --gpus-per-node) the largest counts: Slurm wants all of them
+    Of a name that is requested in several ways (--gpus and --gpus-per-node) the largest counts: Slurm wants all of them
     to hold, and does not add them up.
     """
-    # --mincpus makes room for further tasks, and for their devices.
+    # --mincpus allows further tasks, and for their devices.
     tasks = max(ceil(request.tasks / nodes), request.min_cpus_per_node // max(request.cpus_per_task, 1))
     ways = (
         request.gres_per_node,
@@ -113,7 +113,7 @@ def with_default_memory(request: Request, per_gpu_mib: int, least_mem_mib: int) 
 
     A job that says nothing of its memory, and one with --mem=0, have the same record where the site has no default by
     CPU or node. Slurm 26.05 counts GPUs' memory for the former, and that of the partition's first node, times nodes,
-    for the latter; 22.05 the second for both. So the count tells where no node is so small (`least_mem_mib`).
+    for the latter; 22.05 the second for both. So the count shows it where no node is so small (`least_mem_mib`).
     26.05 also hides what a job of DefMemPerGPU asks for by node or CPU; on one node the count is enough for both.
     """
     counted = request.mem_counted_mib
@@ -130,7 +130,7 @@ def with_default_memory(request: Request, per_gpu_mib: int, least_mem_mib: int) 
 
 
 def wanted_on_each(request: Request, nodes: int, threads: int = 1, per_gpu: PerGpu | None = None) -> Tres:
-    """Return what the job takes of each of its nodes if it gets so many, and they have so many threads a core.
+    """Resources that the job takes of each of so many nodes, which have so many threads a core.
 
     Memory "all of the node" is 0 here.
     """
@@ -164,7 +164,7 @@ def _cores(request: Request, nodes: int, cpus: int, threads: int) -> int:
 def _cpus(request: Request, nodes: int, counted: dict[str, int], per_gpu: PerGpu) -> int:
     per_task = max(request.cpus_per_task, 1)
     cpus = max(request.min_cpus_per_node, ceil(request.cpus / nodes))
-    # A node of --ntasks-per-core must have room for so many tasks, however few the job has.
+    # A node of --ntasks-per-core must take so many tasks, however few the job has.
     cpus = max(cpus, request.tasks_per_core * per_task)
     if request.tasks * per_task <= request.cpus:  # else tasks share CPUs (--overcommit)
         cpus = max(cpus, ceil(request.tasks / nodes) * per_task)

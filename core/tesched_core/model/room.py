@@ -1,4 +1,4 @@
-"""Room: the resources of each node, and which of them are free. Never changed: taking or freeing gives a new one."""
+"""Resources of each node, and which of them are free. Never changed: taking or freeing gives a new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Room:
     resources: tuple[str, ...]
     total: NDArray[np.int64]
     free: NDArray[np.int64]
-    #: [nodes] Slurm would start a job there if there were room
+    #: [nodes] Slurm would start a job there if it fitted
     available: NDArray[np.bool_]
     #: [nodes] of each partition that starts jobs
     partitions: Mapping[str, NDArray[np.bool_]]
@@ -38,7 +38,7 @@ class Room:
     shards_each: NDArray[np.int64] | None = None
 
     def changed(self, rows: Sequence[int] | NDArray[np.intp], by: NDArray[np.int64]) -> Room:
-        """Return the room after `by` [rows, resources] was added to the free part of these rows (minus takes)."""
+        """Return the resources after `by` [rows, resources] was added to the free part of these rows (minus takes)."""
         free = self.free.copy()
         np.add.at(free, np.asarray(rows, dtype=np.intp), by)
         free.setflags(write=False)

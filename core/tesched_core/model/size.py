@@ -4,8 +4,8 @@ A job has a place in the queue by tesched's doing as a victim that waits to run 
 It has that place for what it was then, and its user may change a waiting job (scontrol(1), update). So it keeps the
 place only as long as it asks for no more, and nowhere else.
 
-Of a job on nodes the larger counts of what it asked for and what it holds: Slurm gives out whole cores, and where it
-does not share out memory a job holds none of what it asked for.
+Of a job on nodes the larger counts of what it requested and what it holds: Slurm gives out whole cores, and where it
+does not share out memory a job holds none of what it requested.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def size_of(job: Job, request: Request | None = None) -> Size:
 
 
 def growth(before: Size, now: Size) -> str:
-    """Return what a job asks for now that is more than before, in words; empty if nothing is."""
+    """Growth of a job's request since `before`, in words; empty if it has none."""
     return ", ".join(_growth(before, now))
 
 

@@ -27,7 +27,7 @@ class JobClass(StrEnum):
 
     #: trial and error: starts at once, others step aside for it
     TE = "te"
-    #: best effort: may be asked to step aside
+    #: best effort: may be a victim
     BE = "be"
     #: neither: never a preemptor, never a victim
     EXEMPT = "exempt"
@@ -97,7 +97,7 @@ class Traits:
     not_followed: tuple[NotFollowed, ...] = ()
 
     def may_be_preempted(self, site: int) -> int:
-        """Return how often it may be preempted for TE jobs of other users; `site` is the site's limit."""
+        """Limit of how often it may be preempted for TE jobs of other users; `site` is the site's limit."""
         return site if self.most_preemptions is None else min(site, self.most_preemptions)
 
 
@@ -115,9 +115,9 @@ class Snapshot:
     limits: SlurmLimits = NOTHING_KNOWN
     #: empty until the jobs have been classified (`classify.classified`)
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
-    #: what jobs have told of themselves; empty where no reports are read
+    #: what jobs have reported; empty where no reports are read
     reported: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
-    #: what the tasks of a job array have told, gathered, by the array's id (`training.py`)
+    #: what the tasks of a job array have reported, gathered, by the array's id (`training.py`)
     reported_by_array: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
     #: steps a second by accelerator type, of the jobs of which that is known
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
@@ -127,7 +127,7 @@ class Snapshot:
     expected: Mapping[JobId, ExpectedRun] = field(default_factory=dict, compare=False, repr=False)
     #: running best-effort jobs that the site calls idle, and since when, Unix seconds
     idle_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict, compare=False)
-    #: the marks file may say something else than was last written (`fields/mark.py`)
+    #: the marks file may differ from what was last written (`fields/mark.py`)
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
@@ -174,7 +174,7 @@ class Snapshot:
         return self.expected.get(job_id)
 
     def workload(self, job_id: JobId) -> str:
-        """Return what the job trains: by its reports, else by its comment; empty if it does not say."""
+        """Name of what the job trains: by its reports, else by its comment; empty if it does not say."""
         reported = self.reported.get(job_id)
         return (reported.workload if reported else "") or self.traits[job_id].workload
 

@@ -1,4 +1,4 @@
-"""Error that a user is told in one line, without a traceback."""
+"""Error that a user is shown in one line, without a traceback."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Principle
     other than the space, surrogates, private and unassigned characters, and letters that are drawn as nothing. So does
     each combining mark after the fourth: a stack of them runs over the lines above.
     A byte that was no UTF-8 (surrogateescape) is shown as that byte. A backslash stays one, so that a Windows domain
-    can be read; `\x1b` that a user typed looks like an escape, and does as little. What is visible stays as it is:
+    can be read; `\x1b` that a user typed resembles an escape, and does as little. What is visible stays as it is:
     `visible(visible(text)) == visible(text)`.
     Markup is no concern of this module: what prints takes no text as markup, and templates of pages escape it.
 

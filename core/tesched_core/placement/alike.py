@@ -26,7 +26,7 @@ _NONE = frozenset[JobId]()
 
 
 def kind_of(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
-    """Return what is the same for jobs that may start in the same places."""
+    """Key that jobs share which may start in the same places."""
     return (
         *(job.request, job.partitions, job.reservation),
         job.user if job.user in room.keepers or minds_others(job, snapshot) else "",
@@ -68,7 +68,7 @@ class WithoutSome:
     _demands: dict[Hashable, Sequence[Demand]] = field(init=False, default_factory=dict)
 
     def matters(self, job: Job) -> bool:
-        """Check whether a job may want something else then."""
+        """Check whether a job may have another demand then."""
         return bool(self.room.keepers) or minds_others(job, self.snapshot)
 
     def costs(self, job: Job, now: Sequence[Demand]) -> bool:
@@ -76,7 +76,7 @@ class WithoutSome:
         return self.matters(job) and not self._is_quick(job, now)
 
     def demands(self, job: Job, now: Sequence[Demand], gone: frozenset[JobId]) -> Sequence[Demand]:
-        """Return what a job wants in each of its partitions, as if those jobs were gone; `now` is what it wants now."""
+        """Demands of a job, by partition, as if those jobs were gone; `now` is its present demands."""
         minds = minds_others(job, self.snapshot)
         if not minds:
             gone = gone & self._there.keepers if self.room.keepers else _NONE
@@ -107,7 +107,7 @@ class WithoutSome:
         return one_count and len(apart) == 1 and all(one.uneven is None for one in now)
 
     def _if_alone(self, job: Job) -> Sequence[Demand]:
-        """Return what a job wants if no other user's is there."""
+        """Demands of a job if no other user's is there."""
         key = job.job_id, job.request.exclusive
         if key not in self._demands:
             room = replace(self.room, kept_by=(), with_others=np.zeros(len(self.room.names), dtype=np.bool_))

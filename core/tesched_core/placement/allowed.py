@@ -111,7 +111,7 @@ def with_exactly(devices: Mapping[str, int], room: Room) -> NDArray[np.bool_]:
 
 
 def with_one_gpus_shards(takes: NDArray[np.int64], room: Room, *, certain: bool) -> NDArray[np.int64]:
-    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
+    """Free resources that one GPU must have so that the job's shards are certainly on it: Slurm takes them of one.
 
     Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
     Where it need not be (`certain`), as many as it wants may be enough.

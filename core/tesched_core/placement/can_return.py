@@ -38,7 +38,7 @@ Principle
     A QOS may lift its partition's limits (flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes): slurmdbd
     shows that (`sacctmgr show qos`), and until it has answered no QOS does.
 
-    Some jobs are no victims although Slurm would start them again: one with --time-min, one that asked for fewer nodes
+    Some jobs are no victims although Slurm would start them again: one with --time-min, one that requested fewer nodes
     than it got, one submitted to several partitions, of which Slurm shows a running job's own alone, and one that other
     nodes than its own would do for, or less than it holds.
 
@@ -69,7 +69,7 @@ _NO_CHILDREN = "22.05."
 _ENFORCE_QOS = frozenset({"qos", "all"})
 #: words of it with which a job starts only if its account has enough left for it to end by itself
 _ENFORCE_SAFE = frozenset({"safe", "all"})
-#: the user that each partition takes; SlurmUser, whom it takes too, is not known here
+#: the user that each partition takes; SlurmUser, which it takes too, is not known here
 _ROOT = "root"
 
 

@@ -1,4 +1,4 @@
-"""Cluster columns and free resources, built from a classified snapshot, each part when it is first asked for."""
+"""Cluster columns and free resources, built from a classified snapshot, each part at its first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tesched_core.placement.demand import demand_of
 
 
 def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
-    """Return what becomes free on one node of the room when the job goes, [resources]."""
+    """Resources that come free on one node when the job goes, [resources]."""
     if room.layout is not None:
         row = room.index[share.node]
         each = 0 if room.shards_each is None else int(room.shards_each[row])
@@ -51,7 +51,7 @@ def columns_of(snapshot: Snapshot) -> ClusterColumns:
 
 
 class SnapshotColumns:
-    """An overview that is worked out from a snapshot, each part when it is first asked for."""
+    """An overview that is worked out from a snapshot, each part at its first use."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -223,7 +223,7 @@ def _ends_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
 
 
 def _may_end_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
-    """Return when the job may well end already; one that has run as long as that, now."""
+    """Earliest likely end of the job; of one that has run as long as that, now."""
     if expected is None or not expected.learned:
         return _ends_at(job, expected, now)
     started = now if job.start_time is None else job.start_time
@@ -255,7 +255,7 @@ def _size(job: Job, room: Room) -> float:
 
 
 def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
-    """Return how long the job may take to leave: one that is requeued without a notice, as long as jobs like it."""
+    """Expected time that the job takes to leave: one that is requeued without a notice, as long as jobs like it."""
     if traits.notice_signal:
         return traits.grace_period_s
     return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
@@ -282,10 +282,10 @@ def _ineligible(job: Job, traits: Traits, room: Room) -> int:
 
 
 def room_of(snapshot: Snapshot) -> Room:
-    """Return the room as the snapshot shows it.
+    """Return the resources of each node as the snapshot shows them.
 
     What the nodes' own records say is held counts where the jobs' say less: a job with a record that is missing, or not
-    true, makes no free room.
+    true, frees no resources.
     """
     names = tuple(snapshot.nodes)
     index = {name: row for row, name in enumerate(names)}
@@ -340,7 +340,7 @@ def room_of(snapshot: Snapshot) -> Room:
 
 
 def keeps_nodes(snapshot: Snapshot) -> Callable[[Job], bool]:
-    """Return what tells whether a job shares its nodes with its own user's jobs alone."""
+    """Predicate of jobs that share their nodes with their own user's jobs alone."""
     alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
     return lambda job: job.request.sharing == "USER" or bool(alone and job.partitions[0] in alone)
 

@@ -6,7 +6,7 @@ import re
 
 
 class UnsupportedRequestError(ValueError):
-    """The job asks for something that placement does not model; it is left to Slurm. The text names it."""
+    """The job's request has a part that placement does not model; it is left to Slurm. The text names it."""
 
 
 class UnsupportedConstraintError(UnsupportedRequestError):

@@ -16,8 +16,8 @@ Principle
     more than its bound if each TE job ends, by its time limit, before the deadline of every BE job that it may keep
     waiting, and if a victim has enough left for its lost run, its notice, the TE job and its way back.
 
-    A TE job may keep a pending BE job waiting if both may run on one node, and if the BE job awaits nothing but room on
-    nodes that are up: what a victim waits for besides (a hold of its user's, a limit, a dependency) is no part of D.
+    A TE job may keep a pending BE job waiting if both may run on one node, and if the BE job awaits nothing but nodes
+    that are up: what a victim waits for besides (a hold of its user's, a limit, a dependency) is no part of D.
     Only jobs that have been delayed already can be in its way: the bound of any other is long enough for one TE job.
 
 Worked example
@@ -170,7 +170,7 @@ class Deadlines:
     def why_te_waits(
         self, te: Job, *, after_s: float = 0.0, on: tuple[str, ...] = (), counts: bool = True
     ) -> Refusal | None:
-        """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may.
+        """Reason that a TE job must not start, within two polls and `after_s` seconds; None: it may.
 
         Bound to nodes by tesched it may be set free in this cycle, unless it is to start `on` some. The BE job that it
         waits for is `due` if that `counts`.
@@ -200,7 +200,7 @@ class Deadlines:
         return None
 
     def why_no_victims(self, te: Job, victims: Sequence[Job], on: tuple[str, ...]) -> Refusal | None:
-        """Return why these must not leave for a TE job, as it starts `on` their nodes after the last; None: they may.
+        """Reason that these must not leave for a TE job, as it starts `on` their nodes after the last; None: they may.
 
         Each of them alone may be its victim.
         """
@@ -250,7 +250,7 @@ class Deadlines:
         return job is not None and job.pending and job_id in self.delayed and self.deadline(job).at < last
 
     def summary(self, te_waiting: int) -> BoundNow:
-        """Return what is left of the bounds; so many TE jobs wait for them."""
+        """Summarise what is left of the bounds; so many TE jobs wait for them."""
         found: list[LeftOfBound] = []
         for job_id in self.delayed:
             job = self.snapshot.jobs.get(job_id)
@@ -299,7 +299,7 @@ class Deadlines:
         return known_run_s(runs_for_s=ran_s, past=past, expected_s=expected.low_s if expected else 0.0)
 
     def _costs_s(self, job_id: JobId | None) -> float:
-        """Return what a preemption takes beside the TE job's limit and the lost run time, polls apart, seconds."""
+        """Cost of a preemption beside the TE job's limit and the lost run time, polls apart, seconds."""
         settings = self.snapshot.settings
         return self._grace_s(job_id) + settings.kill_wait_s + settings.requeue_delay_s + self._ends_within_s
 
@@ -308,7 +308,7 @@ class Deadlines:
         return traits.grace_period_s if traits is not None else 0.0
 
     def _least_costs_s(self, job_id: JobId | None) -> float:
-        """Return what any job may be delayed by beside one TE job: by one preemption, as soon as it may be a victim."""
+        """Least delay of any job beside one TE job: by one preemption, as soon as it may be a victim."""
         return self._costs_s(job_id) + self.min_run_time_s + 3 * self.poll_s
 
     def _waits(self, job: Job, suspended: Container[JobId]) -> bool:
@@ -330,14 +330,14 @@ class Deadlines:
         return self._meets[pair]
 
     def _places_by_job(self, job: Job) -> _Places:
-        """Return where a BE job may start: each TE job is held against it."""
+        """Places where a BE job may start: each TE job is held against it."""
         known = self._places_of_job.get(job.job_id)
         if known is None:
             known = self._places_of_job[job.job_id] = self._places(job)
         return known
 
     def _places(self, job: Job) -> _Places:
-        """Return where a job may start; jobs that are alike in that have the same object."""
+        """Places where a job may start; jobs that are alike in that have the same object."""
         if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
             kind: Hashable = job.nodes
         else:

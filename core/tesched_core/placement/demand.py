@@ -1,7 +1,7 @@
 """Demand of a job: what it wants on each node, which nodes it may use, and what is free there.
 
-The questions are asked for many jobs against many nodes, so the answers are NumPy columns: one row a node, one column a
-resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: taking or freeing gives a new one.
+Many jobs are weighed against many nodes, so the answers are NumPy columns: one row a node, one column a
+resource (`cpu`, `mem_mib`, then each GRES by name). They are never changed: taking or freeing gives new ones.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ MOST_TRIED = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Demand:
-    """Demand of one pending job on the room."""
+    """Demand of one pending job on the nodes."""
 
     job: Job
     nodes: int
@@ -104,7 +104,7 @@ class Demand:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Return what is the same for jobs that fit into the same places."""
+        """Key that jobs share which fit into the same places."""
         by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
         request = self.job.request
         used = request.threads_per_core, request.tasks_per_core, request.sockets_per_node
@@ -128,10 +128,10 @@ class Demand:
 
 
 def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
-    """Return what the pending job wants and where it may run, for callers that weigh one demand a job.
+    """Demand of the pending job and where it may run, for callers that weigh one demand a job.
 
     A job of one node may run in any of its partitions; of one that wants several, the partition with most such nodes
-    counts, as all of them must be of one partition. Raises UnsupportedRequestError if it asks for something that is not
+    counts, as all of them must be of one partition. Raises UnsupportedRequestError for a request that is not
     modelled.
     """
     demands = demands_of(job, snapshot, room)
@@ -145,10 +145,10 @@ def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
 
 
 def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) -> tuple[Demand, ...]:
-    """Return what the pending job wants in each of its partitions, in the order in which Slurm tries them.
+    """Demands of the pending job, one for each of its partitions, in the order in which Slurm tries them.
 
     With `binds` what certainly starts it if it is bound to nodes; else all with which Slurm may start it by itself.
-    Raises UnsupportedRequestError if it asks for something that is not modelled.
+    Raises UnsupportedRequestError for a request that is not modelled.
     """
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
@@ -334,7 +334,7 @@ class _Amounts:
         return start_with_devices(self.request, nodes, threads_of(self.room), exact)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
-        """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
+        """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""
         request, room = self.request, self.room
         each, devices, together = max(request.cpus_per_task, 1), in_all(request), tasks_together(request) or 1
         even = self.binds and self.whole and (least != most or devices is not None)
@@ -371,7 +371,7 @@ def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
 
 
 def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDArray[np.int64]:
-    """Return the amounts as the room counts them: what must be free for such a job of this partition."""
+    """Return the amounts by column: what must be free for such a job of this partition."""
     found = vector(wanted, room.resources)
     if room.layout is not None and partition is not None:
         if partition.name in room.layout.limited:
@@ -381,7 +381,7 @@ def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDAr
 
 
 def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:
-    """Return what such a job holds, where that differs from what must be free for it."""
+    """Resources that such a job holds, where that differs from what must be free for it."""
     layout = room.layout
     if layout is None or whole or (room.shards_each is None and not layout.sharing):
         return None
@@ -394,7 +394,7 @@ def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.in
 
 
 def share_of(demand: Demand, rows: Sequence[int]) -> NDArray[np.int64]:
-    """Return what the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
+    """Resources that the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
     holds = demand.takes if demand.holds is None else demand.holds
     share: NDArray[np.int64] = holds[np.asarray(rows, dtype=np.intp)]
     return share

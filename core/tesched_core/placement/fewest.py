@@ -28,7 +28,7 @@ def fewest_that_free(
     """Return the fewest rows that free what is wanted, the lowest sum of scores first; empty if no two or more do.
 
     `wanted` is what is missing now, [resources]; `frees` is what each job frees, [jobs, resources], in the order in
-    which they are asked. Sets of `less_than` jobs and more are not tried, nor single jobs, found without this.
+    which they are notified. Sets of `less_than` jobs and more are not tried, nor single jobs, found without this.
     """
     missing = wanted > 0
     if less_than <= 2 or not missing.any():

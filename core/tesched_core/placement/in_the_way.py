@@ -37,14 +37,14 @@ class TeHeld:
     jobs: tuple[Job, ...]
     #: [jobs] start of the present run, Unix seconds
     started: NDArray[np.float64]
-    #: [shares] the job's row above, and the node's row in `Room`
+    #: [shares] the job's row above, and the node's row
     share_job: NDArray[np.intp]
     share_node: NDArray[np.intp]
     #: [shares, resources] what becomes free there when the job goes
     frees: NDArray[np.int64]
 
     def free_without(self, gone: NDArray[np.bool_], room: Room) -> Room:
-        """Return what is free as if the jobs of `gone` [jobs] held nothing."""
+        """Free resources as if the jobs of `gone` [jobs] held nothing."""
         shares = np.flatnonzero(gone[self.share_job])
         return room.changed(self.share_node[shares], self.frees[shares])
 
@@ -68,7 +68,7 @@ def te_jobs(snapshot: Snapshot) -> list[Job]:
 
 
 def te_held(te: Sequence[Job], snapshot: Snapshot, room: Room) -> TeHeld:
-    """Return what these TE jobs hold.
+    """Resources that these TE jobs hold.
 
     CPUs that a suspended job of another class will take back are not free when a TE job goes.
     """

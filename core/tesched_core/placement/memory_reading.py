@@ -11,7 +11,7 @@ gives the default of the GPUs, and no other. One that named it gets that, on a n
   other default's of the former.
 
 So one case is left, in which two jobs have the same record. Of two readings the one that needs fewer victims is tried
-first: the default of the GPUs. All of the node's memory is asked for only after Slurm has declined that
+first: the default of the GPUs. All of the node's memory is requested only after Slurm has declined that
 (`Snapshot.declined`). From 26.05 on the count says which it is.
 """
 
@@ -171,7 +171,7 @@ def _hidden(request: Request, counted: int, per_gpu_mib: int, defaults: MemoryDe
 
 
 def _counts_of_none(request: Request, gpus: int, nodes: int, defaults: MemoryDefaults) -> frozenset[int]:
-    """Return what Slurm may count for such a job if it named no memory."""
+    """Counts that Slurm may show for such a job if it named no memory, MiB."""
     by_cpu = {each * request.cpus for each in defaults.per_cpu_mib}
     by_node = {each * nodes for each in defaults.per_node_mib}
     return frozenset({defaults.per_gpu_mib * gpus, *by_cpu, *by_node})

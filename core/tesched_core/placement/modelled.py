@@ -36,7 +36,7 @@ _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
 
 def unsupported(job: Job, snapshot: Snapshot, *, binds: bool = True) -> str:
-    """Return what of this job placement does not model, with its value; empty if nothing.
+    """Parts of this job's request that placement does not model, with their values; empty if none.
 
     `binds`: tesched may bind the job to nodes. Some jobs Slurm starts only if it does not.
     """
@@ -49,7 +49,7 @@ def unsupported(job: Job, snapshot: Snapshot, *, binds: bool = True) -> str:
 
 
 def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool = True) -> str:
-    """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
+    """Parts that placement does not model if the job runs in this one of its partitions; empty if none."""
     return ", ".join(_of_partition(job, partition, snapshot, binds=binds))
 
 
@@ -66,7 +66,7 @@ def by_gpu_elsewhere(job: Job, partition: Partition, snapshot: Snapshot) -> list
 
 
 def left_out(job: Job, snapshot: Snapshot) -> str:
-    """Return what placement does not model in some of the job's partitions, on whose nodes it is not placed."""
+    """Parts that placement does not model in some of the job's partitions, on whose nodes it is not placed."""
     known = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     found = (unsupported_in(job, partition, snapshot) for partition in known)
     return ", ".join(dict.fromkeys(filter(None, found)))

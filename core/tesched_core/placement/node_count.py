@@ -1,7 +1,7 @@
 """Number of nodes of a TE job that leaves it open: it is set to what was planned when the job is bound to its nodes.
 
 Definitions
-    open        -n without -N, or -N MIN-MAX: Slurm takes the fewest nodes on which it finds room when it tries the job
+    open        -n without -N, or -N MIN-MAX: Slurm takes the fewest nodes on which the job fits when it tries the job
     fixed       min_nodes and max_nodes are the same; so they are while an open job is bound (`fields/node_binding.py`)
 
 Principle
@@ -11,7 +11,7 @@ Principle
     and the plan with the fewest victims wins.
 
     While it is bound: after `guard.bind_for_s` its number is open again. So victims that may save their work for longer
-    are asked only where an open number would do, too.
+    are tried only where an open number would do, too.
 
     Not so for a job that can't be bound: a job array, a part of a heterogeneous job; nor where `guard.bind_for_s` is 0
     or Slurm refuses changes of node lists.
@@ -87,7 +87,7 @@ def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room, first: int = 1) -
 
 
 def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
-    """Return what the job wants once it is bound to so many nodes, whether its record says so yet or not.
+    """Demand of the job once it is bound to so many nodes, whether its record says so yet or not.
 
     Raises UnsupportedRequestError if that is not modelled.
     """
@@ -98,7 +98,7 @@ def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
 
 
 def by_itself(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
-    """Return what the job wants on one node, where Slurm may start it if it is bound to none; empty if not modelled.
+    """Demands of the job on one node, where Slurm may start it if it is bound to none; empty if not modelled.
 
     On several nodes Slurm does not start all that may be read so: of `-N2 -n3 --gpus-per-task=2` with 4 and 2 GPUs free
     22.05 starts none. Nor by the default of memory of one partition where another gives it with each GPU.

@@ -22,12 +22,12 @@ from tesched_core.placement.demand import Demand
 from tesched_core.placement.node_count import by_itself, demand_on
 from tesched_core.placement.spread import fits_on, share_on
 
-#: a row of the room, and by how much it changes, [resources]
+#: a node's row, and by how much it changes, [resources]
 Change = tuple[int, NDArray[np.int64]]
 
 
 def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
-    """Return the room as it will be when these orders are done; it may be below zero.
+    """Return the free resources as they will be when these orders are done; they may be below zero.
 
     Their preemptors are there, their victims are gone, and the suspended ones go on.
     """
@@ -44,7 +44,7 @@ def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
 
 
 def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
-    """Return the room that is free now, less what these orders have reserved; it may be below zero."""
+    """Return the resources that are free now, less what these orders have reserved; they may be below zero."""
     changes: list[Change] = []
     for order in orders:
         for victim in order.victims:
@@ -54,12 +54,12 @@ def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> 
 
 
 def beside_preemptors(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
-    """Return the room that is free now, less what these orders make for their preemptors; it may be below zero."""
+    """Return the resources that are free now, less what these orders free for their preemptors; maybe below zero."""
     return _changed(room, [change for order in orders for change in _coming(order, snapshot, room)])
 
 
 def demand_there(order: Order, preemptor: Job, snapshot: Snapshot, room: Room) -> Demand | None:
-    """Return what the preemptor wants on the order's nodes; None if that is not modelled.
+    """Demand of the preemptor on the order's nodes; None if that is not modelled.
 
     Without victims it is bound to none of them: where it fits as Slurm alone places it, it wants that.
     """
@@ -121,7 +121,7 @@ def _going_on(victim: Victim, snapshot: Snapshot, room: Room) -> Iterator[Change
 
 
 def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
-    """Yield what the preemptor takes where room is made for it."""
+    """Yield what the preemptor takes where resources are freed for it."""
     preemptor = snapshot.jobs.get(order.preemptor)
     if order.state is not OrderState.OPEN or preemptor is None or not _will_be_there(order, preemptor):
         return

@@ -1,6 +1,6 @@
 """When and where a job that does not fit now will start, if every job leaves its nodes when expected (EASY).
 
-Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. Rows are those of a room; times are Unix seconds.
+Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. Rows are nodes; times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def shadow_of(
     ends: Ends,
     now: float,
 ) -> Shadow:
-    """Return when a job that wants so much [resources] on `count` of the `allowed` nodes will start, and where.
+    """Time and nodes of the start of a job that wants so much [resources] on `count` of the `allowed` nodes.
 
     `free` [nodes, resources] is what is free now. A job that should have left by now is expected to leave now.
     """

@@ -1,6 +1,6 @@
 """Spread of a job's tasks over nodes that can't take the same number each.
 
-Slurm fills the nodes of a job of several tasks with as many as fit on each, at least one: 8 tasks of 3 CPUs have room
+Slurm fills the nodes of a job of several tasks with as many as fit on each, at least one: 8 tasks of 3 CPUs fit
 on nodes of 16, 8 and 8 CPUs (5, 2 and 1), though none of the small ones takes an even share. Bound to exactly these
 nodes, it starts there once each has what its tasks here need.
 
@@ -137,7 +137,7 @@ def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Runn
 
 
 def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what the job takes of each of `rows` if so much is free, [rows, resources]: evenly if that fits."""
+    """Resources that the job takes of each of `rows` if so much is free, [rows, resources]: evenly if that fits."""
     where = np.asarray(rows, dtype=np.intp)
     if demand.uneven is not None and len(rows) > 1 and not demand.fits_into(free[where], where).all():
         fit = _Fit.on(demand.uneven, free, where)

@@ -49,7 +49,7 @@ def in_their_places(runs: Iterable[Job], since: UnixSeconds, snapshot: Snapshot)
 
 
 def free_without(gone: Mapping[JobId, Job], snapshot: Snapshot, room: Room) -> Room:
-    """Return what would be free if these jobs held nothing."""
+    """Free resources as if these jobs held nothing."""
     held = te_held([*gone.values()], snapshot, room)
     return room.changed(held.share_node, held.frees)
 

@@ -1,4 +1,4 @@
-"""A what-if: the room after some victims went. Private to one search; the room that it came from is untouched."""
+"""A what-if: free resources after some victims went. Private to one search; the snapshot's stay as they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_WEIGHED = 200
 
 
 class WhatIf:
-    """The jobs of `pool` that go for one job. Jobs are rows of `Running`, nodes are rows of the room."""
+    """The jobs of `pool` that go for one job. Jobs are rows of `Running`, nodes are their rows."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class WhatIf:
         score: NDArray[np.float64],
         room: Room,
     ) -> None:
-        """Begin with the room as it is; no job has gone."""
+        """Begin with the free resources as they are; no job has gone."""
         self.demand = demand
         self.running = running
         self.score = score
@@ -37,7 +37,7 @@ class WhatIf:
         self._gone: set[int] = set()
 
     def key(self, row: int) -> tuple[float, int]:
-        """Return the place of a job in the order in which candidates are asked."""
+        """Return the place of a job in the order in which candidates are notified."""
         return float(self.score[row]), int(self.running.job_id[row])
 
     def pool_in_order(self) -> list[int]:
@@ -47,7 +47,7 @@ class WhatIf:
         return [int(row) for row in in_order]
 
     def taken(self) -> tuple[int, ...]:
-        """Return the jobs that have gone, in the order in which they were to be asked."""
+        """Return the jobs that have gone, in the order in which they were to be notified."""
         return tuple(sorted(self._gone, key=self.key))
 
     def nodes_of(self, row: int) -> list[int]:
@@ -143,7 +143,7 @@ class WhatIf:
         return sorted(where[places[best]].tolist())
 
     def several(self, node: int) -> tuple[int, ...] | None:
-        """Return which others must go for the job to fit on this node: cheap ones first, none of them superfluous.
+        """Jobs that must go for this one to fit on the node: cheap ones first, none of them superfluous.
 
         Where fewer are enough, those.
         """

@@ -182,7 +182,7 @@ def _may_hold(job: Job, tres: str) -> bool:
 
 
 def _held(job: Job, tres: str) -> int | None:
-    """Return how much of a TRES a job holds; None where it is not known."""
+    """Amount of a TRES that a job holds; None where it is not known."""
     shares = [share.tres for share in job.allocation]
     if tres == "cpu":
         return sum(one.cpus for one in shares)
