@@ -663,12 +663,12 @@ MUTATIONS = (
     Mutation("text: a traceback's lines are no messages", _LOG_LINES, '.replace("\\n", _CONTINUED)', ""),
     Mutation("text: one field for systemd", _NOTIFY, "{key}={visible(value)}", "{key}={value}"),
     Mutation(
-        "pokes: looks for all of them are bounded", "daemon/tesched_daemon/wakeup.py", "self._looks.take(at)", "pass"
+        "pokes: polls for all of them are bounded", "daemon/tesched_daemon/wakeup.py", "self._polls.take(at)", "pass"
     ),
     Mutation(
         "pokes: a look that may not be yet waits",
         "daemon/tesched_daemon/wakeup.py",
-        "max(wanted, at + self._looks.wait_s(at))",
+        "max(wanted, at + self._polls.wait_s(at))",
         "wanted",
     ),
     Mutation(

@@ -120,10 +120,10 @@ def _read(spool: Path) -> None:
 
 @contextmanager
 def _unbounded() -> Iterator[None]:
-    before = reports.ROUND_S, reports.LOOKS
-    reports.ROUND_S, reports.LOOKS = 1e9, JOBS
+    before = reports.ROUND_S, reports.MOST_JOBS
+    reports.ROUND_S, reports.MOST_JOBS = 1e9, JOBS
     yield
-    reports.ROUND_S, reports.LOOKS = before
+    reports.ROUND_S, reports.MOST_JOBS = before
 
 
 def _reader(spool: Path) -> Spool:

@@ -55,7 +55,7 @@ class StoreConfig:
     url: str = "sqlite:////var/lib/tesched/tesched.sqlite"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what is no URL of a store; whether there is one is not asked."""
+        """Raise ValueError for what is no URL of a store; whether there is one is not checked."""
         try:
             database = parse_url(self.url).database or ""
         except StoreError as error:
@@ -116,7 +116,7 @@ def _plainest(path: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportsConfig:
-    """Settings for what jobs may tell of themselves."""
+    """Settings for what jobs may report."""
 
     #: the folder on the shared file system; empty: none is read
     spool: Annotated[str, _SPOOL] = ""
@@ -265,7 +265,7 @@ def _broken_policies(layer: Mapping[str, object]) -> Iterator[str]:
 
 def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
     layers = [(source, _with_normal_be(layer)) for source, layer in layers]
-    # Each file by itself: an unknown key is an error also where a later file would put something else in its place.
+    # Each file by itself: an unknown key is an error also where a later file would replace it.
     unknown = [f"{source}: {complaint}" for source, layer in layers for complaint in _not_known(layer)]
     tree = config_files.merged(layers)
     # Bad values beside them: one round is enough to mend all.

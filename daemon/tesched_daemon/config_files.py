@@ -1,7 +1,7 @@
 """The files of a configuration: which they are, how they become one tree, and which of them gave a value.
 
 After the main file those of `conf.d/` beside it are read, in the order of their names. Tables are merged key by key;
-of two values the later one stays; a list takes the place of a list. Files that nobody has named are read only if no
+of two values the later one stays; a list takes the place of a list. Files that no user has named are read only if no
 other user can have written them (`config_trust.py`).
 """
 
@@ -33,7 +33,7 @@ class Tree:
     origins: dict[str, str] = field(default_factory=dict)
 
     def blamed(self, key: str) -> str:
-        """Return the file to look into for an error at `key`.
+        """Return the file to check for an error at `key`.
 
         It is the one that gave the value; if the value is a default, the last one that gave anything near it.
         """

@@ -78,7 +78,7 @@ def _is_there(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        # The site's may be closed to this user, who is told so. The others are passed over: a command that root runs as
+        # The site's may be closed to this user, who is shown that. Others are passed over: a command that root runs as
         # the daemon's user, by runuser, is in root's folder, and has root's HOME.
         return path == DEFAULT_PATH
     return True

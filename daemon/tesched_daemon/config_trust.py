@@ -1,7 +1,7 @@
 """Check that no other user can have written a configuration that was searched for.
 
 A file in the current folder is read unasked. Where it is another user's, that user would say what root does there:
-whose store is opened, which program tells users. So a file that was searched for, each link on the way to it, and
+whose store is opened, which program notifies users. So a file that was searched for, each link on the way to it, and
 conf.d beside it with its files are to belong to root or to the user who runs the command, and no other may write to
 them.
 """
@@ -27,7 +27,7 @@ class SearchedPath(PosixPath):
 
 def descriptor(path: Path) -> int:
     """Open the file for reading. Raises ConfigError if another user may say what is in it, and OSError."""
-    # What is opened is what is looked at, whatever the folder's owner puts in its place meanwhile.
+    # What is opened is what is checked, whatever the folder's owner puts in its place meanwhile.
     opened = os.open(_followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(opened)

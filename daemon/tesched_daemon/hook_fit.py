@@ -35,7 +35,7 @@ _NEWEST = "submitted_most"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """Something that keeps the hook from holding TE jobs."""
+    """Reason that keeps the hook from holding TE jobs."""
 
     #: how far they are held all the same
     enforced: Enforced

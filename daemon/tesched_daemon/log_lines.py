@@ -1,7 +1,7 @@
 """The daemon's log: to stderr, a message on a line of its own.
 
 Messages quote what users chose (names, comments, what Slurm says of them): shown by `visible`, none begins a line that
-looks like the daemon's, and none holds a control character.
+could be the daemon's, and none holds a control character.
 """
 
 from __future__ import annotations

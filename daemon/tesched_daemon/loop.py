@@ -1,11 +1,11 @@
 """One turn of the loop: observe, step, journal the intent, act, journal the outcome.
 
-The loop knows core's ports and nothing else, so the same turn runs on a real cluster and on a simulated one. What it
-promises:
+The loop knows core's ports and nothing else, so the same turn runs on a real cluster and on a simulated one. Its
+guarantees:
 
-- Nothing is done that the journal has not been told first. If the journal cannot be written, or is no longer where the
-  next process will look for it, nothing is done.
-- A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later. So
+- Nothing is done that the journal does not have first. If the journal cannot be written, or is no longer where the
+  next process will search for it, nothing is done.
+- A failed poll means "unknown", never "gone": no decision is made on it, and the next poll comes later. So
   is an answer that cannot be the whole of what there is (`plausibility.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
@@ -116,7 +116,7 @@ class Loop:
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
-    #: how users of preempted jobs are told; None: they are not
+    #: how users of preempted jobs are notified; None: they are not
     telling: Telling | None = None
     #: what became of the site's command for that, since the start
     told: Callable[[], Mapping[str, int | str]] = dict
@@ -136,7 +136,7 @@ class Loop:
     marks: MarksFile | None = None
     #: the file of the submission hook; None: there is none, as in a simulation
     admission: AdmissionFile | None = None
-    #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
+    #: None: while a TE job waits for Slurm's first pass, each poll is one of everything
     watcher: Watcher | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
@@ -155,7 +155,7 @@ class Loop:
     _pause_s: float = 0.0
     _probes: Probes = field(default_factory=Probes)
     _hook: HookFit = field(default_factory=HookFit)
-    #: when the last good look began, or the memory was first read, by the stopwatch
+    #: when the last good poll began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
@@ -167,7 +167,7 @@ class Loop:
     def turn(self, *, asked: bool = False) -> CycleResult:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
-        Between two polls a turn is a probe of one job (`probes.py`), unless a poll was `asked` for.
+        Between two polls a turn is a probe of one job (`probes.py`), unless `asked`: a poll was requested.
         """
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
@@ -338,7 +338,7 @@ class Loop:
         return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=telling, longest_wait_s=wait_s)
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
-        """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
+        """Put back what tesched has changed, as far as one poll allows; `settled` says whether nothing is left.
 
         `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. An answer that
         cannot be the whole of what there is counts as none here, too.

@@ -29,7 +29,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class AnotherFileError(OSError):
-    """The path leads to something that is not the daemon's. `strerror` says what."""
+    """The path leads to a file that is not the daemon's. `strerror` says what."""
 
 
 def kind_of(mode: int) -> str:

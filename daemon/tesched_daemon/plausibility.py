@@ -2,7 +2,7 @@
 
 Right after a restart, or with its state lost (StateSaveLocation), slurmctld may answer without an error and without
 what there was. Believed, such an answer would end every order, forget the payments, and leave what was raised as it is,
-for good. Slurm keeps a job that has ended for MinJobAge. So jobs that had not ended at the last good look and are
+for good. Slurm keeps a job that has ended for MinJobAge. So jobs that had not ended at the last good poll and are
 missing sooner than that have not simply ended; for so long the answer counts as none, and after that it is believed.
 """
 
@@ -20,7 +20,7 @@ from tesched_core.orders.missing import MOST_S, believed_gone_after_s
 def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: float) -> str:
     """Reason that this answer cannot be the whole of what there is, in words; empty if it may be.
 
-    `last` is the last good look, `since_s` seconds ago; None after a start, which then was `since_s` seconds ago.
+    `last` is the last good poll, `since_s` seconds ago; None after a start, which then was `since_s` seconds ago.
     """
     if not snapshot.nodes or not snapshot.partitions:
         return f"slurmctld shows {len(snapshot.nodes)} nodes and {len(snapshot.partitions)} partitions"

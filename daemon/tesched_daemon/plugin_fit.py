@@ -1,6 +1,6 @@
 """Whether slurmctld obeys the marks: slurm.conf and the lever `plugin` go together (slurm_plugin/README.md).
 
-Asked by the daemon at every poll, for `tesched status`, and by `tesched doctor`.
+Called by the daemon at every poll, for `tesched status`, and by `tesched doctor`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Probes between two polls: of one job each, where a poll is worth its cost only once something has come.
+"""Probes between two polls: of one job each, where a poll is worth its cost only after a change.
 
 Definitions
     first pass     a TE job waits that Slurm has not considered yet, which it may do any moment.

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Seconds that a rate looks back; longer if it was not asked for so long.
+#: Seconds that a rate covers; longer if it was not read for so long.
 WINDOW_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """Bound on how often something may happen."""
+    """Bound on how often an event may happen."""
 
     #: so often at once, after a rest
     burst: int

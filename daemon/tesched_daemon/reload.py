@@ -36,7 +36,7 @@ class Reloader:
     running: Config
     #: what speaks to Slurm in mode enforce
     actuator: Actuator
-    #: what runs the command that tells users
+    #: what runs the command that notifies users
     teller: Teller | None = None
     #: what serves the metrics
     metrics: Exporter | None = None

@@ -36,7 +36,7 @@ PREDICTION_UNITS = 40
 
 @dataclass(slots=True)
 class _ExpectedJob:
-    """Job for which something is expected, or could be, and what that was worked out for."""
+    """Job with an expected run, or for which there could be one, and what that was worked out for."""
 
     job: Job
     traits: Traits
@@ -183,7 +183,7 @@ class LearnedRunTimes:
             return expected, now + REFRESH_S, spent
         ran_s = max(now - job.start_time, 0.0)
         expected = _expected(self.run_times.predict(facts, ran_s=ran_s))
-        # Once it has run for longer than expected, something else is expected of it.
+        # Once it has run for longer than expected, another run time is expected of it.
         outlived_at = job.start_time + expected.median_s if expected else now + REFRESH_S
         return expected, max(min(now + REFRESH_S, outlived_at), now + 1), PREDICTION_UNITS
 

@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon is: READY, STATUS, WATCHDOG, STOPPING. Does nothing where no systemd listens.
+"""Notifies systemd of the daemon's state: READY, STATUS, WATCHDOG, STOPPING. Does nothing where no systemd listens.
 
 Source: sd_notify(3).
 """

@@ -1,4 +1,4 @@
-"""The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is told how it goes.
+"""The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is notified of its state.
 
 SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next forward (`wakeup.py`).
 """
@@ -33,13 +33,13 @@ WAKES_S = 1.0
 
 
 class _OneThread(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler has no types
-    """Runs the turns. A turn that cannot be handed to the thread, or a thread that cannot be started, is told.
+    """Runs the turns. A turn that cannot be handed to the thread, or a thread that cannot be started, is reported.
 
     APScheduler only logs it and drops the turn, and no other one would ever be planned.
     """
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
-        """Take what is to be told of the error."""
+        """Take the text on the error."""
         super().__init__(1)
         self._failed = failed
 
@@ -59,7 +59,7 @@ class _Ask(Enum):
 
 
 class Service:
-    """Runs a loop until it is told to stop. One turn at a time; a turn under way is finished first."""
+    """Runs a loop until it is to stop. One turn at a time; a turn under way is finished first."""
 
     def __init__(self, loop: Loop, *, reload: Callable[[Loop], str]) -> None:
         """Take the loop; nothing runs yet.
@@ -110,7 +110,7 @@ class Service:
             raise self._failed
 
     def _next_ask(self) -> _Ask:
-        """Wait for what is asked next."""
+        """Wait for what is requested next."""
         while True:
             # Not for ever: a signal may reach a thread of a library (BLAS, HiGHS), and Python runs its handler in the
             # main thread, when that wakes up.
@@ -147,7 +147,7 @@ class Service:
         """Plan the next turn in place of the one that is planned. `_planning` is held."""
         if self._stopping or not self._scheduler.running:
             return
-        # A turn that ends just now must not put off the one that a reload has asked for.
+        # A turn that ends just now must not put off the one that a reload has requested.
         in_s = 0.0 if self._reload_asked else self._agenda.wait_s(time.monotonic())
         when = datetime.now(UTC) + timedelta(seconds=in_s)
         self._scheduler.add_job(self._turn, "date", run_date=when, id="turn", replace_existing=True)
@@ -188,7 +188,7 @@ class Service:
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:
-        """End the service: a process that can never look at the cluster is to be started anew (systemd)."""
+        """End the service: a process that can never poll the cluster is to be started anew (systemd)."""
         self._failed = error
         self.stop()
 

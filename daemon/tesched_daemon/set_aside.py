@@ -39,7 +39,7 @@ _Write: TypeAlias = Callable[[Snapshot, Memory, Decision, CycleReport], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meant:
-    """What was made of a look, before anything is done."""
+    """Outcome of a poll, before anything is done."""
 
     snapshot: Snapshot
     memory: Memory
@@ -104,9 +104,9 @@ class SetAside:
         return _blank(seen, aside)
 
     def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> bool:
-        """Set one job more aside: the first, by job id, with which something is raised.
+        """Set one job more aside: the first, by job id, with which an error is raised.
 
-        `raised_with` says what is raised with a look, if anything. Returns False where that is so without any job, too.
+        `raised_with` says what is raised with a snapshot, if anything. Returns False where that is so without any job.
         """
         ids = sorted(seen.jobs)
 
@@ -117,7 +117,7 @@ class SetAside:
             return False
         if (error := raised_with(seen)) is None:
             return True  # What was wrong has passed.
-        # With the first `good` jobs nothing is raised, with the first `bad` something is.
+        # With the first `good` jobs nothing is raised, with the first `bad` an error is.
         good, bad = 0, len(ids)
         while bad - good > 1:
             middle = (good + bad) // 2

@@ -29,11 +29,11 @@ _BACKOFF = Range(least=0.1, most=3600, right="between poll_interval_s and 3600 s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Pace of the looks."""
+    """Pace of the polls."""
 
     #: seconds from the end of one turn to the start of the next
     poll_interval_s: Annotated[float, between(0.1, 3600, "seconds")] = 2.0
-    #: the longest wait after failed looks; each failure doubles the wait up to it
+    #: the longest wait after failed polls; each failure doubles the wait up to it
     backoff_max_s: Annotated[float, _BACKOFF] = 30.0
     #: the socket on which pokes are taken (`wakeup.py`); empty for none
     socket: str = "/run/tesched/poke.sock"
@@ -43,14 +43,14 @@ class Pace:
         check_ranges(self)
         if self.backoff_max_s < self.poll_interval_s:
             raise ValueError(f"backoff_max_s {_BACKOFF.must_be(self.backoff_max_s)}")
-        # systemd starts the daemon in /. Linux has room for 108 bytes, the last one for the end.
+        # systemd starts the daemon in /. Linux takes 108 bytes, the last one for the end.
         if self.socket and (not self.socket.startswith("/") or "\0" in self.socket or len(self.socket.encode()) > 107):
             raise ValueError('socket must be empty or an absolute path of at most 107 bytes, such as "/run/x.sock"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellConfig:
-    """Way in which the users of preempted jobs are told."""
+    """Way in which the users of preempted jobs are notified."""
 
     #: where in the job's Slurm record; another's text there is left
     record: Record = Record.AUTO
@@ -58,7 +58,7 @@ class TellConfig:
     command: tuple[str, ...] = ()
     #: seconds after which it is ended
     timeout_s: Annotated[float, between(0.1, 300, "seconds")] = 10.0
-    #: how often one user is told by it: so often at once, and as often an hour in the long run
+    #: how often one user is notified by it: so often at once, and as often an hour in the long run
     max_per_user_hour: Annotated[int, between(1, 10_000)] = 20
 
     def __post_init__(self) -> None:

@@ -1,13 +1,13 @@
-"""Runs the site's command that tells a user of a preemption: a mail, a chat message, whatever the site has.
+"""Runs the site's command that notifies a user of a preemption: a mail, a chat message, whatever the site has.
 
 The command is run without a shell, one at a time, in a thread of its own, so that no turn of the daemon waits for it.
 Its arguments are the configuration's alone; the facts come as one JSON object on standard input, so no text of a user's
 is an option, a path or a shell's word. It is ended after `timeout_s`. A command that fails, hangs or is missing is
-counted, and nothing else: `tesched status` shows the counts. Above `max_per_user_hour` a user is not told; that is
+counted, and nothing else: `tesched status` shows the counts. Above `max_per_user_hour` a user is not notified; that is
 counted, too.
 
-What is told, and once, is decided in the heart (`orders/tell_users.py`): an action in the journal, which mode shadow
-only records. What waits here when the daemon ends is told within `timeout_s`, or not at all.
+Of what, and that it is once, core decides (`orders/tell_users.py`): an action in the journal, which mode shadow
+only records. What waits here when the daemon ends is sent within `timeout_s`, or not at all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Teller:
     """Runs the command for one action after the other. Its methods may be called from any thread."""
 
     def __init__(self, config: TellConfig, *, stopwatch: Callable[[], float] = time.monotonic) -> None:
-        """Take the configuration; the thread is started with the first thing that is to be told."""
+        """Take the configuration; the thread is started with the first notification."""
         self._config = config
         self._stopwatch = stopwatch
         self._changed = threading.Condition()
@@ -79,7 +79,7 @@ class Teller:
             self._config = config
 
     def tell(self, action: TellUser) -> None:
-        """Have the command told, soon; nothing is done where there is none."""
+        """Queue a notification by the command; nothing is done where there is none."""
         with self._changed:
             if not self._config.command or self._ends:
                 return
@@ -99,7 +99,7 @@ class Teller:
             self._changed.notify_all()
 
     def counts(self) -> Mapping[str, int | str]:
-        """Return since the daemon's start: told, failed, held_off; and how the last one failed."""
+        """Counts since the daemon's start: told, failed, held_off; and how the last one failed."""
         with self._changed:
             return {
                 "told": self._told,
@@ -109,7 +109,7 @@ class Teller:
             }
 
     def close(self) -> None:
-        """Tell what waits, for `timeout_s` at most, and end."""
+        """Send what waits, for `timeout_s` at most, and end."""
         with self._changed:
             self._ends = True
             self._changed.notify_all()
@@ -170,13 +170,13 @@ def _run(config: TellConfig, said: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TellingActuator:
-    """Tells users besides what another actuator does."""
+    """Notifies users besides what another actuator does."""
 
     actuator: Actuator
     teller: Teller
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
-        """Perform it. The outcome of telling a user is that of the note in Slurm; the command's is counted."""
+        """Perform it. The outcome of a notification is that of the note in Slurm; the command's is counted."""
         if not isinstance(action, TellUser):
             return self.actuator.act(action, barred)
         self.teller.tell(action)

@@ -1,4 +1,4 @@
-"""Putting back, to the end: look after look, until nothing is left that tesched has changed or it takes too long."""
+"""Putting back, to the end: poll after poll, until nothing is left that tesched has changed or it takes too long."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from tesched_daemon.loop import CycleResult, Loop
 
-#: Looks that put nothing back before it is given up, and seconds between two of them: what was sent is seen in the next
+#: Polls that put nothing back before it is given up, and seconds between two of them: what was sent is seen in the next
 #: one, a few seconds at most.
-LOOKS = 10
+POLLS = 10
 PAUSE_S = 0.5
 
 
@@ -20,14 +20,14 @@ def put_all_back(
 
     `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself.
     """
-    look, idle, left = 0, 0, None
-    while idle < LOOKS:
-        if look:
+    poll, idle, left = 0, 0, None
+    while idle < POLLS:
+        if poll:
             sleep(PAUSE_S)
-        turn = loop.undo(unseen_s=unseen_s + look * PAUSE_S)
+        turn = loop.undo(unseen_s=unseen_s + poll * PAUSE_S)
         yield turn
         if turn.settled:
             return
-        # With thousands of jobs held, one look puts back a part of them.
-        look, idle = look + 1, 0 if left is not None and 0 < turn.left < left else idle + 1
+        # With thousands of jobs held, one poll puts back a part of them.
+        poll, idle = poll + 1, 0 if left is not None and 0 < turn.left < left else idle + 1
         left = turn.left

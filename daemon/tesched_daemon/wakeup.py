@@ -1,9 +1,9 @@
-"""Pokes that make the daemon look at once, not at its next poll: the socket, the senders, and when looks are due.
+"""Pokes that make the daemon poll at once, not when its next poll is due: the socket, the senders, and the due times.
 
-A poke says "look now", so a user who may write to the socket can cause a look and no more; and each may so often only
-(`wakeup_shares.py`). Looks that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
-turn before took, so that at most half of the time is spent on looking; and `LOOKS` is how many there are, however many
-pokes come. A look that is put off by that comes as soon as it may, and serves all pokes that came meanwhile.
+A poke says "poll now", so a user who may write to the socket can cause a poll and no more; and each may so often only
+(`wakeup_shares.py`). Polls that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
+turn before took, so that at most half of the time is spent on polling; and `POLLS` is how many there are, however many
+pokes come. A poll that is put off by that comes as soon as it may, and serves all pokes that came meanwhile.
 
 The socket is a datagram socket: a sender never waits for the daemon, and nothing is left open when one of the two dies.
 Source: unix(7).
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 #: Least seconds from the end of a turn to the start of one that was poked for.
 PAUSE_S = 0.1
-#: Seconds after a poke of its look. A submission's hook pokes a moment before slurmctld has made the job: it takes 1 to
-#: 2 ms for that. A job that finds no room has its reason from the start (seen on 22.05 and 26.05).
+#: Seconds after a poke of its poll. A submission's hook pokes a moment before slurmctld has made the job: it takes 1 to
+#: 2 ms for that. A job that does not fit has its reason from the start (seen on 22.05 and 26.05).
 AFTER_S = 0.03
-#: Seconds after a poke of its second look, for a slurmctld that took longer.
+#: Seconds after a poke of its second poll, for a slurmctld that took longer.
 AGAIN_S = 0.25
-#: Looks that pokes may cause: a burst of submissions at once, and 30 a minute in the long run, which is as many as
-#: polls make by default. Six calls each: 180 a minute.
-LOOKS = Allowance(burst=40, every_s=2.0)
+#: Polls that pokes may cause: a burst of submissions at once, and 30 a minute in the long run, which is as many as
+#: there are by default. Six calls each: 180 a minute.
+POLLS = Allowance(burst=40, every_s=2.0)
 #: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
 _AT_ONCE = 1000
 #: So many that were there at once may have filled the queue: Linux' own limit. A larger one only makes this cautious.
@@ -73,16 +73,16 @@ def poke(path: str) -> None:
 
 
 class Agenda:
-    """Time of the next turn, by a stopwatch that the caller reads: polls, and the looks that pokes ask for."""
+    """Time of the next turn, by a stopwatch that the caller reads: polls, regular ones and those that pokes ask for."""
 
     def __init__(self) -> None:
         """Begin with a poll that is due at once."""
         self._poll_at = 0.0
         self._not_before = 0.0
-        #: of the pokes so far: the look that is due now, and the second one
+        #: of the pokes so far: the poll that is due now, and the second one
         self._now: float | None = None
         self._again: float | None = None
-        self._looks = Bucket(allowance=LOOKS)
+        self._polls = Bucket(allowance=POLLS)
 
     def poke(self, at: float) -> None:
         """Take a poke in. Any number of them before a turn begins are one."""
@@ -90,14 +90,14 @@ class Agenda:
         self._again = at + AGAIN_S
 
     def begins(self, at: float) -> bool:
-        """Take in that a turn begins, the look that all earlier pokes asked for; return whether there were any."""
+        """Take in that a turn begins, the poll that serves all earlier pokes; return whether there were any."""
         again = self._again is not None and self._again <= at
         poked = again or (self._now is not None and self._now <= at)
         if poked:
             self._now = None
             # A poll comes in any case.
             if at < self._poll_at:
-                self._looks.take(at)
+                self._polls.take(at)
         if again:
             self._again = None
         return poked
@@ -115,7 +115,7 @@ class Agenda:
         """Return the seconds from `at` until the next turn."""
         wanted = min(due for due in (self._poll_at, self._now, self._again) if due is not None)
         if wanted < self._poll_at:
-            wanted = max(wanted, at + self._looks.wait_s(at))
+            wanted = max(wanted, at + self._polls.wait_s(at))
         # A poll keeps its own time, also one that is shorter than the pause after a long turn.
         return max(min(max(wanted, self._not_before), self._poll_at) - at, 0.0)
 
@@ -208,7 +208,7 @@ def _received(channel: socket.socket, most: int) -> Iterator[tuple[int, bytes]]:
     """Yield the pokes that are there: the user of each sender, and what it says."""
     for _ in range(most):
         try:
-            # Room for the credentials alone: a descriptor that is sent along is not taken.
+            # Space for the credentials alone: a descriptor that is sent along is not taken.
             said, beside, _, _ = channel.recvmsg(_LENGTH, socket.CMSG_LEN(_CREDENTIALS.size))
         except BlockingIOError:
             return

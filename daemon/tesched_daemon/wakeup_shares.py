@@ -1,7 +1,7 @@
 """Bounds on pokes: for each user by the kernel's word, for the submission hook by the user of each submission.
 
 Definitions
-    poke        "look now"; what it costs is up to two looks at everything, six calls to slurmctld each.
+    poke        "poll now"; what it costs is up to two polls of everything, six calls to slurmctld each.
     sender      the user of the process that sent the poke, as the kernel says (SCM_CREDENTIALS): only root can
                 send as another user.
     hook        a sender that slurmctld's plugin runs as, root or SlurmUser. It may name the user of the submission.
@@ -10,9 +10,9 @@ Definitions
 Principle
     Each user's pokes count against that user's share alone. Above it a poke is left to the next poll, which comes in
     any case, and is counted: no submission is lost by that, it is seen later. A user who submits has a larger share
-    than one who pokes without a reason. How often tesched looks for all users together is bounded by `Agenda`.
+    than one who pokes without a reason. How often tesched polls for all users together is bounded by `Agenda`.
     The socket's queue holds ten pokes (net.unix.max_dgram_qlen). While a flood keeps it full, the kernel turns other
-    senders' pokes away, and does not tell whose. So a queue that was found full counts as a poke of a sender of its
+    senders' pokes away, and does not show whose. So a queue that was found full counts as a poke of a sender of its
     own, which has a share, too: a submission that was turned away is seen `TURNED_AWAY.every_s` later at most.
 
 Worked example
@@ -21,8 +21,8 @@ Worked example
     once.
 
 Parameters
-    The shares below. Each served poke is two looks at most, so a user who submits without end causes 24 looks a minute,
-    one who pokes without end 12; all together 30 (`wakeup.LOOKS`).
+    The shares below. Each served poke is two polls at most, so a user who submits without end causes 24 polls a minute,
+    one who pokes without end 12; all together 30 (`wakeup.POLLS`).
 
 Source
     unix(7), SO_PASSCRED. Token buckets: RFC 2697.
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 #: of a user who pokes
 POKES = Allowance(burst=5, every_s=10.0)
-#: of a user with submissions that the hook tells of
+#: of a user with submissions that the hook names
 SUBMISSIONS = Allowance(burst=20, every_s=5.0)
 #: of the hook's own user where it names no user: an older hook, an admin's script
 HOOK = Allowance(burst=30, every_s=2.0)
@@ -51,9 +51,9 @@ HOOK = Allowance(burst=30, every_s=2.0)
 TURNED_AWAY = Allowance(burst=1, every_s=5.0)
 #: What the hook says: the user of the submission.
 _SUBMITTED = re.compile(rb"submitted (\d{1,10})")
-#: Pokes that are left to the poll are told of in the log so often, seconds.
+#: Pokes that are left to the poll are reported in the log so often, seconds.
 _TELLS_S = 60.0
-#: Slurm is asked so often, seconds, for its user while it does not answer.
+#: Slurm is queried so often, seconds, for its user while it does not answer.
 ASKS_S = 60.0
 #: Shares that are kept in mind; beyond that those at rest are forgotten.
 _KEPT = 1000
@@ -71,16 +71,16 @@ class WakeupShares:
     def __init__(
         self, slurm_user: Callable[[], int | None] = lambda: None, *, stopwatch: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take what asks Slurm for the user that slurmctld runs as; it is asked when another user than root pokes."""
+        """Take what asks Slurm for the user that slurmctld runs as; it is called when another user than root pokes."""
         self._hooks = {0}
         self._slurm_user = slurm_user
-        #: when Slurm is asked next for its user; None: it is known
+        #: when Slurm is queried next for its user; None: it is known
         self._ask_at: float | None = stopwatch()
         self._stopwatch = stopwatch
         self._lock = threading.Lock()
         self._buckets: dict[_Owner, Bucket] = {}
         self._counts = Counter[str]()
-        #: pokes by sender that were left to the poll since this was last told
+        #: pokes by sender that were left to the poll since this was last logged
         self._left = Counter[int]()
         self._told_at = stopwatch()
 
@@ -104,7 +104,7 @@ class WakeupShares:
             return dict(self._counts)
 
     def _learn(self) -> None:
-        """Ask Slurm for its user, unless it is known or was asked a moment ago."""
+        """Query Slurm for its user, unless it is known or was queried a moment ago."""
         now = self._stopwatch()
         if self._ask_at is None or now < self._ask_at:
             return

@@ -81,7 +81,7 @@ def opened_loop(
     """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
     `client` is the way to Slurm if there is one. A caller that `takes_over` knows that no other daemon lives. `inbox`
-    is where reports come that are sent. `teller` tells users; without one only their jobs' records do.
+    is where reports come that are sent. `teller` notifies users; without one only their jobs' records do.
     """
     client = client or connect(config)
     engine = open_store(config.store.url)
@@ -114,7 +114,7 @@ def opened_loop(
 
 
 def telling_too(actuator: Actuator, teller: Teller | None) -> Actuator:
-    """Return the actuator that tells users besides."""
+    """Return the actuator that notifies users besides."""
     return TellingActuator(actuator=actuator, teller=teller) if teller else actuator
 
 

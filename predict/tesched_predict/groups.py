@@ -1,4 +1,4 @@
-"""Groups of finished runs, nested from the most telling to all, each with a bounded number of its newest runs."""
+"""Groups of finished runs, nested from the most specific to all, each with a bounded number of its newest runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS_PER_LIKENESS = 5_000
 
 
 class Likeness(Enum):
-    """What the jobs of a group have in common, the most telling first; the value is how `explain` says it."""
+    """What the jobs of a group have in common, the most specific first; the value is how `explain` says it."""
 
     SAME_SHAPE = "like it"
     SAME_NAME = "of its user with such a name"
@@ -30,7 +30,7 @@ _EndAndLog = tuple[float, float]
 
 
 def keys_of(job: JobFacts) -> dict[Likeness, Hashable]:
-    """Return the groups that a job belongs to, the most telling first; a fact that is not told makes no group."""
+    """Return the groups that a job belongs to, the most specific first; a fact that is not known makes no group."""
     keys: dict[Likeness, Hashable] = {}
     if job.user and job.job_name:
         pattern = name_pattern(job.job_name)
@@ -115,7 +115,7 @@ class Groups:
             self._groups[likeness].setdefault(key, NewestRuns(most)).add(entry)
 
     def of(self, job: JobFacts) -> list[tuple[Likeness, NewestRuns]]:
-        """Return the groups of a job that have runs, the most telling first."""
+        """Return the groups of a job that have runs, the most specific first."""
         found = ((likeness, self._groups[likeness].get(key)) for likeness, key in keys_of(job).items())
         return [(likeness, group) for likeness, group in found if group]
 

@@ -1,6 +1,6 @@
 """Finished runs, and what is known of a job before it ends.
 
-Which facts tell a run time is Helios' finding (QSSF: Hu et al., SC 2021: user, job name, GPUs, CPUs, submission) and
+Which facts predict a run time is Helios' finding (QSSF: Hu et al., SC 2021: user, job name, GPUs, CPUs, submission) and
 Lucid's (Hu et al., ASPLOS 2023); none of their code is used.
 """
 
@@ -26,7 +26,7 @@ class SizeClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What is known of a job before it ends; "" or 0 where nothing is told."""
+    """What is known of a job before it ends; "" or 0 where nothing is known."""
 
     user: str = ""
     account: str = ""
@@ -37,7 +37,7 @@ class JobFacts:
     #: over all nodes
     cpus: int = 0
     nodes: int = 0
-    #: None: no limit, or not told
+    #: None: no limit, or not known
     time_limit_s: float | None = None
 
     @property
@@ -67,7 +67,7 @@ def name_pattern(job_name: str) -> str:
 
 
 def size_class(job: JobFacts) -> SizeClass:
-    """Return the class of a job's GPUs; of its CPUs if it has no GPU, of its nodes if CPUs are not told."""
+    """Return the class of a job's GPUs; of its CPUs if it has no GPU, of its nodes if CPUs are not known."""
     for of, amount in (("gpus", job.gpus), ("cpus", job.cpus), ("nodes", job.nodes)):
         if amount > 0:
             return SizeClass(of, amount.bit_length())

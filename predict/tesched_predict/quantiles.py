@@ -11,7 +11,7 @@ from the history of user, name and size is the idea of Helios' QSSF (Hu et al., 
 prediction of deep learning workloads in large-scale GPU datacenters") and of Lucid's workload estimate (Hu et al.,
 ASPLOS 2023); their features, not their code. At which levels they are read, `calibration.py` says.
 
-A job that has run for r seconds is told by the runs longer than r: the quantile p is F^-1(F(r) + p (1 - F(r))), which
+A job that has run for r seconds is judged by the runs longer than r: the quantile p is F^-1(F(r) + p (1 - F(r))), which
 ascends with r. Once it has outlived all runs, P(T > t | T > r) = r / t, as Harchol-Balter and Downey measured it for
 processes (SIGMETRICS 1996): as likely as not, it runs as long again.
 
@@ -66,7 +66,7 @@ class Prediction:
 
 @dataclass(slots=True)
 class RunTimes:
-    """What the finished runs tell. Bounded: see docs/reference/run-times.md for what 10^6 runs take."""
+    """What the finished runs show. Bounded: see docs/reference/run-times.md for what 10^6 runs take."""
 
     #: runs that the parent group counts for
     parent_runs: float = PARENT_RUNS
@@ -144,7 +144,7 @@ class _Mixture:
 
     @property
     def heaviest(self) -> tuple[Likeness, NewestRuns]:
-        """Return the group of greatest weight, of equal ones the most telling."""
+        """Return the group of greatest weight, of equal ones the most specific."""
         _, likeness, group = max(self.parts, key=lambda part: part[0])
         return likeness, group
 
@@ -170,7 +170,7 @@ class _Mixture:
 
 
 def _weights(counts: Sequence[int], parent_runs: float) -> list[float]:
-    """Weights of groups with so many runs, the most telling first; they sum to 1."""
+    """Weights of groups with so many runs, the most specific first; they sum to 1."""
     weights: list[float] = []
     left = 1.0
     for count in counts[:-1]:

@@ -1,4 +1,4 @@
-"""Tells tesched how far a training is: a few lines for a training loop, on the standard library alone.
+"""Reports to tesched how far a training is: a few lines for a training loop, on the standard library alone.
 
     import tesched_report
 

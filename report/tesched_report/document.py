@@ -28,7 +28,7 @@ MOST_SAMPLES = 32
 LONGEST_NAME = 100
 #: A file of a job that has ended is removed by its user's next job after so long, seconds.
 FORGOTTEN_AFTER_S = 30 * 86_400.0
-#: Most entries of the folder that are looked at for that.
+#: Most entries of the folder that are read for that.
 _SWEPT = 1000
 #: Of the points, so many of the newest are kept when the others are thinned.
 _KEPT_WHOLE = 500

@@ -18,7 +18,7 @@ PIECE = 1 << 16
 
 
 def reader_of(form: LossFormat, *, iteration_key: str = "", loss_key: str = "") -> LossReader:
-    """Return a reader of this format that looks for these names; empty: for the usual ones.
+    """Return a reader of this format that finds these names; empty: for the usual ones.
 
     TensorBoard's steps have no name.
     """

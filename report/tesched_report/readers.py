@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 #: Longest line, bytes.
 LONGEST_LINE = 1 << 20
-#: What is looked for, in this order, unless it is said.
+#: Names that are tried, in this order, unless others are given.
 ITERATION_KEYS = ("iteration", "iter", "global_step", "step", "epoch")
 LOSS_KEYS = ("loss", "train_loss", "train/loss", "loss/train", "training_loss", "Loss/train", "Train/Loss", "Loss")
 #: Longest number in a file, characters.
@@ -44,7 +44,7 @@ class ReadError(Exception):
 class LossReader(Protocol):
     """Reads one file."""
 
-    #: names that were found beside those that were looked for
+    #: names that were found beside those that were wanted
     seen: set[str]
 
     def feed(self, data: bytes) -> Iterator[Loss]:
@@ -73,7 +73,7 @@ class JsonLines:
     """One JSON object a line: {"step": 10, "loss": 0.5, …}."""
 
     def __init__(self, *, iteration_key: str = "", loss_key: str = "") -> None:
-        """Look for these keys, or for the usual ones."""
+        """Read these keys, or for the usual ones."""
         self._keys = _Keys(iteration_key, loss_key)
         self._lines = _Lines()
         self.seen = self._keys.seen
@@ -93,7 +93,7 @@ class Csv:
     """A head line with names, then one line for each iteration; a cell may be empty."""
 
     def __init__(self, *, iteration_key: str = "", loss_key: str = "") -> None:
-        """Look for these columns, or for the usual ones."""
+        """Read these columns, or for the usual ones."""
         self._keys = _Keys(iteration_key, loss_key)
         self._lines = _Lines()
         self._head: Sequence[str] = ()

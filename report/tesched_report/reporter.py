@@ -51,7 +51,7 @@ class Reporter:
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make ready; nothing is looked at or written yet. `environment` is the process's own unless given."""
+        """Make ready; nothing is read or written yet. `environment` is the process's own unless given."""
         self._environment = os.environ if environment is None else environment
         self._interval_s = interval_s
         self._clock, self._stopwatch = clock, stopwatch
@@ -61,9 +61,9 @@ class Reporter:
     def _begin(self) -> None:
         """Start anew: at first, and in the child of a fork, which has no thread and a lock that may stay locked."""
         self._waiting: deque[Point | Sample | Saved] = deque(maxlen=_WAITING)
-        #: held for moments, never while a file is looked at
+        #: held for moments, never while a file is read
         self._lock = threading.Lock()
-        #: there is something to write
+        #: there are lines to write
         self._news = threading.Event()
         #: a caller waits for the thread's next write
         self._hurry = threading.Event()
@@ -96,7 +96,7 @@ class Reporter:
         target_loss: SupportsFloat | None = None,
         workload: str = "",
     ) -> None:
-        """Tell the loss after an iteration; see `tesched_report.report`."""
+        """Report the loss after an iteration; see `tesched_report.report`."""
         self.about(target_loss=target_loss, workload=workload)
         try:
             done = None if work is None else _finite("work", float(work))
@@ -115,7 +115,7 @@ class Reporter:
         accelerator: str = "",
         workload: str = "",
     ) -> None:
-        """Tell how fast it goes; see `tesched_report.throughput`."""
+        """Report how fast it goes; see `tesched_report.throughput`."""
         self.about(workload=workload)
         try:
             accelerator = _name("accelerator", accelerator)
@@ -126,7 +126,7 @@ class Reporter:
             self._say(f"a throughput was not taken: {error}")
 
     def saved(self, *, at: SupportsFloat | None = None) -> None:
-        """Tell that all work is saved; see `tesched_report.saved`."""
+        """Report that all work is saved; see `tesched_report.saved`."""
         try:
             now = self._clock()
             self._put(Saved(now if at is None else _past(float(at), now)))
@@ -134,7 +134,7 @@ class Reporter:
             self._say(f"saved() was ignored: {error}")
 
     def flush(self, timeout_s: float = _LAST_S) -> None:
-        """Wait until what was told is written, at most so many seconds."""
+        """Wait until what was reported is written, at most so many seconds."""
         if self._thread is not None:
             self._hurry.set()
             self._idle.wait(timeout_s)
@@ -325,7 +325,7 @@ def _since(environment: Mapping[str, str]) -> float:
     return float(started) - _CLOCK_S
 
 
-#: of this process; it looks at nothing before the first report
+#: of this process; it reads nothing before the first report
 _REPORTER = Reporter()
 
 
@@ -337,7 +337,7 @@ def report(
     target_loss: SupportsFloat | None = None,
     workload: str = "",
 ) -> None:
-    """Tell the loss after an iteration. Returns at once, never raises.
+    """Report the loss after an iteration. Returns at once, never raises.
 
     `iteration` counts up from 0; a lower one than before means that the training went back to there. `loss` is lower
     for a better model; NaN and infinity are passed over. `work` is the work done per core-second, in any unit that
@@ -354,7 +354,7 @@ def throughput(
     accelerator: str = "",
     workload: str = "",
 ) -> None:
-    """Tell how fast it goes: `steps` done since the last call, or `steps_per_s`. Returns at once, never raises.
+    """Report how fast it goes: `steps` done since the last call, or `steps_per_s`. Returns at once, never raises.
 
     Counted steps make a speed over ten seconds and more; the first call starts the clock. `accelerator` is the type on
     which this runs, such as "v100"; without it, it is the type that Slurm gave the job.
@@ -363,7 +363,7 @@ def throughput(
 
 
 def saved(*, at: SupportsFloat | None = None) -> None:
-    """Tell that all work up to now, or to `at` (Unix seconds), is saved. Returns at once, never raises.
+    """Report that all work up to now, or to `at` (Unix seconds), is saved. Returns at once, never raises.
 
     What is saved is not lost when the job is put back in the queue: tesched counts that much less as its delay.
     """
@@ -371,5 +371,5 @@ def saved(*, at: SupportsFloat | None = None) -> None:
 
 
 def flush(timeout_s: float = _LAST_S) -> None:
-    """Wait until what was told is written, at most so many seconds; the end of the process does so by itself."""
+    """Wait until what was reported is written, at most so many seconds; the end of the process does so by itself."""
     _REPORTER.flush(timeout_s)

@@ -1,7 +1,7 @@
 """TensorBoard's event files: records of TFRecord, each a protobuf `Event`, of which the scalars are read.
 
 A record is: its length (8 bytes, little-endian), a masked CRC-32C of those, the data, a masked CRC-32C of the data. Of
-an Event only `step` (2) and `summary` (5) are looked at, of a summary's values `tag` (1) and `simple_value` (2) or a
+an Event only `step` (2) and `summary` (5) are read, of a summary's values `tag` (1) and `simple_value` (2) or a
 `tensor` (8) of one number. Source: TensorFlow's tfrecord format, event.proto, summary.proto, tensor.proto; protobuf's
 encoding guide.
 """
@@ -29,7 +29,7 @@ class TensorBoard:
     """Reads one event file."""
 
     def __init__(self, *, loss_key: str = "") -> None:
-        """Look for this tag, or for the usual ones."""
+        """Read this tag, or for the usual ones."""
         self._tags = (loss_key,) if loss_key else LOSS_KEYS
         self._rest = b""
         #: bytes still to be passed over

@@ -151,7 +151,7 @@ def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Output,
 
 
 def _write(descriptor: int, said: memoryview) -> memoryview:
-    """Write as much as there is room for; return the rest, nothing for a program that does not read."""
+    """Write as much as the pipe takes; return the rest, nothing for a program that does not read."""
     try:
         return said[os.write(descriptor, said[:_CHUNK]) :]
     except BlockingIOError:

@@ -27,7 +27,7 @@ BY_SLUID = (26, 5)
 
 
 class NoPyslurmError(Exception):
-    """pyslurm was asked for and cannot be used. The text says why and what to do."""
+    """pyslurm was configured and cannot be used. The text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """The queue as `squeue` prints it, in columns that no user's text can forge.
 
 Job names, comments, accounts and many more are text of users, printed as they are: with blanks, newlines, and whatever
-looks like Slurm's own words. So each column ends with a separator that is drawn anew for each call and that no user can
+could be Slurm's own words. So each column ends with a separator that is drawn anew for each call and that no user can
 know before slurmctld has answered: it is given to squeue in its environment, which other users can't read, and not on
-its command line, which they can. A record with another number of columns than asked for is no answer of squeue's.
+its command line, which they can. A record with another number of columns than queried is no answer of squeue's.
 
 Source: squeue(1), --Format and SQUEUE_FORMAT2. Seen on 22.05 and 26.05: a column without a size is as long as its
 value; a column that the release does not know is empty, and squeue complains on standard error alone.

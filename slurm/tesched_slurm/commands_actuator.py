@@ -1,6 +1,6 @@
 """Acts on Slurm through its own commands, scontrol and scancel: Slurm 22.05 and later.
 
-A command that means one run of a job (its notice, its requeue, its suspension) rests on a look at the job right before.
+A command that means one run of a job (its notice, its requeue, its suspension) rests on a poll of the job right before.
 From 26.05 on it goes by the run's SLUID, which is another one after each requeue and never falls back to the job's id:
 one that comes late, however late, meets no later run. Of a run without a SLUID that is not so: it goes by the job's id.
 """
@@ -46,10 +46,10 @@ from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
 from tesched_slurm.run_command import Commands
 
-#: Seconds in which a trial is raised and bound by one look at it. Slurm itself refuses to bind one that has started.
+#: Seconds in which a trial is raised and bound by one query of it. Slurm itself refuses to bind one that has started.
 ONE_LOOK_S = 0.5
 
-#: Seconds for which a look at a job holds, and how many are taken until one does. A job that was requeued meanwhile is
+#: Seconds for which a query of a job holds, and how many are taken until one does. A job that was requeued meanwhile is
 #: not eligible to run again for longer than that.
 LOOK_HOLDS_S = 1.0
 LOOKS = 3
@@ -80,7 +80,7 @@ _SCANCEL: Mapping[Target, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandsWatcher:
-    """Looks at one job through squeue."""
+    """Polls one job through squeue."""
 
     commands: Commands
 
@@ -135,7 +135,7 @@ class CommandsActuator:
     def act(self, action: Action, barred: Barred = never_barred, seen: Job | None = None) -> Outcome:
         """Perform the action; Slurm's errors come back as values.
 
-        `seen` is the job if it has just been looked at; it is not the last task of an array.
+        `seen` is the job if it has just been queried; it is not the last task of an array.
         """
         began = time.time()
         known, sluid = seen or self._just_raised(action, began), ""
@@ -161,7 +161,7 @@ class CommandsActuator:
         return sent(action, began, failure)
 
     def _just_raised(self, action: Action, now: float) -> Job | None:
-        """Return the job if it was raised a moment ago and is now to be bound: one look is enough for both."""
+        """Return the job if it was raised a moment ago and is now to be bound: one query is enough for both."""
         if sets(action, Field.NODES) and self._raised is not None:
             at, job = self._raised
             if job.job_id == action.job_id and 0 <= now - at < ONE_LOOK_S:
@@ -179,7 +179,7 @@ class CommandsActuator:
             case Requeue():
                 return self._requeue(action, seen, sluid)
             case Cancel():
-                # Not one that has put itself back in the queue since the look; a run's own id means no later run.
+                # Not one that has put itself back in the queue since the query; a run's own id means no later run.
                 running = () if sluid else ("--state=RUNNING",)
                 return not_that_run(seen, action.restarts) or self._do_to_run(seen, sluid, "scancel", *running)
             case Rerun():
@@ -225,7 +225,7 @@ class CommandsActuator:
         return None if isinstance(details, Details) and details.throttle == action.value else failure
 
     def _requeue(self, action: Requeue, seen: Job, sluid: str) -> Failure | None:
-        # incomplete: slurmctld leaves a job alone that has ended since the look, and answers as if it had done it.
+        # incomplete: slurmctld leaves a job alone that has ended since the query, and answers as if it had done it.
         failure = not_that_run(seen, action.restarts) or self._do_to_run(
             seen, sluid, "scontrol", "requeue", "incomplete"
         )
@@ -294,7 +294,7 @@ def _address(job: Job) -> str:
 
 
 def skipped(action: Action, began: float) -> Outcome:
-    """Return that nothing was sent: the look at the job took too long, or the store was lost meanwhile."""
+    """Outcome of an action that was not sent: the query of the job took too long, or the store was lost meanwhile."""
     return Outcome(action=action, status=Status.SKIPPED, at=began, took_s=time.time() - began)
 
 
@@ -314,8 +314,8 @@ def fresh_look(
 ) -> Job | Failure | None:
     """Return the job as it is right before the command; None if nothing may be sent any more.
 
-    A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again,
-    unless the look holds for so many seconds, which is asked after it.
+    A process, or a machine, that was frozen after its query may wake up to another run of the job: it queries again,
+    unless the query holds for so many seconds, which is read after it.
     """
     for _ in range(LOOKS):
         began = time.time()

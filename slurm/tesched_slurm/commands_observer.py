@@ -28,7 +28,7 @@ from tesched_slurm.scontrol_limits import LimitsInForce
 
 @dataclass(kw_only=True)
 class Settings:
-    """Settings of slurm.conf, asked for anew after a while."""
+    """Settings of slurm.conf, queried anew after a while."""
 
     commands: Commands
     #: seconds for which the settings are believed
@@ -130,7 +130,7 @@ class CommandsObserver:
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.
 
-        `answer` is scontrol's to `query`, a moment old. Jobs of which it does not say enough are asked for, or where
+        `answer` is scontrol's to `query`, a moment old. Jobs of which it does not say enough are queried, or where
         they are many, everything is. Of one that has started since on one node, without GRES, the CPUs' ids are left
         out.
         """

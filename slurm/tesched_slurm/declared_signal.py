@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 #: what jobs with one script have in common
 _Script: TypeAlias = tuple[JobId, str, float]
 
-#: scripts read in one look, and the seconds that this may take: a look after a restart of the daemon finds all of them
+#: scripts read in one poll, and the seconds that this may take: a poll after a restart of the daemon finds all of them
 #: unread, and a job with an unread script is no victim yet
 MOST_SCRIPTS = 50
 MOST_S = 0.5
-#: characters of a script that are looked at: the options stand at its beginning
+#: characters of a script that are read: the options stand at its beginning
 MOST_CHARACTERS = 65_536
 #: bytes of a script that are read: all of what sbatch was to wrap on a command line that is read (`submit_line.py`)
 MOST_BYTES = 4 * MOST_CHARACTERS + 4096
@@ -146,7 +146,7 @@ class ScriptDeclarations:
                 unread.setdefault(job.user, []).append(job)
         self._lines.keep(awaits)
         for jobs in unread.values():
-            # A line that is awaited holds up no job of its user that was not asked for yet.
+            # A line that is awaited holds up no job of its user that was not queried yet.
             jobs.sort(key=lambda job: self._lines.again_at_s(_script(job)))
         self._read_some(unread, snapshot, known)
         self._known = known
@@ -172,7 +172,7 @@ class ScriptDeclarations:
                 self._last_user = user
                 answer = self._declared(job, own.get(name, job), snapshot.settings, known.get(job.job_id))
                 if answer is None:
-                    answers = False  # slurmctld is down or busy: the next look tries again
+                    answers = False  # slurmctld is down or busy: the next poll tries again
                     continue
                 if isinstance(answer, NoLine):
                     expected.add(name)

@@ -1,11 +1,11 @@
 """Slurm's errors as values: one mapping from what Slurm says to what it means for us.
 
 Principle
-    An error of slurmctld's is an answer: it did not do what was asked. A site's job_submit plugin may answer with any
+    An error of slurmctld's is an answer: it did not do what it should. A site's job_submit plugin may answer with any
     number, and slurm_strerror has any text for it ("Unspecified error", "Environment variable exists"), so no list of
     texts is complete. Where scontrol names the job of which it changes a field, each text that is none of the
     connection's is a refusal. What is left is unknown: whether slurmctld was reached, and what it did. So is a text
-    that is not listed of a requeue, a suspension or a signal: no plugin is asked of those, and a refusal of theirs is
+    that is not listed of a requeue, a suspension or a signal: no plugin sees those, and a refusal of theirs is
     final for a victim.
 
 Worked example

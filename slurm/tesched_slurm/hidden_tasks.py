@@ -1,12 +1,12 @@
 """Waiting tasks of arrays that have a record of their own, and that squeue does not show (26.05).
 
 squeue 26.05 shows all waiting tasks of an array as one, also a task with a record of its own: one that was requeued,
-held or changed. Each is asked for by its own id, all in one call: squeue then prints a row for each of them. By their
+held or changed. Each is queried by its own id, all in one call: squeue then prints a row for each of them. By their
 array's id it would print a row for each task that the array has, and any user may have an array of thousands and
 requeue one task of it.
 
 A user may bring about thousands of such tasks. So a row holds as long as its record stays as it was, at most
-`MOST_TASKS` are asked for in a poll, and users are served in turn. What is not read in a poll is late: it is shown as
+`MOST_TASKS` are queried in a poll, and users are served in turn. What is not read in a poll is late: it is shown as
 it was last known, in doubt, and nothing is decided on it.
 """
 
@@ -23,7 +23,7 @@ from tesched_slurm.columns import QueueRow, read_rows
 from tesched_slurm.run_command import Commands
 from tesched_slurm.user_turns import in_turn
 
-#: Tasks that are asked for in a poll. A command line holds some 10,000 ids, and squeue compares each job with
+#: Tasks that are queried in a poll. A command line holds some 10,000 ids, and squeue compares each job with
 #: each of them.
 MOST_TASKS = 1000
 LATE = (

@@ -1,7 +1,7 @@
 """The door through which every job comes in: what one user may write into a job, the rest of tesched can hold.
 
 slurmctld takes numbers of 64 bits from any user (`sbatch --mem-per-gpu=9223372036854775807 --gpus=2`), and multiplies
-nothing: whoever does finds a number that no column of the store, of NumPy or of the plugin's file has room for. A job
+nothing: the product is a number that no column of the store, of NumPy or of the plugin's file can hold. A job
 with such a number is unreadable, as one with a record of an unknown form is: it is left alone, and the others are read.
 """
 

@@ -113,7 +113,7 @@ def unread_job(row: QueueRow, why: str) -> Job:
 
 
 def _typed(value: str) -> str:
-    """Return a text of free choice; what squeue prints where there is none can't be told from the same text."""
+    """Return a text of free choice; what squeue prints where there is none could be the same text."""
     return "" if value == "(null)" else value
 
 
@@ -235,7 +235,7 @@ def _counted_memory(row: QueueRow) -> int | None:
 def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
     """Amounts that the job itself requests with each device (MemPerTres, CpusPerTres).
 
-    Once Slurm has looked at a job, the site's defaults stand there for one that asks for nothing, also where its memory
+    Once Slurm has seen a job, the site's defaults stand there for one that asks for nothing, also where its memory
     is by node or CPU: as `gpu:700`, where the job's own are `gres:gpu:700` or `gres/gpu:700`.
     """
     # With 0 (--mem-per-gpu=0) Slurm takes it for one that says nothing.

@@ -5,7 +5,7 @@ What comes from where:
 - pyslurm: jobs, nodes and partitions; suspend, resume, nice, priority, hold and release.
 - squeue's columns (`columns.py`), each time while jobs wait: what a pending job asks for a job, task and socket
   (TresPerJob, ...), whether its memory is a GPU's, and its dependency, none of which pyslurm has whole.
-- squeue's columns and `scontrol -d -o show job` (`queue.py`), once a run: what each job that has started asked for and
+- squeue's columns and `scontrol -d -o show job` (`queue.py`), once a run: what each job that has started requested and
   holds on each node; a completing job, each time it has changed; any job that pyslurm cannot read. A few such jobs one
   by one, more than that all at once.
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down; and
@@ -80,7 +80,7 @@ from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_res
 from tesched_slurm.scontrol_limits import LimitsInForce
 
 COMPLETING = "COMPLETING"
-#: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.
+#: Up to this many jobs are read one by one, or up to one in so many: a command costs as much as that many records.
 ONE_BY_ONE = 5
 ONE_IN = 100
 MOST_ONE_BY_ONE = 20
@@ -88,7 +88,7 @@ MOST_ONE_BY_ONE = 20
 
 @dataclass(slots=True)
 class _KeptJob:
-    """A job of the last look, to be used again where nothing has changed."""
+    """A job of the last poll, to be used again where nothing has changed."""
 
     record: JobRecord
     row: QueueRow | None
@@ -124,7 +124,7 @@ class PyslurmObserver:
         settings = self._settings.now()
         if isinstance(settings, Failure):
             return settings
-        # Before pyslurm's look: what has started since is then no pending job, and is not missed here.
+        # Before pyslurm's query: what has started since is then no pending job, and is not missed here.
         waiting = read_rows(self.commands, "-t", "PENDING")
         if isinstance(waiting, Failure):
             return waiting
@@ -172,7 +172,7 @@ class PyslurmObserver:
     def _jobs(
         self, seen: PolledObjects, rows: Mapping[int, QueueRow], late: Mapping[int, QueueRow]
     ) -> list[Job] | Failure:
-        """Return the jobs, those of the last look where nothing has changed."""
+        """Return the jobs, those of the last poll where nothing has changed."""
         kept: dict[int, _KeptJob] = {}
         unknown: set[int] = set(seen.unread)
         jobs: list[Job] = []
@@ -289,7 +289,7 @@ def _as_before(last: _KeptJob | None, record: JobRecord, row: QueueRow | None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyslurmWatcher:
-    """Looks at one job through pyslurm."""
+    """Polls one job through pyslurm."""
 
     process: PyslurmProcess
 
@@ -380,7 +380,7 @@ class PyslurmActuator:
                 raise AssertionError("this goes through Slurm's commands")
 
     def _look(self, job_id: JobId) -> Job | Failure:
-        """Return the job, without what it asked for and holds; one that pyslurm can't read as squeue shows it."""
+        """Return the job, without what it requested and holds; one that pyslurm can't read as squeue shows it."""
         seen = _seen(self.process, LookAtJob(job_id))
         if isinstance(seen, Failure):
             return seen

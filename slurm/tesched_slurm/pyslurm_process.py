@@ -52,7 +52,7 @@ class _GoneError(Exception):
 
 
 class PyslurmProcess:
-    """A process with pyslurm in it, started when first asked, and again after it was given up."""
+    """A process with pyslurm in it, started when first used, and again after it was given up."""
 
     def __init__(self, *, timeout_s: float, slurm_conf: str = "", calls: Counter[str] | None = None) -> None:
         """Make ready; nothing is started yet. `slurm_conf` empty means the environment's, or Slurm's own search.

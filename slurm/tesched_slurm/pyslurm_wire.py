@@ -140,7 +140,7 @@ class LookAtJob(msgspec.Struct, frozen=True, tag="look_at_job"):
 
 
 class Do(msgspec.Struct, frozen=True, tag="do"):
-    """Do something to a job. Answered by Done."""
+    """Act on a job. Answered by Done."""
 
     job_id: int
     #: requeue, suspend, resume, nice, priority, hold or release

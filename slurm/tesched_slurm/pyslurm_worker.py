@@ -1,4 +1,4 @@
-"""The process that has pyslurm in it: `python -m tesched_slurm.pyslurm_worker`, asked by `pyslurm_process.py`.
+"""The process that has pyslurm in it: `python -m tesched_slurm.pyslurm_worker`, started by `pyslurm_process.py`.
 
 pyslurm holds Python's lock while it waits for slurmctld, ends the process if it finds no slurm.conf, and reads inner
 structures of Slurm's. So it lives in a process of its own, which the daemon can give up. It ends when its standard

@@ -2,10 +2,10 @@
 
 - A record that can't be read is never a job that is gone: the job stays as it was last known, with the reason
   (`Job.doubt`), and the others are read.
-- squeue and scontrol are asked at the same time, and answer one after the other. squeue says which jobs there are. What
+- squeue and scontrol are called at once, and answer one after the other. squeue says which jobs there are. What
   scontrol adds counts only if it is of the same run with the same size; a job that it doesn't know yet is read without.
 - What users type adds no call. A job with two records, which a user can hardly bring about (`details.py`), stays as it
-  was last known; tasks of arrays that squeue doesn't show are asked for all at once (`hidden_tasks.py`).
+  was last known; tasks of arrays that squeue doesn't show are queried all at once (`hidden_tasks.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Queue:
     ) -> tuple[Job, ...] | Failure:
         """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
 
-        Tasks that squeue doesn't show are asked for if they are `wanted`; None: all are. Where the query leaves out
+        Tasks that squeue doesn't show are queried if they are `wanted`; None: all are. Where the query leaves out
         what jobs hold on their nodes, a job has what it held.
         """
         shown = {row.job_id: row for row in rows}
@@ -82,7 +82,7 @@ class Queue:
     ) -> tuple[Job, ...] | Failure:
         """Return these few jobs, but for those that are gone: one call of squeue, and one of scontrol for each job.
 
-        Of a job with a row in `known` squeue is not asked, and of one with an unreadable row scontrol is not.
+        Of a job with a row in `known` squeue is not queried, and of one with an unreadable row scontrol is not.
         """
         asked = [known[job_id] for job_id in sorted(job_ids) if job_id in known]
         if unknown := sorted(set(job_ids) - known.keys()):
@@ -90,7 +90,7 @@ class Queue:
             found = self._rows(unknown)
             if isinstance(found, Failure):
                 return found
-            # On 26.05 that row stands also for a task that is asked for by its own id beside its array.
+            # On 26.05 that row stands also for a task that is queried by its own id beside its array.
             if hidden := sorted(set(unknown) - found.keys()):
                 more = self._rows(hidden)
                 if isinstance(more, Failure):

@@ -14,7 +14,7 @@ changes, and after `OLD_S` at most: what no job's record shows is seen that late
 partition or a reservation.
 
 None of that holds where the caller wants the `whole`: a decision never rests on an old poll (`tesched_daemon/rest.py`).
-A text of a user's that looks like another record costs a poll, or hides changes of that user's own job: it can't stand
+A text of a user's that resembles another record costs a poll, or hides changes of that user's own job: it can't stand
 for a record that is still to come, as Slurm's own records are counted by their mark (`details.py`).
 """
 

@@ -180,7 +180,7 @@ def job_default(value: str, name: str) -> int:
 
 
 def has_topology(answer: str) -> bool:
-    """Check whether `scontrol show config` names a plugin of which `scontrol show topology` has something to say."""
+    """Check whether `scontrol show config` names a plugin of which `scontrol show topology` shows anything."""
     found = dict(_SETTING.findall(answer)).get("TopologyPlugin", "")
     return found.strip().removeprefix("topology/") in {"tree", "block"}
 

@@ -1,7 +1,7 @@
 """Reads `scontrol -o show assoc_mgr`: the limits of associations and QOS that slurmctld has in force.
 
 It is one RPC. slurmctld shows an Operator all of them; where PrivateData hides some from the daemon's user, of those
-nothing is known. Users are asked for by name: a large site has ten thousand associations. Limits are read seldom, and
+nothing is known. Users are queried by name: a large site has ten thousand associations. Limits are read seldom, and
 that they cannot be read ends no poll. Of a user whose first job started since then nothing is known, and it was within
 its limits then.
 """
@@ -100,7 +100,7 @@ def _whole(used: str) -> int:
 
 @dataclass(kw_only=True)
 class LimitsInForce:
-    """Limits of associations and QOS, and members of groups, asked for anew after a while."""
+    """Limits of associations and QOS, and members of groups, queried anew after a while."""
 
     commands: Commands
     #: seconds for which they are believed

@@ -23,7 +23,7 @@ def names(value: str) -> frozenset[str]:
     return frozenset() if value in _EMPTY else frozenset(value.split(","))
 
 
-#: Slurm itself has room for 65,536 nodes in a cluster.
+#: Slurm itself allows 65,536 nodes in a cluster.
 MOST_NODES = 65_536
 _HOST_LIST = re.compile(r"[\w.,\[\]-]+", re.ASCII)
 

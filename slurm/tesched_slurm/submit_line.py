@@ -1,11 +1,11 @@
 """sbatch's command line (SubmitLine): where it is to be had, and which --signal is on it.
 
 Slurm keeps the words that sbatch was called with, joined by blanks and without quotes. `--comment 'a --signal=USR1'`
-and `--comment a --signal=USR1` leave the same line, so neither a shell's rules (shlex) nor splitting it at blanks tell
+and `--comment a --signal=USR1` leave the same line, so neither a shell's rules (shlex) nor splitting it at blanks shows
 what was typed: an apostrophe in a comment would end the former, a blank in a command to wrap deceives the latter. It is
 read as getopt does, word by word up to the script's name, with what is known of sbatch's options (tried on 22.05.8 and
 26.05.5). The texts that users type most (comment, job name, the wrapped command) are known from elsewhere, and are
-passed over as a whole. Where the line could mean two things, it declares nothing: such a job is requeued at once.
+passed over as a whole. Where the line could mean either of two, it declares nothing: such a job is requeued at once.
 
 Slurm 26.05 has the line in `scontrol --json show job`: a structure, so no text in it can pretend to be another field or
 another job. Older releases have it in slurmdbd alone; sacct ends each column with a separator that is drawn after the
@@ -70,7 +70,7 @@ _STORED = "RUNNING"
 
 
 class _TwoWaysError(Exception):
-    """The line could mean two things."""
+    """The line could mean either of two."""
 
 
 def declared_on(line: str, texts: Mapping[str, str]) -> Declared | None:
@@ -181,7 +181,7 @@ class NoLine(Enum):
     NONE = auto()
     #: slurmdbd does not have it yet, or did not answer; it is expected within seconds
     EXPECTED = auto()
-    #: it was expected, and has not come; it is asked for again now and then
+    #: it was expected, and has not come; it is queried again now and then
     LATE = auto()
 
 
@@ -189,7 +189,7 @@ class NoLine(Enum):
 class _Awaited:
     """One command line that slurmdbd did not have."""
 
-    #: when it was first asked for
+    #: when it was first queried
     since_s: float
     again_at_s: float
     #: seconds of the last pause of a line that is late
@@ -237,7 +237,7 @@ class SubmitLines:
     def read(self, name: Hashable, job: Job, settings: SlurmSettings) -> str | NoLine | None:
         """Return the command line of a job; None if slurmctld did not answer.
 
-        It is asked for by the job's own id: by its label Slurm 26.05 answers with every record of its array.
+        It is queried by the job's own id: by its label Slurm 26.05 answers with every record of its array.
         """
         if tuple(int(part) for part in re.findall(r"\d+", settings.release)[:2]) >= _JSON_SINCE:
             answer = self.commands.run(("scontrol", "--json", "show", "job", str(job.job_id)))

@@ -236,7 +236,7 @@ def test_a_round_is_bounded_in_time_and_in_files_and_the_next_goes_on_from_there
     assert (losses(found, 2), losses(found, 3)) == ([2.0], [99.0, 98.0])
 
     monkeypatch.setattr(reports, "ROUND_S", 1000)
-    monkeypatch.setattr(reports, "LOOKS", 3)
+    monkeypatch.setattr(reports, "MOST_JOBS", 3)
     spool = spool_of(folder)
     assert [sorted(told(spool, *jobs)) for _ in range(2)] == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
 

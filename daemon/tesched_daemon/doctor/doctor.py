@@ -32,7 +32,7 @@ from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.plugin_fit import user_name
 
-#: Free room of the store's file system, in bytes: below this it is a matter of days, below that of hours.
+#: Free space of the store's file system, in bytes: below this it is a matter of days, below that of hours.
 LITTLE, TOO_LITTLE = 500e6, 20e6
 #: What a refusal costs, and what would end it, by the field.
 _LET: Mapping[Field, str] = MappingProxyType(
@@ -48,12 +48,12 @@ _LET: Mapping[Field, str] = MappingProxyType(
         Field.HOLD: "policies that go in rounds need holds; let a job_submit plugin pass the daemon's user",
     }
 )
-#: A daemon that has missed its own next look by this many seconds does not look any more.
+#: A daemon that has missed its own next poll by this many seconds does not poll any more.
 LATE_S = 15.0
 
 
 def examine(path: Path | None) -> Iterator[Finding]:
-    """Yield what is found, each thing as soon as it is known. Never raises for a fault.
+    """Yield what is found, each finding as soon as it is known. Never raises for a fault.
 
     `path` is the configuration; None: the one that is found.
     """

@@ -1,4 +1,4 @@
-"""Finding of the doctor on one thing: how it is, and what to do about it."""
+"""Finding of the doctor on one check: its level, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Severity(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
-    #: it works; something is lost or will be
+    #: it works; data or time is lost or will be
     WARN = "warn"
     #: tesched cannot do its work
     FAIL = "fail"
@@ -35,7 +35,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def warn(check: str, text: str, advice: str) -> Finding:
-    """Return that something is lost or will be."""
+    """Make a finding of level WARN."""
     return Finding(level=Severity.WARN, check=check, text=text, advice=advice)
 
 

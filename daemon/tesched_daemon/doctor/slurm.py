@@ -42,7 +42,7 @@ _REQUEUE_DELAY = (25, 11)
 #: seconds; what is longer than these is worth a word
 LONG_KILL_WAIT_S = 60
 LONG_REQUEUE_DELAY_S = 60
-#: whole seconds are told, so that two clocks which agree may seem to differ by one
+#: whole seconds are shown, so that two clocks which agree may seem to differ by one
 SKEW_S = 3.0
 
 
@@ -286,7 +286,7 @@ def _clock(controller: Controller) -> Iterator[Finding]:
     if controller.ahead_s is None:
         return
     least, most = controller.ahead_s
-    # On a busy host an answer takes long, and tells less.
+    # On a busy host an answer takes long, and shows less.
     if least <= SKEW_S and most >= -SKEW_S:
         yield ok("clock", "this host's and slurmctld's agree")
         return
@@ -296,7 +296,7 @@ def _clock(controller: Controller) -> Iterator[Finding]:
 
 
 def _names(config: Config, partitions: Sequence[Partition]) -> Iterator[Finding]:
-    """Look for partitions that the configuration names and Slurm does not have: a rule that never matches."""
+    """Find partitions that the configuration names and Slurm does not have: a rule that never matches."""
     known = [partition.name for partition in partitions]
     named = [("guard.protected_partitions", glob) for glob in config.guard.protected_partitions]
     matches = [(f"classes.rules[{row}].match", rule.match) for row, rule in enumerate(config.classes.rules)]

@@ -1,1 +1,1 @@
-"""Job reports: losses and speeds that jobs tell of themselves, by spool folder and by socket."""
+"""Job reports: losses and speeds that jobs report, by spool folder and by socket."""

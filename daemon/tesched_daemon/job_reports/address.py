@@ -23,7 +23,7 @@ def address_of(text: str) -> TcpAddress | Path:
     Raises ValueError; where the host can be no name UnicodeError, which is one: so would the system's resolver.
     """
     if text.startswith("/"):
-        # Linux has room for 108 bytes, the last one for the end.
+        # Linux takes 108 bytes, the last one for the end.
         if "\0" in text or len(text.encode()) > 107:
             raise ValueError("a path has at most 107 bytes")
         if text.endswith(("/", "/.", "/..")):

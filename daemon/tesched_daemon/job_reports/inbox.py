@@ -1,4 +1,4 @@
-"""Reports that came by the socket and were not looked at yet: bounded, however many a user sends.
+"""Reports that came by the socket and were not read yet: bounded, however many a user sends.
 
 A report is kept under its sender's number and the job that it names. So no report is in the way of another's: for
 a job the one is taken that its own user has sent. Where all is full, the oldest report goes of the user that has most:
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 16 << 20
 #: Reports that are kept of one user, however short.
 MOST_REPORTS = 2000
-#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where none was asked for
+#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where none was read
 #: in that time, none is taken: this daemon is a standby.
 KEPT_S = 600.0
 
@@ -43,7 +43,7 @@ class Inbox:
     _asked_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin as if reports had just been asked for."""
+        """Begin as if reports had just been read."""
         self._asked_at = self.stopwatch()
 
     def put(self, user: int, job: str, report: bytes) -> bool:
@@ -90,7 +90,7 @@ class Inbox:
         return held
 
     def _make_room(self, mine: int, more: int) -> bool:
-        """Have room for `more` bytes of a user that would then have `mine`; return whether that could be had."""
+        """Make space for `more` bytes of a user that would then have `mine`; return whether that could be had."""
         while self._bytes.total() + more > MOST_BYTES:
             user, theirs = self._bytes.most_common(1)[0]
             if theirs <= mine:

@@ -5,13 +5,13 @@ would stand in the spool. The answer is one line: `ok`, `busy` (try again later)
 is sent:
 
 - munge says which user sent it. A credential is taken once: one that was caught and is sent again is refused, one
-  of another site's key, too. The job's owner is looked up later (`reports.py`).
+  of another site's key, too. The job's owner is found later (`reports.py`).
 - One thread does all of it and never waits for a client. A client has `DEADLINE_S` to say what it has to say, in at
   most `MOST_MESSAGE` bytes. Where more than `MOST_CLIENTS` are there, one is sent away of that host (or, on a Unix
   socket, user by the kernel's word) that has most of them.
 - Messages are taken in turn from those hosts or users, and the thread rests `RESTS` times as long as they took: a flood
   takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP that host's others, too, which are
-  told "busy" now and then and send again.
+  answered "busy" now and then and send again.
 - Nothing that comes is written to the log, but how many were refused.
 """
 

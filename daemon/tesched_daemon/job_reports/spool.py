@@ -1,4 +1,4 @@
-"""Reads what jobs tell of themselves: from a spool folder in which any user may write, and what came by the socket.
+"""Reads what jobs report: from a spool folder in which any user may write, and what came by the socket.
 
 `SPOOL/UID/JOB.json` is the report of job JOB (123, 120_4); UID is its user's number. What came by the socket
 (`socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
@@ -7,8 +7,8 @@
   that user has sent it.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
   report may have. What is in it, `tesched_core.model.job_report` checks.
-- A look at the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
-  look. Names are not listed: a folder with a million files costs nothing.
+- A round over the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
+  round. Names are not listed: a folder with a million files costs nothing.
 - All of it happens in a thread of its own. The loop waits a moment for it and then goes on: a file system that hangs
   delays the news and nothing else.
 """
@@ -50,12 +50,12 @@ from tesched_daemon.job_reports.inbox import Inbox
 
 log = logging.getLogger(__name__)
 
-#: Most jobs that are looked at in one round, and seconds after which a round ends with the job it is at.
-LOOKS = 2000
+#: Most jobs that are read in one round, and seconds after which a round ends with the job it is at.
+MOST_JOBS = 2000
 ROUND_S = 0.25
 #: Seconds that the loop waits for a round; news of a longer one come with the next turn.
 WAIT_S = 0.05
-#: Seconds after which a round that does not end is told.
+#: Seconds after which a round that does not end is logged.
 LATE_S = 30.0
 #: Seconds by which the file system's clock may be behind slurmctld's.
 CLOCK_S = 60.0
@@ -89,7 +89,7 @@ class _SpooledJob:
     read: Read | None = None
     #: the accelerator type that it had when it held nodes
     accelerator: str = ""
-    #: it has ended, and its file was looked at since
+    #: it has ended, and its file was read since
     closed: bool = False
 
 
@@ -111,7 +111,7 @@ class Spool:
         self._clock, self._stopwatch = clock, stopwatch
         self._numbers: dict[str, int] = {}
         self._known: dict[JobId, _SpooledJob] = {}
-        #: the job that was looked at last
+        #: the job that was read last
         self._last = JobId(0)
         self._said = ""
         self._foreign = 0
@@ -142,14 +142,14 @@ class Spool:
         return {job_id: known.reported for job_id, known in self._known.items() if known.reported is not None}
 
     def _due(self, there: Mapping[JobId, Job]) -> list[JobId]:
-        """Return the jobs to look at, in turn: those on nodes, and once more those that have ended."""
+        """Jobs to read, in turn: those on nodes, and once more those that have ended."""
         due = sorted(
             job_id
             for job_id, job in there.items()
             if job.on_nodes or ((known := self._known.get(job_id)) is not None and not known.closed)
         )
         first = bisect_right(due, self._last)
-        return (due[first:] + due[:first])[:LOOKS]
+        return (due[first:] + due[:first])[:MOST_JOBS]
 
     @staticmethod
     def _is_another(job: Job | None, known: _SpooledJob) -> bool:
@@ -170,7 +170,7 @@ class Spool:
         found: list[tuple[Job, int]] = []
         for sender, name in waiting:
             if (job := by_name.get(name)) is None:
-                continue  # the next look may see it
+                continue  # the next round may see it
             if self._number(job.user) == sender:
                 found.append((job, sender))
             elif self._inbox.take(sender, name) is not None:
@@ -228,7 +228,7 @@ class Spool:
         """Read a job's report if it is new; yield what is wrong with it, once."""
         known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
         known.accelerator = accelerator_of(job) or known.accelerator
-        # Its last words may have been written between the look before and its end.
+        # Its last words may have been written between the round before and its end.
         known.closed = job.finished and not job.completing
 
         def heard() -> Reported | None:
@@ -346,7 +346,7 @@ class SpoolReports:
         late_s: float = LATE_S,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the folder; nothing is looked at yet. None: only what is sent counts.
+        """Take the folder; nothing is read yet. None: only what is sent counts.
 
         `earlier` gives the losses of an array's tasks but for those that are still there, by index: those that were
         gone before this daemon began.

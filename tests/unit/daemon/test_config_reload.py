@@ -287,7 +287,7 @@ def test_a_daemon_that_leaves_mode_enforce_puts_back_first_what_is_changed(
     site.cluster.seen = replace(FULL_CLUSTER, jobs={job.job_id: job for job in (VICTIM, raised)})
     # What it is told it does not do: it is told so, and the reload goes on.
     monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
-    monkeypatch.setattr("tesched_daemon.undo.LOOKS", 2)
+    monkeypatch.setattr("tesched_daemon.undo.POLLS", 2)
     site.reload(BASE.replace("enforce", "observe"))
     back = [one for one in site.cluster.acted[acted:] if sets(one, Field.NICE)]
     assert {one.value for one in back} == {0}
@@ -306,7 +306,7 @@ def test_one_that_starts_in_another_mode_puts_back_what_one_of_before_has_change
     raised = replace(TRIAL, nice=-1051, priority=1101)
     site.cluster.seen = replace(FULL_CLUSTER, jobs={job.job_id: job for job in (VICTIM, raised)})
     monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
-    monkeypatch.setattr("tesched_daemon.undo.LOOKS", 2)
+    monkeypatch.setattr("tesched_daemon.undo.POLLS", 2)
     site.reloader.settle(site.loop)
     assert len(site.cluster.acted) == acted, "in mode enforce the loop itself goes on"
     site.path.write_text(BASE.replace("enforce", mode))

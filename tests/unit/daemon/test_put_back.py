@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tesched_daemon.loop import CycleResult, Loop
-from tesched_daemon.undo import LOOKS, put_all_back
+from tesched_daemon.undo import POLLS, put_all_back
 
 
 class Emptying(Loop):
@@ -27,8 +27,8 @@ class Emptying(Loop):
         ([0], 1),
         ([3, 0], 2),
         ([*range(1000, -1, -50)], 21),
-        ([5] * 100, LOOKS),
-        ([9, 8, *[7] * 100], 3 + LOOKS),
+        ([5] * 100, POLLS),
+        ([9, 8, *[7] * 100], 3 + POLLS),
     ],
 )
 def test_it_goes_on_while_a_change_is_put_back(left: list[int], looks: int) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Pace
-from tesched_daemon.wakeup import AFTER_S, AGAIN_S, LOOKS, PAUSE_S, Agenda, PokeError, listening, poke
+from tesched_daemon.wakeup import AFTER_S, AGAIN_S, POLLS, PAUSE_S, Agenda, PokeError, listening, poke
 from tesched_testcluster.patience import HANG_S, Patience
 
 
@@ -85,7 +85,7 @@ def test_a_poll_that_comes_late_is_the_second_one_as_well() -> None:
 @pytest.mark.parametrize(("took_s", "pause_s"), [(0.01, PAUSE_S), (2.0, 2.0)])
 def test_however_many_pokes_come_half_of_the_time_is_left(took_s: float, pause_s: float) -> None:
     agenda, at = polled(took_s=took_s), 100.0
-    for _ in range(LOOKS.burst):
+    for _ in range(POLLS.burst):
         agenda.poke(at)
         wait = agenda.wait_s(at)
         assert wait == pytest.approx(pause_s)
@@ -117,17 +117,17 @@ def looks(agenda: Agenda, begin: float, end: float, *, every_s: float) -> list[f
 def test_however_many_pokes_come_polls_are_bounded_by_the_minute(every_s: float) -> None:
     # The first turn is the poll.
     found = looks(polled(next_in_s=3600), 100.0, 700.0, every_s=every_s)
-    assert len(found) <= LOOKS.burst + 600 / LOOKS.every_s + 1
+    assert len(found) <= POLLS.burst + 600 / POLLS.every_s + 1
     minute = [at for at in found if 600 <= at < 660]
-    assert len(minute) == 60 / LOOKS.every_s
+    assert len(minute) == 60 / POLLS.every_s
     # A poll that was put off comes as soon as it may: no poke waits longer for one.
-    assert max(after - before for before, after in itertools.pairwise(found)) <= LOOKS.every_s + 0.02
+    assert max(after - before for before, after in itertools.pairwise(found)) <= POLLS.every_s + 0.02
 
 
 def test_after_a_rest_a_burst_is_served_at_once_again() -> None:
     agenda = polled(next_in_s=3600)
     looks(agenda, 100.0, 400.0, every_s=0.1)
-    rested_at = 400.0 + LOOKS.burst * LOOKS.every_s
+    rested_at = 400.0 + POLLS.burst * POLLS.every_s
     found = looks(agenda, rested_at, rested_at + 3.0, every_s=0.15)
     assert len(found) >= 15
 
