@@ -85,7 +85,7 @@ def requeue(job_id: int, restarts: int = 0) -> Requeue:
 
 
 @pytest.mark.gate
-def test_requeue(cluster: LocalCluster, connect: Connect) -> None:
+def test_requeued_job_waits_again(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
     sent(client, requeue(job_id))
@@ -266,7 +266,7 @@ def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> 
 
 
 @pytest.mark.gate
-def test_suspend_and_resume(cluster: LocalCluster, connect: Connect) -> None:
+def test_suspended_job_resumes(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
     sent(client, Suspend(job_id=job_id, reason=WHY))
@@ -353,7 +353,7 @@ def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: 
 
 
 @pytest.mark.gate
-def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
+def test_held_job_is_released(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
     sent(client, hold(job_id, WHY))
@@ -363,7 +363,7 @@ def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_every_action_on_an_unknown_job_fails(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     unknown = JobId(999_999)
     actions: tuple[Action, ...] = (

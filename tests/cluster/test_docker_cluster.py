@@ -228,7 +228,7 @@ def test_postgresql_takes_tesched_with_its_password_and_no_client_without(cluste
     assert ask(f" password={password}").stdout == "(1,)\n"
 
 
-def test_secrets_are_roots(cluster: DockerCluster) -> None:
+def test_secrets_belong_to_root(cluster: DockerCluster) -> None:
     for secret in ("munge.key", "slurmdbd.conf", "mariadb.password", "postgresql.password"):
         assert cluster.exec("n1", "cat", f"/etc/slurm/{secret}", user="alice").returncode == 1
 

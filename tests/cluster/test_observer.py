@@ -81,7 +81,7 @@ def test_a_probe_sees_a_run_end(cluster: LocalCluster, connect: Connect) -> None
 
 
 @pytest.mark.gate
-def test_settings(cluster: LocalCluster, connect: Connect) -> None:
+def test_settings_are_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     settings = look(client).settings
     assert settings.cluster_name == "tesched"
@@ -92,7 +92,7 @@ def test_settings(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_a_plain_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_plain_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     before = time.time()
     seen = running(cluster, client, "-J", "two words", "--comment=a b=c", "-t", "1-02:00:00", "--gres=gpu:2", "-c", "3")
@@ -109,7 +109,7 @@ def test_a_plain_job(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_an_array(cluster: LocalCluster, connect: Connect) -> None:
+def test_array_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     array = cluster.sbatch("--array=0-9%2", wrap=SLEEP)
 
@@ -128,7 +128,7 @@ def test_an_array(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_an_uneven_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_uneven_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "-N2", "-n6", "--gpus=4")
     assert seen.nodes == ("n1", "n2")
@@ -156,7 +156,7 @@ def test_typed_gpus_and_features(make_cluster: MakeCluster, connect: Connect) ->
 
 
 @pytest.mark.gate
-def test_an_exclusive_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_exclusive_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "--exclusive")
     assert seen.request.exclusive
@@ -212,7 +212,7 @@ def test_default_memory_of_gpus_and_all_memory_are_distinguished_where_slurm_cou
 
 
 @pytest.mark.gate
-def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
+def test_reasons_of_waiting_jobs_are_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     before = time.time()
     held = cluster.sbatch("--hold", "--nice=7", "--no-requeue", wrap=SLEEP)
@@ -233,7 +233,7 @@ def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_a_reservation(cluster: LocalCluster, connect: Connect) -> None:
+def test_reservation_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.create_reservation("r1", nodes="n[6-7]", duration="60")
     seen = running(cluster, client, "--reservation=r1")
@@ -245,7 +245,7 @@ def test_a_reservation(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_nodes(cluster: LocalCluster, connect: Connect) -> None:
+def test_nodes_are_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.drain_node("n8", "bad fan State=IDLE [a@b]")
     cluster.run("scontrol", "update", "nodename=n7", "state=down", "reason=broken")
@@ -259,7 +259,7 @@ def test_nodes(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_partitions(cluster: LocalCluster, connect: Connect) -> None:
+def test_partitions_are_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.run("scontrol", "update", "partitionname=debug", "state=down")
     seen = look(client).partitions
@@ -309,7 +309,7 @@ def test_a_suspended_job_keeps_its_resources(cluster: LocalCluster, connect: Con
 
 
 @pytest.mark.gate
-def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_finished_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = cluster.sbatch(wrap="exit 3")
     cluster.wait_state(job_id, "FAILED")
@@ -341,7 +341,7 @@ def test_a_job_killed_by_a_signal(cluster: LocalCluster, connect: Connect) -> No
 
 
 @pytest.mark.gate
-def test_an_interactive_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_interactive_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.run("salloc", "--no-shell", "-J", "shell")
     (seen,) = (each for each in look(client).jobs.values() if each.state is JobState.RUNNING)
@@ -349,7 +349,7 @@ def test_an_interactive_job(cluster: LocalCluster, connect: Connect) -> None:
 
 
 @pytest.mark.gate
-def test_a_heterogeneous_job(cluster: LocalCluster, connect: Connect) -> None:
+def test_heterogeneous_job_is_read(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     said = cluster.run("sbatch", "--parsable", "-J", "two", f"--wrap={SLEEP}", ":", "--gpus=1").stdout
     first = int(said)

@@ -74,7 +74,9 @@ def test_every_kind_of_script_comes_back_and_ends_once(
 
 
 @pytest.mark.parametrize("kind", CLIENTS, ids=lambda kind: kind.name)
-def test_clients_unchanged(kind: Kind, make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice) -> None:
+def test_clients_run_again_unchanged(
+    kind: Kind, make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
     """The script of submitit says `--signal=USR2@90` and starts the function by srun; dask-jobqueue's says nothing."""
     cluster = make_cluster(definition(kind))
     give_time(tmp_path)

@@ -19,7 +19,7 @@ from tests.cluster.conftest import MakeCluster
 pytestmark = [pytest.mark.slurm, pytest.mark.clients]
 
 
-def test_trainings_unchanged(make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice) -> None:
+def test_trainings_run_again_unchanged(make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice) -> None:
     python = torch_bin()
     assert python is not None, "torch is not installed for jobs: run `make test-clients`"
     # KillWait as an untouched slurm.conf has it: it is all the time that a job has which declares no signal.

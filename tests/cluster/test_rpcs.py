@@ -93,7 +93,7 @@ def act(client: Client, action: Action) -> None:
     assert client.actuator.act(action).status is Status.SENT
 
 
-def test_actions(cluster: LocalCluster, connect: Connect) -> None:
+def test_rpcs_of_actions_are_counted(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     runs = cluster.sbatch("--requeue", wrap="trap '' USR1; sleep 100 & wait")
     waits = cluster.sbatch("--begin=now+1day", wrap="true")

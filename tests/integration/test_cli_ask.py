@@ -82,7 +82,7 @@ def test_a_store_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "store.sqlite" in said.stderr
 
 
-def test_help_is_help() -> None:
+def test_help_has_a_short_and_a_long_option() -> None:
     for word in ("--help", "-h"):
         said = run(word)
         assert said.exit_code == 0

@@ -71,7 +71,7 @@ def test_an_option_of_ours_behind_the_script_is_pointed_out(tmp_path: Path) -> N
     assert "note: --json is taken for the script's here; for tesched: tesched check --json ... SCRIPT" in ran.stderr
 
 
-def test_help_is_help() -> None:
+def test_help_has_a_short_and_a_long_option() -> None:
     assert run("-h").stdout.startswith("Usage: ")
     assert run("--help").stdout == run("-h").stdout
 

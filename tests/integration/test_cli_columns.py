@@ -169,7 +169,7 @@ class TestOrder:
     def test_rows_come_in_the_requested_order(self, config: Path, sort: str, ids: str) -> None:
         assert "".join(lines(config, "jobs", "--noheader", "-o", "%i", "-S", sort)) == ids
 
-    def test_orders_have_theirs(self, config: Path) -> None:
+    def test_orders_are_sorted_by_their_own_keys(self, config: Path) -> None:
         assert lines(config, "orders", "-O", "order,jobid,user:4,state,victims,ended", "-S", "-order")[:2] == [
             "ORDER JOBID USER STATE   VICTIMS ENDED",
             f"    2 4     {ME[:4]:<4} expired         {clock(300)}",

@@ -91,7 +91,7 @@ class TestDaemon:
     def test_no_daemon_has_ever_run(self, config: Path) -> None:
         self._says(config, 3, "never", "NOT RUNNING: no daemon has ever run on this store")
 
-    def test_it_is_well(self, config: Path) -> None:
+    def test_living_daemon_is_well(self, config: Path) -> None:
         _turn(config)
         self._says(config, 0, "well", f"well: pid {os.getpid()} on")
 
@@ -102,13 +102,13 @@ class TestDaemon:
         loop.turn()
         self._says(config, 1, "blind", "TROUBLE", "Slurm cannot be seen")
 
-    def test_it_was_stopped(self, config: Path) -> None:
+    def test_stopped_daemon_is_shown(self, config: Path) -> None:
         _turn(config, ends=True)
         self._says(config, 3, "stopped", "NOT RUNNING: stopped at ", f"it was pid {os.getpid()}")
         _turn(config)
         self._says(config, 0, "well")
 
-    def test_it_died(self, config: Path) -> None:
+    def test_dead_daemon_is_shown(self, config: Path) -> None:
         pid = _dead_pid()
         _turn(config, pid=pid, ticks=5)
         self._says(config, 3, "died", f"NOT RUNNING: pid {pid} on", "ended without a word")
@@ -126,7 +126,7 @@ class TestDaemon:
         monkeypatch.setattr("tesched_cli.status.time.time", lambda: later)
         self._says(config, 3, "died", "ended without a word")
 
-    def test_it_hangs(self, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hanging_daemon_is_shown(self, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         _turn(config)
         later = time.time() + 60
         monkeypatch.setattr("tesched_cli.status.time.time", lambda: later)

@@ -80,7 +80,7 @@ def test_nothing_recent_is_forgotten(store: Engine) -> None:
     assert prune(store, 9999.0, now=10_000.0) == Pruned()
 
 
-def test_bites_add_up(store: Engine) -> None:
+def test_pruning_in_parts_removes_as_much(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, *(job(number) for number in range(1, 26)))
     writer.look(102.0)

@@ -51,7 +51,7 @@ def test_a_spool_that_is_missing_or_no_folder_or_hangs_is_reported(
     assert "is no folder" in looked(tmp_path / "file").text
     monkeypatch.setattr(doctor_reports, "_WAIT_S", 0.01)
     for_ever = threading.Event()
-    monkeypatch.setattr(doctor_reports, "_looked_at", lambda _folder: for_ever.wait())
+    monkeypatch.setattr(doctor_reports, "_spool_finding", lambda _folder: for_ever.wait())
     assert "has not answered" in looked(tmp_path).text
     for_ever.set()
 

@@ -134,7 +134,7 @@ class TestPutBack:
         reason = Reason(code=ReasonCode.FILLED, text="put its nice back to 10")
         return SetField(job_id=JobId(3), reason=reason, field=Field.NICE, value=10, previous=now)
 
-    def test_when_it_runs(self, driver: Driver) -> None:
+    def test_nice_value_is_put_back_when_the_job_runs(self, driver: Driver) -> None:
         raised = driver.jobs[JobId(3)].nice
         assert driver.cycle(1) == ()
         driver.starts(3, share("n1", 16))

@@ -148,7 +148,7 @@ def test_the_policy_none_selects_no_job() -> None:
 class TestSummary:
     """One line says what was done, or why nothing was."""
 
-    def test_an_empty_cluster(self) -> None:
+    def test_summary_of_an_empty_cluster_says_so(self) -> None:
         drive = Driver([], [])
         assert drive.cycle(0) == ()
         assert drive.decision.summary == "did nothing, because no trial-and-error job waits for resources"

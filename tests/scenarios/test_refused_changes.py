@@ -145,7 +145,7 @@ class TestRaise:
         assert drive.cycle(6) == ()
         assert drive.cycle(62) == (nice_back(0, now=-1001),)
 
-    def test_undo_tries_all(self) -> None:
+    def test_undo_sends_a_refused_change_as_well(self) -> None:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         drive.change(BE, priority=1101)

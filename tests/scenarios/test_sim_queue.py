@@ -212,7 +212,7 @@ class TestRequeuedTo:
     @pytest.mark.parametrize(
         ("to", "order"), [(RequeuedTo.HEAD, [0, 1, 2]), (RequeuedTo.PLACE, [0, 1, 2]), (RequeuedTo.TAIL, [1, 2, 0])]
     )
-    def test_its_place(self, to: RequeuedTo, order: list[int]) -> None:
+    def test_requeued_job_has_its_configured_place(self, to: RequeuedTo, order: list[int]) -> None:
         jobs = (Sketch(run=100), Sketch(at=1, run=100), Sketch(at=2, run=100))
         result = simulate(*jobs, behaviour=replace(FIFO, requeued_to=to), outages=[Outage(node=0, from_s=30, to_s=40)])
         assert np.argsort(result.end_s).tolist() == order

@@ -290,7 +290,7 @@ def test_the_cool_down_begins_anew_when_it_goes_on() -> None:
 class TestTheTrialDoesNotStart:
     """The order ends otherwise; the victim goes on."""
 
-    def test_it_is_cancelled(self) -> None:
+    def test_victim_goes_on_if_the_trial_is_cancelled(self) -> None:
         drive = suspended()
         drive.ends(TE, JobState.CANCELLED)
         assert drive.cycle(2) == (resume(),)
@@ -304,7 +304,7 @@ class TestTheTrialDoesNotStart:
         assert resumes(drive.cycle(91)) == [BE]
         assert drive.order().ending is Ending.EXPIRED
 
-    def test_it_starts_elsewhere(self) -> None:
+    def test_victim_goes_on_if_the_trial_starts_elsewhere(self) -> None:
         drive = suspended()
         drive.starts(TE, share("n2", 1))
         assert resumes(drive.cycle(2)) == [BE]
@@ -317,7 +317,7 @@ class TestTheVictimDoesSomethingElse:
     @pytest.mark.parametrize(
         ("state", "departure"), [(JobState.CANCELLED, Departure.DIED), (JobState.COMPLETED, Departure.FINISHED)]
     )
-    def test_it_ends(self, state: JobState, departure: Departure) -> None:
+    def test_order_ends_when_the_suspended_victim_ends(self, state: JobState, departure: Departure) -> None:
         drive = started()
         drive.ends(BE, state)
         drive.ends(TE)
@@ -325,7 +325,7 @@ class TestTheVictimDoesSomethingElse:
         assert drive.victim().departure is departure
         assert drive.order().state is OrderState.ENDED
 
-    def test_it_is_forgotten(self) -> None:
+    def test_order_ends_when_slurm_forgets_the_suspended_victim(self) -> None:
         drive = started()
         drive.forgets(BE)
         assert drive.cycle(10) == ()

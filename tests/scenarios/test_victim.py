@@ -269,7 +269,7 @@ class TestLeftHeld:
             previous=HoldState.HELD,
         )
 
-    def test_it_is_released(self) -> None:
+    def test_held_victim_is_released(self) -> None:
         drive = self.left_held()
         assert drive.cycle(31) == (self.release(),)
         drive.change(BE, priority=100, reason="BeginTime")

@@ -187,7 +187,7 @@ SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Survival]] = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS_OF_STRANGERS)
-def test_scripts_of_strangers(name: str, tmp_path: Path) -> None:
+def test_ordinary_scripts_are_judged_as_they_fare(name: str, tmp_path: Path) -> None:
     body, options, verdict = SCRIPTS_OF_STRANGERS[name]
     script = tmp_path / "job.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")

@@ -18,7 +18,7 @@ import pytest
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Pace
-from tesched_daemon.wakeup import AFTER_S, AGAIN_S, POLLS, PAUSE_S, Agenda, PokeError, listening, poke
+from tesched_daemon.wakeup import AFTER_S, AGAIN_S, PAUSE_S, POLLS, Agenda, PokeError, listening, poke
 from tesched_testcluster.patience import HANG_S, Patience
 
 

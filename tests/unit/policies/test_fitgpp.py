@@ -68,7 +68,7 @@ class TestScore:
             (running(1), 0.0),
         ],
     )
-    def test_size(self, job: Job, size: float) -> None:
+    def test_size_is_a_part_of_the_first_node(self, job: Job, size: float) -> None:
         n1 = node("n1", cpus=32, mem_mib=64_000, gres={"gpu:a100": 8})
         n2 = node("n2", cpus=64, mem_mib=64_000, gres={"gpu:a100": 8})
         snapshot = cluster([n1, n2], [job, running(2, share("n1"))]).with_traits(
@@ -80,7 +80,7 @@ class TestScore:
         else:
             assert JobId(1) not in found.row_of
 
-    def test_worked_example(self) -> None:
+    def test_score_is_that_of_the_worked_example(self) -> None:
         # Sizes 0.7071, 0.3536, 0.1768: 1, 1/2 and 1/4 of the largest. Grace periods 60, 180, 30 of 180.
         assert self.scores(worked_example()) == pytest.approx({A: 1 + 4 / 3, B: 0.5 + 4, C: 0.25 + 4 / 6})
 
@@ -101,14 +101,14 @@ class TestScore:
         snapshot = cluster([node("n1")], [running(1, share("n1"))], graces={1: 0})
         assert self.scores(snapshot) == {1: 0.0}
 
-    def test_no_job_runs(self) -> None:
+    def test_no_running_job_has_no_score(self) -> None:
         assert self.scores(cluster([node("n1")])) == {}
 
 
 class TestOneVictim:
     """Where one job suffices, the one with the lowest score yields."""
 
-    def test_worked_example(self) -> None:
+    def test_victim_is_that_of_the_worked_example(self) -> None:
         proposal = FitGpp().propose(view_of(worked_example()), None)
         # sizes are sums of two equal squares, so that A's is the largest and its part of the score is exactly 1
         score_a = 1 + 4.0 * 60 / 180

@@ -19,7 +19,7 @@ def calibrated(scores: list[float]) -> Calibration:
     return calibration
 
 
-def test_the_worked_example() -> None:
+def test_worked_example_is_reproduced() -> None:
     # 100 of 1,000 are above 0.96, 150 above 0.9; below that they are spread evenly.
     scores = [0.9 * place / 850 for place in range(850)] + [0.93] * 49 + [0.96] + [0.99] * 100
     low, median, high = calibrated(scores).levels((0.1, 0.5, 0.9))

@@ -92,7 +92,7 @@ class TestLines:
     """JSON lines and CSV."""
 
     @pytest.mark.parametrize("piece", [1, 1 << 20])
-    def test_json_lines(self, piece: int) -> None:
+    def test_json_lines_are_read(self, piece: int) -> None:
         text = (
             '{"step": 1, "loss": 2.5, "lr": 0.1}\n'
             "not JSON\n[1, 2]\n\n"

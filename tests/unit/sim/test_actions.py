@@ -250,5 +250,5 @@ def test_marks_are_written_though_no_plugin_reads_them() -> None:
 
 
 @pytest.mark.parametrize("action", [hold(JobId(9), WHY), release(JobId(0), WHY), Suspend(job_id=JobId(9), reason=WHY)])
-def test_unknown_job(action: Action) -> None:
+def test_action_on_an_unknown_job_fails(action: Action) -> None:
     assert three().does(action) is FailureKind.NOT_FOUND

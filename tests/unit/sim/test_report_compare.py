@@ -123,7 +123,7 @@ def test_the_reader_is_warned_of_seeds_that_some_lack() -> None:
     assert any("not every policy" in line for line in compare(cases).warnings)
 
 
-def test_the_json_form() -> None:
+def test_json_form_has_the_same_figures() -> None:
     comparison = compare([case("fifo", 1, [10]), case("rand", 1, [5])], baseline="fifo")
     said = json.loads(json.dumps(asdict(comparison), allow_nan=False))
     assert list(said) == ["columns", "baseline", "warnings", "confidence"]

@@ -90,14 +90,14 @@ class TestSwf:
 class TestGpuClusters:
     """Philly and openb."""
 
-    def test_philly(self, tmp_path: Path) -> None:
+    def test_philly_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, PHILLY))
         assert (found.submit_s - found.submit_s[0]).tolist() == [0, 60]
         assert (found.run_s.tolist(), found.gpus.tolist()) == ([120, 3600.5], [1, 16])
         assert found.users == ("", "")  # virtual clusters are groups of users
         assert found.te.tolist() == [-1, -1]
 
-    def test_openb(self, tmp_path: Path) -> None:
+    def test_openb_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, OPENB))
         assert found.run_s.tolist() == [95, 60]  # from when it was scheduled, where that is told
         assert found.waited_s.tolist() == [5, 0]
@@ -120,7 +120,7 @@ class TestGpuClusters:
         with pytest.raises(WorkloadError, match=f"{path}:4: {says}"):
             traces.read(path)
 
-    def test_chronus(self, tmp_path: Path) -> None:
+    def test_chronus_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, CHRONUS))
         assert (found.submit_s.tolist(), found.run_s.tolist()) == ([600, 720], [5760, 30])  # from minutes
         assert (found.gpus.tolist(), found.users) == ([1, 4], ("vc1", "vc2"))

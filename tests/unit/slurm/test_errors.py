@@ -47,7 +47,7 @@ from tesched_slurm.run_command import Commands
         ("Unable to connect to database for job 7", FailureKind.BUSY),
     ],
 )
-def test_kinds(text: str, kind: FailureKind) -> None:
+def test_texts_have_their_kinds(text: str, kind: FailureKind) -> None:
     assert failure(text, of_change=True).kind is kind
 
 
@@ -107,7 +107,7 @@ def test_the_message_is_the_last_line() -> None:
     )
 
 
-def test_silence() -> None:
+def test_silence_is_no_answer() -> None:
     assert failure("") == Failure(kind=FailureKind.UNKNOWN, message="no message")
 
 

@@ -66,7 +66,7 @@ def test_limits_in_words_are_none_and_no_gpu_is_none() -> None:
     assert (run.time_limit_s, run.gpus) == (None, 0)
 
 
-def test_nothing_ran() -> None:
+def test_history_without_runs_is_empty() -> None:
     assert read("", SEPARATOR).runs == ()
 
 

@@ -22,19 +22,19 @@ from tesched_slurm.scontrol_cluster import read_nodes
         ("Partition_Limit", None),
     ],
 )
-def test_seconds(value: str, expected: int | None) -> None:
+def test_seconds_are_read(value: str, expected: int | None) -> None:
     assert words.seconds(value) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1795223314", 1795223314.0), ("Unknown", None), ("None", None)])
-def test_moment(value: str, expected: float | None) -> None:
+def test_moments_are_read(value: str, expected: float | None) -> None:
     assert words.moment(value) == expected
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [("1000M", 1000), ("2G", 2048), ("1.50G", 1536), ("2048K", 2), ("512", 512), ("0", 0)]
 )
-def test_mebibytes(value: str, expected: int) -> None:
+def test_mebibytes_are_read(value: str, expected: int) -> None:
     assert words.mebibytes(value) == expected
 
 
@@ -67,7 +67,7 @@ def test_mebibytes(value: str, expected: int) -> None:
         ("", ()),
     ],
 )
-def test_gres(value: str, expected: tuple[tuple[str, int], ...]) -> None:
+def test_gres_are_read(value: str, expected: tuple[tuple[str, int], ...]) -> None:
     assert words.gres(value) == expected
 
 
@@ -75,7 +75,7 @@ def test_gres(value: str, expected: tuple[tuple[str, int], ...]) -> None:
     ("value", "expected"),
     [("n1", ("n1",)), ("n[2-3,5]", ("n2", "n3", "n5")), ("n[08-10]", ("n08", "n09", "n10")), ("(null)", ()), ("", ())],
 )
-def test_hosts(value: str, expected: tuple[str, ...]) -> None:
+def test_hosts_are_expanded(value: str, expected: tuple[str, ...]) -> None:
     assert words.hosts(value) == expected
 
 
@@ -128,6 +128,6 @@ def test_a_drain_reason_forges_nothing() -> None:
         ("IDLE@", "IDLE", "REBOOT_REQUESTED"),
     ],
 )
-def test_node_states(said: str, state: str, flag: str) -> None:
+def test_node_states_are_read(said: str, state: str, flag: str) -> None:
     (node,) = read_nodes(f"NodeName=n1 CPUTot=32 RealMemory=1000 State={said} Partitions=main\n")
     assert (node.state, node.flags) == (state, frozenset({flag}))

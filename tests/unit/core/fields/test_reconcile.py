@@ -89,7 +89,7 @@ def test_what_is_not_wanted_any_more(
         (change(restored=True), OTHERS, LATE, FIRST, False),  # left to others
     ],
 )
-def test_what_is_wanted(one: Change[int], shown: int, at: float, value: int, *, is_set: bool) -> None:
+def test_wanted_value_is_set(one: Change[int], shown: int, at: float, value: int, *, is_set: bool) -> None:
     where = state_of(one, shown)
     after = wanted(want(value), one, where, shown, now=at)
     assert (after != one) is is_set

@@ -158,7 +158,7 @@ class TestLimits:
         ("most", "count", "why"),
         [(0, 0, C.MAX_PREEMPTIONS), (1, 0, None), (1, 1, C.MAX_PREEMPTIONS), (2, 1, None), (2, 2, C.MAX_PREEMPTIONS)],
     )
-    def test_most_preemptions(self, most: int, count: int, why: RefusalCode | None) -> None:
+    def test_most_preemptions_are_kept(self, most: int, count: int, why: RefusalCode | None) -> None:
         memory = Memory(jobs={JobId(1): JobMemory(preemptions=count), JobId(2): JobMemory(preemptions=9)})
         assert code(running(1, ONE), Limits(max_preemptions_per_job=most), memory) is why
 
@@ -169,7 +169,7 @@ class TestLimits:
         assert "preempted 1 time(s)" in refusal[1]
 
     @pytest.mark.parametrize(("ran_s", "why"), [(59.9, C.MIN_RUN_TIME), (60.0, None)])
-    def test_least_run_time(self, ran_s: float, why: RefusalCode | None) -> None:
+    def test_least_run_time_is_kept(self, ran_s: float, why: RefusalCode | None) -> None:
         assert code(running(1, ONE, start_time=NOW - ran_s), Limits(min_run_time_s=60)) is why
 
     def test_least_run_time_is_named(self) -> None:
@@ -181,7 +181,7 @@ class TestLimits:
         assert code(running(1, ONE, start_time=None), Limits(min_run_time_s=1)) is C.MIN_RUN_TIME
 
     @pytest.mark.parametrize(("ago_s", "why"), [(599.9, C.COOL_DOWN), (600.0, None)])
-    def test_cool_down(self, ago_s: float, why: RefusalCode | None) -> None:
+    def test_cool_down_is_kept(self, ago_s: float, why: RefusalCode | None) -> None:
         memory = Memory(jobs={JobId(1): JobMemory(last_preempted=NOW - ago_s)})
         assert code(running(1, ONE), Limits(cool_down_s=600), memory) is why
 
@@ -249,7 +249,7 @@ class TestLimits:
         ("waited_s", "limit_s", "why"),
         [(900, 100, None), (901, 100, C.SLOWDOWN), (901, 200, None), (10**6, None, None)],
     )
-    def test_slowdown(self, waited_s: float, limit_s: int | None, why: RefusalCode | None) -> None:
+    def test_most_slowdown_is_kept(self, waited_s: float, limit_s: int | None, why: RefusalCode | None) -> None:
         # 1 + 900 / 100 = 10
         started = NOW - 50
         job = running(1, ONE, start_time=started, submit_time=started - waited_s, time_limit_s=limit_s)
@@ -380,7 +380,7 @@ class TestAdmitted:
             (refusal,) = dropped
             assert (refusal.code, "the same user" in refusal.text) == (C.COOL_DOWN, True)
 
-    def test_most_open_orders(self) -> None:
+    def test_most_open_orders_are_kept(self) -> None:
         memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))
         kept, (refusal,) = self.outcome([plan(11), plan(12)], Limits(max_open_orders=2), memory)
         assert kept == [11]

@@ -49,7 +49,7 @@ class TestMatch:
             (Match(interactive=True), False),
         ],
     )
-    def test_globs(self, match: Match, matched: bool) -> None:
+    def test_globs_match_as_expected(self, match: Match, matched: bool) -> None:
         job = replace(
             waiting(1, partitions=("debug-gpu", "long"), qos="high", user="ada", name="train-7"),
             account="phys-a",
@@ -80,7 +80,7 @@ class TestMatch:
             (Match(max_gpus=3), False),
         ],
     )
-    def test_bounds(self, match: Match, matched: bool) -> None:
+    def test_bounds_match_as_expected(self, match: Match, matched: bool) -> None:
         request = Request(min_nodes=2, max_nodes=2, cpus=8, gres_per_node=(("gpu", 2),))
         assert matches(waiting(1, request, time_limit_s=600), match) is matched
 

@@ -18,7 +18,7 @@ from tesched_core.intake.ends_for_good import ends_when_preempted
         " preempted=end\t",
     ],
 )
-def test_the_exact_word(comment: str) -> None:
+def test_exact_word_ends_a_job_for_good(comment: str) -> None:
     assert ends_when_preempted(comment)
 
 

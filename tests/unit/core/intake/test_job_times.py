@@ -111,7 +111,7 @@ def test_of_a_job_first_seen_after_a_restart_not_all_is_known() -> None:
     ("waited_s", "ran_s", "plain", "bounded"),
     [(0, 100, 1, 1), (90, 10, 10, 10), (9, 1, 10, 1), (99, 1, 100, 10), (5, 0, None, 1)],
 )
-def test_slowdowns(waited_s: float, ran_s: float, plain: float | None, bounded: float) -> None:
+def test_slowdowns_are_as_worked_out(waited_s: float, ran_s: float, plain: float | None, bounded: float) -> None:
     assert slowdown(waited_s, ran_s) == plain
     assert bounded_slowdown(waited_s, ran_s) == bounded
 

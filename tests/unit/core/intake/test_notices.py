@@ -40,12 +40,12 @@ class TestNotice:
         why = "its script's --signal; the site's default"
         assert self.answer(waiting(1), Classification(), own="KILL@60") == (*nothing[:-1], why)
 
-    def test_the_sites_default(self) -> None:
+    def test_site_default_counts_without_any_word(self) -> None:
         how = replace(self.HOW, rules=())
         site = "the site's default"
         assert self.answer(waiting(1), how) == (20.0, site, "USR2", Target.FULL, site)
 
-    def test_the_rules(self) -> None:
+    def test_rules_come_before_the_default(self) -> None:
         assert self.answer(waiting(1)) == (45.0, "rule all", "TERM", Target.BATCH, "rule all")
 
     def test_a_rule_may_give_no_grace_period_and_no_signal(self) -> None:

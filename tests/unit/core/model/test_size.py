@@ -44,7 +44,7 @@ GROWN = [
 
 
 @pytest.mark.parametrize(("now", "text"), GROWN, ids=[text for _, text in GROWN])
-def test_what_is_more(now: Job, text: str) -> None:
+def test_growth_is_named(now: Job, text: str) -> None:
     assert text in growth(size_of(BEFORE), size_of(now))
 
 

@@ -134,7 +134,7 @@ class TestFeatures:
             ("cpu:zen-4.1/x=y", {"cpu:zen-4.1/x=y"}, True),
         ],
     )
-    def test_expression_is_weighed(self, expression: str, features: set[str], satisfied: bool) -> None:
+    def test_feature_expression_is_weighed(self, expression: str, features: set[str], satisfied: bool) -> None:
         assert has_features(expression, frozenset(features)) is satisfied
 
     @pytest.mark.parametrize("expression", ["a*2", "[a|b]", "[a*1&b*1]", "!a", "a&", "&a", "(a", "a)", "a b", "()", ""])

@@ -354,7 +354,7 @@ def test_a_job_on_a_node_that_is_not_shown_is_no_victim() -> None:
     assert excused(snapshot, Memory(), Limits(min_run_time_s=0))[JobId(1)][0] is RefusalCode.UNSUPPORTED
 
 
-def test_local_disk() -> None:
+def test_local_disk_is_counted() -> None:
     snapshot = cluster(
         [replace(node("n1"), tmp_mib=99), replace(node("n2"), tmp_mib=100)],
         [waiting(9, Request(tmp_mib=100, mem_per_node_mib=1))],

@@ -18,7 +18,7 @@ def policy(*capacity: tuple[float, float], low: float = 1e-3, high: float = 100.
     return PdOrs(machines=machines(*capacity), bounds=bounds, settings=Settings(units=8))
 
 
-def test_the_worked_example() -> None:
+def test_worked_example_is_reproduced() -> None:
     one = PdOrs(
         machines=machines([4.0, 1e9]), bounds=PriceBounds(low=np.array([0.5, 1e-15]), high=np.array([8.0, 1e-14]))
     )

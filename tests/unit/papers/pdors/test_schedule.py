@@ -133,7 +133,7 @@ def check_lazy(seed: int, external: External) -> None:
         assert lazy is eager
 
 
-def test_the_worked_example() -> None:
+def test_worked_example_is_reproduced() -> None:
     # 2 units of 4 samples: internal 4 workers and 2 servers, one machine a slot, which cost 1, 5, 1.5, 3.
     def seen(slot: int, one: float, two: float) -> SlotView:
         # A machine for one unit (2 workers, 1 server) and one for two (4 workers, 2 servers).

@@ -66,7 +66,7 @@ def check_holds(job: TrainingJob, seen: SlotView, spread: Spread, workers: int, 
     assert spread.cost == pytest.approx(float(paid))
 
 
-def test_the_worked_example() -> None:
+def test_worked_example_is_reproduced() -> None:
     job = training(worker=np.array([1.0, 0.0]), server=np.array([0.0, 1.0]))
     seen = view([[2, 9], [2, 9]], [1.0, 4.0], [0.5, 0.1])
     spread = SlotProblem(seen, job, SlotSettings()).solve(3, 1, Drawn(0))

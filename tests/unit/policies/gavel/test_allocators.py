@@ -109,7 +109,7 @@ def test_makespan_that_knows_no_types_reckons_with_the_reference() -> None:
     assert answer.objective == pytest.approx(250)
 
 
-def test_makespan_with_sharing() -> None:
+def test_makespan_with_sharing_is_as_worked_out() -> None:
     # Both have 900 steps. In turns on the one accelerator: 90 s + 180 s. Together at 9 and 4.5: 200 s for the second;
     # the pair for 100 s has done 900 and 450 steps, the second alone then does 450 in 90 s: 190 s in all.
     problem = paired(two_jobs([[10, 0], [5, 0]], capacity=(1, 0), steps_left=(900, 900)), [9, 0], [4.5, 0])
@@ -143,7 +143,7 @@ def test_ftf_that_knows_no_types() -> None:
     assert answer.objective == pytest.approx(1)
 
 
-def test_ftf_with_sharing() -> None:
+def test_ftf_with_sharing_is_as_worked_out() -> None:
     # Isolated half of one accelerator each: 5 steps/s, 200 s. Together at 8: 125 s.
     problem = paired(two_jobs([[10, 0], [10, 0]], capacity=(1, 0), steps_left=(1000, 1000)), [8, 0], [8, 0])
     assert policy("ftf-sharing").allocate(problem).objective == pytest.approx(125 / 200)

@@ -9,7 +9,7 @@ from tesched_policies.gavel.throughput_estimate import filled
 NAN = np.nan
 
 
-def test_the_worked_example() -> None:
+def test_worked_example_is_reproduced() -> None:
     assert filled(np.array([[8.0, 2.0], [4.0, NAN]])) == pytest.approx(np.array([[8, 2], [4, 1]]))
 
 
@@ -47,5 +47,5 @@ def test_a_speed_that_makes_no_sense_counts_as_unknown(wrong: float) -> None:
     assert filled(np.array([[8.0, 2.0], [4.0, wrong]]))[1, 1] == pytest.approx(1)
 
 
-def test_no_jobs() -> None:
+def test_no_jobs_have_no_estimates() -> None:
     assert filled(np.empty((0, 3))).shape == (0, 3)
