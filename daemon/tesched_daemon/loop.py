@@ -156,7 +156,7 @@ class Loop:
     _probes: Probes = field(default_factory=Probes)
     _hook: HookFit = field(default_factory=HookFit)
     #: when the last good poll began, or the memory was first read, by the stopwatch
-    _looked_at: float = 0.0
+    _polled_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
@@ -227,20 +227,20 @@ class Loop:
             self._clocks = self._perhaps[1]
         began = self.stopwatch()
         if fresh and self._last is None:
-            self._looked_at = began
+            self._polled_at = began
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
         # A job that has ended must not count for the next one's submission.
         seen = self.observer.observe(whole=whole, ends=self.limits.te.max_submitted_per_user > 0)
         if not whole and isinstance(seen, Snapshot) and self._is_more_due(seen, memory):
             whole, seen = True, self.observer.observe()
-        looked = self.stopwatch()
-        if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._looked_at)):
+        seen_at = self.stopwatch()
+        if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._polled_at)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
-            self.journal.unseen(self._report(self.clock(), began, looked, next_in_s=turn.next_in_s, failure=seen))
+            self.journal.unseen(self._report(self.clock(), began, seen_at, next_in_s=turn.next_in_s, failure=seen))
             return turn
-        self._rest.saw(seen, looked, whole=whole)
+        self._rest.saw(seen, seen_at, whole=whole)
         # After a restart a running job keeps the class of its run, whatever it has called itself since.
         questions = {} if self._last is not None else self.journal.questions()
 
@@ -251,8 +251,8 @@ class Loop:
             then, decision = self._decided(then, snapshot, lead.paused)
             next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
             self._intended_at = self.clock(), self.stopwatch()
-            step_s = self._intended_at[1] - looked
-            report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
+            step_s = self._intended_at[1] - seen_at
+            report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
             self._perhaps = then.cycle, clocks
             return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
@@ -263,7 +263,7 @@ class Loop:
         next_in_s = meant.report.next_in_s
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
-        self._clocks, self._looked_at = meant.clocks, began
+        self._clocks, self._polled_at = meant.clocks, began
         self._publish(decision, snapshot)
         outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
@@ -351,7 +351,7 @@ class Loop:
             self.admission.withdraw()
         began = self.stopwatch()
         seen = self.observer.observe()
-        since_s = unseen_s if self._last is None else began - self._looked_at
+        since_s = unseen_s if self._last is None else began - self._polled_at
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, since_s)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
@@ -408,7 +408,7 @@ class Loop:
         self,
         at: float,
         began: float,
-        looked: float,
+        seen_at: float,
         *,
         step_s: float = 0.0,
         next_in_s: float = 0.0,
@@ -420,11 +420,11 @@ class Loop:
             at=at,
             mode=self.mode,
             client=with_limit(self.client_name, seen.settings.rate_limit if seen else None),
-            observe_s=looked - began,
+            observe_s=seen_at - began,
             step_s=step_s,
             failure=failure,
             next_in_s=next_in_s,
-            calls=self._per_minute.of(self.calls(), looked),
+            calls=self._per_minute.of(self.calls(), seen_at),
             told=self.told(),
             doubtful=len(doubts),
             doubts=tuple(doubts[:MOST_DOUBTS]),

@@ -69,7 +69,7 @@ class MarksFile:
         self.failure = ""
         self._written = self._now()
 
-    def untold(self) -> str:
+    def unnamed(self) -> str:
         """The barred users that the file does not name, in words; empty if none."""
         return _without_id(self.unknown) if self.unknown else ""
 

@@ -73,7 +73,7 @@ def marks_trouble(seen: Snapshot | None, file: MarksFile | None, limits: Limits)
     wrong = [text for text, _ in misfits(seen.settings, str(file.path), user_name())]
     tampered = file.tampered()
     rewritten = f"{tampered}; it is being written anew" if tampered else ""
-    return file.failure or "; ".join(wrong) or rewritten or file.untold() or _others_for_te(seen)
+    return file.failure or "; ".join(wrong) or rewritten or file.unnamed() or _others_for_te(seen)
 
 
 def _others_for_te(seen: Snapshot) -> str:

@@ -94,8 +94,8 @@ class Reloader:
         if unserved:
             log.warning("%s", unserved)
         self.running = now
-        told = ", ".join(f"{key} {before} -> {after}" for key, (before, after) in changed.items())
-        log.info("configuration reloaded from %s: %s", self.path, told or "nothing has changed")
+        text = ", ".join(f"{key} {before} -> {after}" for key, (before, after) in changed.items())
+        log.info("configuration reloaded from %s: %s", self.path, text or "nothing has changed")
         waiting = [*_changes(now, found)]
         if not waiting:
             return unserved

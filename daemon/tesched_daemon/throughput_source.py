@@ -30,10 +30,10 @@ class StoredSpeeds:
 
     def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
         """Read an admin's file on workloads that share a GPU. Raises StoreError."""
-        self._look()
+        self._refresh()
         return self._beside
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         now = self.stopwatch()
         if self._read_at is not None and now - self._read_at <= AGE_S:
             return
@@ -48,7 +48,7 @@ class StoredSpeeds:
 
     def read(self, snapshot: Snapshot) -> Mapping[JobId, Mapping[str, float]]:
         """Throughputs that are known of this snapshot's best-effort jobs. Raises StoreError."""
-        self._look()
+        self._refresh()
         found: dict[JobId, Mapping[str, float]] = {}
         for job_id, job in snapshot.jobs.items():
             if job.finished or snapshot.job_class(job_id) is not JobClass.BE:

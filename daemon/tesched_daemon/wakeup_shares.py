@@ -52,7 +52,7 @@ TURNED_AWAY = Allowance(burst=1, every_s=5.0)
 #: What the hook says: the user of the submission.
 _SUBMITTED = re.compile(rb"submitted (\d{1,10})")
 #: Pokes that are left to the poll are reported in the log so often, seconds.
-_TELLS_S = 60.0
+_LOG_S = 60.0
 #: Slurm is queried so often, seconds, for its user while it does not answer.
 ASKS_S = 60.0
 #: Shares that are kept in mind; beyond that those at rest are forgotten.
@@ -82,7 +82,7 @@ class WakeupShares:
         self._counts = Counter[str]()
         #: pokes by sender that were left to the poll since this was last logged
         self._left = Counter[int]()
-        self._told_at = stopwatch()
+        self._logged_at = stopwatch()
 
     def take(self, sender: int, said: bytes = b"") -> bool:
         """Take in a poke; return whether it is served at once."""
@@ -121,7 +121,7 @@ class WakeupShares:
             self._counts[SERVED if served else LEFT] += 1
             if not served:
                 self._left[owner[1]] += 1
-            self._tell(now)
+            self._log_left(now)
             return served
 
     def _bucket(self, owner: _Owner) -> Bucket:
@@ -133,12 +133,12 @@ class WakeupShares:
             bucket = self._buckets[owner] = Bucket(allowance=_ALLOWANCES[owner[0]])
         return bucket
 
-    def _tell(self, now: float) -> None:
-        if not self._left or now - self._told_at < _TELLS_S:
+    def _log_left(self, now: float) -> None:
+        if not self._left or now - self._logged_at < _LOG_S:
             return
         (user, count), *_ = self._left.most_common(1)
         log.warning(
             "%d poke(s) above a user's share were left to the next poll, %d of user %d", self._left.total(), count, user
         )
         self._left.clear()
-        self._told_at = now
+        self._logged_at = now

@@ -135,7 +135,7 @@ class PolicyChoice:
         tables: dict[str, Any] = {policy.name: policy}
         return replace(self, **tables)
 
-    def is_asked(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Check whether this policy manages BE jobs."""
         return any(entry.name == name for entry in self.be)
 

@@ -100,7 +100,7 @@ def _checked(loaded: Loaded) -> Iterator[Finding]:
 
 def _losses(config: Config) -> Iterator[Finding]:
     """Yield whether slaq hears of losses, where it is the policy."""
-    if not config.policy.is_asked("slaq"):
+    if not config.policy.has("slaq"):
         return
     spool, socket = config.reports.spool, config.reports.socket
     if not spool and not socket:
@@ -127,7 +127,7 @@ def _store(config: Config) -> Iterator[Finding]:
         check_columns(engine)
         yield _opened(config, path)
         if path is not None:
-            yield _room(path)
+            yield _free_space(path)
         yield _daemon(config, engine)
         yield from _refused(engine)
         yield from _unread_limits(engine)
@@ -145,7 +145,7 @@ def _opened(config: Config, path: Path | None) -> Finding:
     return ok("store", what)
 
 
-def _room(path: Path) -> Finding:
+def _free_space(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     text = f"{free / 1e9:.1f} GB free beside {path}"
     if free >= LITTLE:

@@ -60,9 +60,9 @@ def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Fin
 def in_time(config: Config, values: Mapping[str, str]) -> Finding:
     """Check whether a new job is seen before Slurm starts it."""
     found = re.search(r"batch_sched_delay=(\d+)", values.get("SchedulerParameters", ""))
-    delay_s, look_s = float(found[1]) if found else USUAL_DELAY_S, config.loop.poll_interval_s
-    if look_s < delay_s:
-        return ok("in time", f"a new job is seen within {look_s:g} s, and Slurm starts it after {delay_s:g} s")
-    text = f"Slurm may start a new job {delay_s:g} s after it came, and tesched polls every {look_s:g} s"
+    delay_s, poll_s = float(found[1]) if found else USUAL_DELAY_S, config.loop.poll_interval_s
+    if poll_s < delay_s:
+        return ok("in time", f"a new job is seen within {poll_s:g} s, and Slurm starts it after {delay_s:g} s")
+    text = f"Slurm may start a new job {delay_s:g} s after it came, and tesched polls every {poll_s:g} s"
     advice = "make loop.poll_interval_s less than batch_sched_delay, or poke at submission; docs/howto/at-once.md"
     return warn("in time", text, advice)

@@ -30,15 +30,15 @@ def examine(reports: ReportsConfig) -> Iterator[Finding]:
 def _spool(folder: Path) -> Finding:
     answers: list[Finding] = []
     # A file system that hangs must not hang the doctor.
-    look = threading.Thread(target=lambda: answers.append(_looked_at(folder)), daemon=True)
-    look.start()
-    look.join(_WAIT_S)
+    check = threading.Thread(target=lambda: answers.append(_spool_finding(folder)), daemon=True)
+    check.start()
+    check.join(_WAIT_S)
     if not answers:
         return warn("spool", f"{folder} has not answered for {_WAIT_S:.0f} s", "check its file system")
     return answers[0]
 
 
-def _looked_at(folder: Path) -> Finding:
+def _spool_finding(folder: Path) -> Finding:
     advice = "make it on the file system that jobs share, mode 1777; docs/howto/reports.md"
     try:
         found = folder.stat()

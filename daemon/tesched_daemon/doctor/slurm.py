@@ -96,9 +96,9 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _names(config, controller.partitions)
     yield from unknown_users(config.guard.protected_users)
     yield from first_in_line(config, controller.partitions)
-    if config.policy.is_asked("gavel") and config.policy.table("gavel").shares:
+    if config.policy.has("gavel") and config.policy.table("gavel").shares:
         yield _nodes_share(config, commands)
-    if config.policy.is_asked("pdors"):
+    if config.policy.has("pdors"):
         yield from planning(config, commands, controller.values)
 
 
@@ -136,14 +136,14 @@ def _ask(commands: Commands) -> Controller | Failure:
     if isinstance(partitions, Failure):
         return partitions
     values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in said.splitlines())}
-    told = re.match(r"Configuration data as of (\d+)\s", said)
+    date = re.match(r"Configuration data as of (\d+)\s", said)
     try:
         return Controller(
             settings=read_settings(said),
             values=values,
             partitions=read_partitions(partitions),
             # It was a moment of that second, between question and answer.
-            ahead_s=(int(told[1]) - after, int(told[1]) + 1 - before) if told else None,
+            ahead_s=(int(date[1]) - after, int(date[1]) + 1 - before) if date else None,
         )
     except (KeyError, ValueError) as error:
         return strange("scontrol show", error)

@@ -40,21 +40,21 @@ class Inbox:
     _reports: Counter[int] = field(default_factory=Counter, init=False)
     _bytes: Counter[int] = field(default_factory=Counter, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _asked_at: float = field(init=False)
+    _read_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin as if reports had just been read."""
-        self._asked_at = self.stopwatch()
+        self._read_at = self.stopwatch()
 
     def put(self, user: int, job: str, report: bytes) -> bool:
         """Keep a report in the place of an earlier one of that user for that job; return whether it could be."""
         with self._lock:
             self._forget_late()
-            if self.stopwatch() - self._asked_at > KEPT_S:
+            if self.stopwatch() - self._read_at > KEPT_S:
                 return False
             before = self._drop((user, job))
             mine = self._bytes[user] + len(report)
-            fits = mine <= MOST_OF_ONE and self._reports[user] < MOST_REPORTS and self._make_room(mine, len(report))
+            fits = mine <= MOST_OF_ONE and self._reports[user] < MOST_REPORTS and self._make_space(mine, len(report))
             if fits:
                 self._hold((user, job), _HeldReport(report, self.stopwatch()))
             elif before is not None:
@@ -64,7 +64,7 @@ class Inbox:
     def waiting(self) -> Collection[tuple[int, str]]:
         """Return for which users and jobs there are reports; those that have waited too long are forgotten."""
         with self._lock:
-            self._asked_at = self.stopwatch()
+            self._read_at = self.stopwatch()
             self._forget_late()
             return tuple(self._held)
 
@@ -89,7 +89,7 @@ class Inbox:
                 del self._reports[user], self._bytes[user]
         return held
 
-    def _make_room(self, mine: int, more: int) -> bool:
+    def _make_space(self, mine: int, more: int) -> bool:
         """Make space for `more` bytes of a user that would then have `mine`; return whether that could be had."""
         while self._bytes.total() + more > MOST_BYTES:
             user, theirs = self._bytes.most_common(1)[0]

@@ -55,7 +55,7 @@ _AT_ONCE = 16
 #: Seconds of rest where no client can be let in.
 _PAUSE_S = 0.2
 #: Seconds between two lines of the log on what was refused.
-_TELL_S = 600.0
+_LOG_S = 600.0
 #: Users of compute nodes are other ones than the daemon's.
 _MODE = 0o666
 _HEAD = re.compile(rb"tesched-report 1 (\d{1,10}(?:_\d{1,10})?)\n")
@@ -143,7 +143,7 @@ class Server:
         #: oldest first
         self._clients: dict[int, _Client] = {}
         self._refused: Counter[str] = Counter()
-        self._told_at = 0.0
+        self._logged_at = 0.0
         self._cannot_accept = False
         #: the last time a client was sent away for others
         self._crowded = False
@@ -215,12 +215,12 @@ class Server:
             channel.setblocking(False)
             if len(self._clients) >= MOST_CLIENTS:
                 self._crowded = True
-                self._make_room()
+                self._make_space()
             client = _Client(channel, _peer(channel, where), time.monotonic() + DEADLINE_S)
             self._clients[channel.fileno()] = client
             self._selector.register(channel, selectors.EVENT_READ)
 
-    def _make_room(self) -> None:
+    def _make_space(self) -> None:
         ((worst, _),) = Counter(client.peer for client in self._clients.values()).most_common(1)
         self._answer(secrets.choice([client for client in self._clients.values() if client.peer == worst]), "busy")
 
@@ -285,8 +285,8 @@ class Server:
     def _refuse(self, why: str) -> None:
         self._refused[why] += 1
         now = time.monotonic()
-        if not self._told_at or now - self._told_at > _TELL_S:
-            self._told_at = now
+        if not self._logged_at or now - self._logged_at > _LOG_S:
+            self._logged_at = now
             (said, _), count = self._refused.most_common(1)[0], self._refused.total()
             log.warning("%d message(s) on reports.socket were not taken, most of them: %s", count, said)
             self._refused.clear()

@@ -115,7 +115,7 @@ class Spool:
         self._last = JobId(0)
         self._said = ""
         self._foreign = 0
-        self._told_foreign_at: float | None = None
+        self._logged_foreign_at: float | None = None
 
     def look(self, jobs: Sequence[Job]) -> dict[JobId, Reported]:
         """Make one round; return what is known of these jobs, all that have ever been on nodes."""
@@ -134,7 +134,7 @@ class Spool:
                     if self._stopwatch() - began > ROUND_S:
                         break
                     self._last = job_id
-                    complaints += self._look_at(there[job_id], spool)
+                    complaints += self._read_job(there[job_id], spool)
         for text in complaints[:TOLD]:
             log.warning("%s", text)
         if len(complaints) > TOLD:
@@ -176,14 +176,14 @@ class Spool:
             elif self._inbox.take(sender, name) is not None:
                 self._foreign += 1
                 said = f"user {sender} has sent one for job {name} of user {job.user}"
-                self._tell_foreign(said)
+                self._log_foreign(said)
         return found
 
-    def _tell_foreign(self, example: str) -> None:
+    def _log_foreign(self, example: str) -> None:
         now = self._stopwatch()
-        if self._told_foreign_at is None or now - self._told_foreign_at > TELL_S:
+        if self._logged_foreign_at is None or now - self._logged_foreign_at > TELL_S:
             log.warning("%d report(s) are not used, since they are not by the job's user: %s", self._foreign, example)
-            self._told_foreign_at, self._foreign = now, 0
+            self._logged_foreign_at, self._foreign = now, 0
 
     def _hear(self, job: Job, number: int) -> Iterator[str]:
         """Take in what a job's user has sent for it; yield what is wrong with it, once."""
@@ -224,7 +224,7 @@ class Spool:
             log.warning("%s", text)
         self._said = text
 
-    def _look_at(self, job: Job, spool: int) -> Iterator[str]:
+    def _read_job(self, job: Job, spool: int) -> Iterator[str]:
         """Read a job's report if it is new; yield what is wrong with it, once."""
         known = self._known.setdefault(job.job_id, _SpooledJob(submit_time=job.submit_time))
         known.accelerator = accelerator_of(job) or known.accelerator
@@ -357,7 +357,7 @@ class SpoolReports:
         self._began = 0.0
         self._done: SimpleQueue[Heard | BaseException] = SimpleQueue()
         self._under_way = False
-        self._told_late = False
+        self._logged_late = False
         self._heard = Heard()
         #: touched by a round alone
         self._trainings = Trainings()
@@ -375,12 +375,12 @@ class SpoolReports:
                 return self._heard
         with suppress(Empty):
             outcome = self._done.get(timeout=self._wait_s)
-            self._under_way = self._told_late = False
+            self._under_way = self._logged_late = False
             if isinstance(outcome, BaseException):
                 raise outcome
             self._heard = outcome
-        if self._under_way and not self._told_late and self._stopwatch() - self._began > self._late_s:
-            self._told_late = True
+        if self._under_way and not self._logged_late and self._stopwatch() - self._began > self._late_s:
+            self._logged_late = True
             log.warning("the spool of reports has not answered for %.0f s; tesched goes on without", self._late_s)
         return self._heard
 

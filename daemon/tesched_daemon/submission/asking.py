@@ -67,7 +67,7 @@ _HELD_FOR = frozenset({RefusalCode.TE_LIMIT, RefusalCode.BOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Question:
     """The pretended job, and what is known beside it."""
 
     job: Job
@@ -87,8 +87,8 @@ class _Asked:
 def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     """Foretell what sbatch would do with these words. Raises SubmissionError, StartError and StoreError."""
     said = read_words("ask", words)
-    if unasked := next((name for name in _NOTHING if name in said.by_name), ""):
-        raise SubmissionError(f"--{unasked}: with it sbatch submits nothing, so there is nothing to say")
+    if without := next((name for name in _NOTHING if name in said.by_name), ""):
+        raise SubmissionError(f"--{without}: with it sbatch submits nothing, so there is nothing to say")
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
@@ -131,7 +131,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     paused = read.status(engine, cycles=1, deeds=1).paused
     why_paused = f"tesched is {paused}" if paused else ""
     found.mode, found.not_enforced = _enforced(read.daemon(engine), config, why_paused)
-    asked = _Asked(
+    question = _Question(
         job=job,
         snapshot=snapshot,
         memory=read.memory(engine, STATES).without_dry_runs(),
@@ -141,9 +141,9 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
         begins_by_slurm=any(one.startswith("--begin=") for one in pretended.unread),
     )
     if traits.job_class is JobClass.TE:
-        _as_te(found, asked, pretended.unread, why_paused)
+        _as_te(found, question, pretended.unread, why_paused)
     else:
-        _as_other(found, asked)
+        _as_other(found, question)
     return found
 
 
@@ -174,42 +174,44 @@ def _slurm_start(found: Foretold) -> UnixSeconds | None:
     return found.slurm.start_at if found.slurm is not None and found.slurm.start_at <= found.at + NEVER_S else None
 
 
-def _ahead(asked: _Asked) -> list[Job]:
+def _ahead(question: _Question) -> list[Job]:
     """Return the pending jobs of its partitions that Slurm would start, were resources free."""
-    mine = {*asked.job.partitions}
+    mine = {*question.job.partitions}
     return [
         one
-        for one in asked.snapshot.jobs.values()
-        if one.job_id != asked.job.job_id
+        for one in question.snapshot.jobs.values()
+        if one.job_id != question.job.job_id
         and one.pending
         and not mine.isdisjoint(one.partitions)
         and room_would_not_help(one) is None
     ]
 
 
-def _as_other(found: Foretold, asked: _Asked) -> None:
+def _as_other(found: Foretold, question: _Question) -> None:
     """Say when a job starts for which no victim leaves: Slurm alone decides."""
-    job = asked.job
+    job = question.job
     why = room_would_not_help(job) if job.reason != RESOURCES else None
     if why is None:
-        _by_slurm_alone(found, asked)
+        _by_slurm_alone(found, question)
         return
     found.reasons.append(Obstacle(code=why[0], text=why[1]))
     found.not_before = job.eligible_time if why[0] is RefusalCode.BEGIN_TIME else None
 
 
-def _by_slurm_alone(found: Foretold, asked: _Asked) -> None:
-    ahead = _ahead(asked)
+def _by_slurm_alone(found: Foretold, question: _Question) -> None:
+    ahead = _ahead(question)
     if not _starts_by_slurm(found):
         text = "resources are not free for it: it waits for them in Slurm's queue"
-        if asked.begins_by_slurm:
+        if question.begins_by_slurm:
             text = "Slurm starts it later: its begin time has not come, or resources are not free for it"
         # Where Slurm finds no nodes, that is said already.
         found.because = found.because or [text]
         found.not_before = _slurm_start(found)
-    elif asked.uncounted:
+    elif question.uncounted:
         found.verdict = Verdict.UNSURE
-        found.because.append(f"not understood here, and not counted in Slurm's own word: {', '.join(asked.uncounted)}")
+        found.because.append(
+            f"not understood here, and not counted in Slurm's own word: {', '.join(question.uncounted)}"
+        )
     elif ahead:
         found.verdict = Verdict.BEHIND
         names = ", ".join(one.label for one in ahead[:_NAMED]) + (" and more" if len(ahead) > _NAMED else "")
@@ -226,29 +228,29 @@ def _at_once(found: Foretold) -> None:
         found.because.append(f"Slurm itself preempts: job {preempts}")
 
 
-def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -> None:
+def _as_te(found: Foretold, question: _Question, unread: Sequence[str], paused: str) -> None:
     """Say what the daemon does for a TE job."""
-    job, snapshot, memory = asked.job, asked.snapshot, asked.memory
-    found.limits = [*limits_of_user(job, snapshot, asked.config.guard, memory)]
+    job, snapshot, memory = question.job, question.snapshot, question.memory
+    found.limits = [*limits_of_user(job, snapshot, question.config.guard, memory)]
     if unread:
         text = "whether victims would leave for it is not said, and Slurm's own word stands"
         found.notes.append(f"not understood here: {', '.join(unread)}; {text}")
-        _as_other(found, asked)
+        _as_other(found, question)
         return
     # The pause keeps the daemon from acting; what it would do is said all the same.
     after, decision = step(
-        memory, snapshot, asked.config.policy.entries(), asked.config.guard, longest_wait_s=asked.wait_s
+        memory, snapshot, question.config.policy.entries(), question.config.guard, longest_wait_s=question.wait_s
     )
     new = (one for number, one in after.orders.items() if number not in memory.orders)
     order = next((one for one in new if one.preemptor == job.job_id), None)
-    _take_refusals(found, asked, decision)
+    _take_refusals(found, question, decision)
     held = any(one.code in _HELD_FOR for one in found.reasons)
     if paused:
         found.reasons.insert(0, Obstacle(code=RefusalCode.PAUSED, text=paused))
     if job.reason != RESOURCES or (held and not found.not_enforced):
         found.candidates = []
         found.not_before = job.eligible_time if job.reason == "BeginTime" else _first_end(found.reasons)
-    elif _starts_by_slurm(found) and not _ahead(asked):
+    elif _starts_by_slurm(found) and not _ahead(question):
         found.candidates = []
         _at_once(found)
         if held:
@@ -256,27 +258,27 @@ def _as_te(found: Foretold, asked: _Asked, unread: Sequence[str], paused: str) -
         else:
             found.reasons = []
     elif order is None or order.waits:
-        _without_victims(found, asked, order)
+        _without_victims(found, question, order)
     elif order.victims:
-        _by_preemption(found, asked, order)
+        _by_preemption(found, question, order)
     elif found.not_enforced:
-        _by_slurm_alone(found, asked)
+        _by_slurm_alone(found, question)
     else:
         found.verdict, found.nodes = Verdict.FREE, order.nodes
         found.because.append("no victim is needed: resources are free, and the daemon puts it first in its queue")
 
 
-def _without_victims(found: Foretold, asked: _Asked, order: Order | None) -> None:
+def _without_victims(found: Foretold, question: _Question, order: Order | None) -> None:
     """Say what comes of a TE job for which none leaves now."""
     if order is not None and order.waits_until is not None and not found.not_enforced:
         found.not_before = order.waits_until
         text = "it is put first in its queue, and awaits resources that come free by themselves; then victims leave"
         found.because.append(text)
         return
-    _by_slurm_alone(found, asked)
+    _by_slurm_alone(found, question)
     if found.verdict is not Verdict.WAITS:
         return
-    if asked.config.guard.lever is YieldBy.PLUGIN:
+    if question.config.guard.lever is YieldBy.PLUGIN:
         found.because = ["guard.lever is plugin: Slurm itself preempts marked jobs for it, which its own word counts"]
     ends = (_first_end(found.reasons), _first_end(found.candidates), found.not_before)
     found.not_before = min((at for at in ends if at is not None and at > found.at), default=None)
@@ -286,11 +288,11 @@ def _first_end(reasons: Iterable[Obstacle]) -> UnixSeconds | None:
     return min((one.until for one in reasons if one.until is not None), default=None)
 
 
-def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
+def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
     """Say which jobs leave for it, and what that costs each of them."""
-    snapshot, memory, limits = asked.snapshot, asked.memory, asked.config.guard
+    snapshot, memory, limits = question.snapshot, question.memory, question.config.guard
     columns = columns_of(replace(snapshot, leave_times=memory.leave_times))
-    deadlines = Deadlines.of(memory, snapshot, limits, columns.room, asked.wait_s)
+    deadlines = Deadlines.of(memory, snapshot, limits, columns.room, question.wait_s)
     for victim in order.victims:
         job = snapshot.jobs[victim.job_id]
         left = deadlines.deadline(job) if deadlines is not None else None
@@ -317,27 +319,27 @@ def _by_preemption(found: Foretold, asked: _Asked, order: Order) -> None:
     found.not_before = _slurm_start(found) if found.not_enforced else None
 
 
-def _take_refusals(found: Foretold, asked: _Asked, decision: Decision) -> None:
+def _take_refusals(found: Foretold, question: _Question, decision: Decision) -> None:
     """Take over the refusals of the job, and those of candidates, one for each code."""
-    job, jobs = asked.job, asked.snapshot.jobs
+    job, jobs = question.job, question.snapshot.jobs
     groups: dict[RefusalCode, list[Refusal]] = defaultdict(list)
     for one in decision.refusals:
         if one.preemptor != job.job_id or one.code is RefusalCode.NOTE:
             continue
         if one.job_id == job.job_id:
-            found.reasons.append(Obstacle(code=one.code, text=one.text, until=_ends(one.code, job, found, asked)))
+            found.reasons.append(Obstacle(code=one.code, text=one.text, until=_ends(one.code, job, found, question)))
         else:
             groups[one.code].append(one)
     for code, members in groups.items():
         known = [jobs[one.job_id] for one in members if one.job_id in jobs]
-        times = [at for one in known if (at := _ends(code, one, found, asked)) is not None]
+        times = [at for one in known if (at := _ends(code, one, found, question)) is not None]
         labels = tuple(one.label for one in known[:_NAMED])
         found.candidates.append(
             Obstacle(code=code, text=members[0].text, jobs=labels, count=len(members), until=min(times, default=None))
         )
 
 
-def _ends(code: RefusalCode, job: Job, found: Foretold, asked: _Asked) -> UnixSeconds | None:
+def _ends(code: RefusalCode, job: Job, found: Foretold, question: _Question) -> UnixSeconds | None:
     kept = RefusedJob(
         job_id=job.job_id,
         array_job_id=job.array_job_id,
@@ -345,6 +347,6 @@ def _ends(code: RefusalCode, job: Job, found: Foretold, asked: _Asked) -> UnixSe
         account=job.account,
         nodes=job.nodes,
         started_at=job.start_time if job.on_nodes else None,
-        patience_until=patience_ends(job, asked.snapshot.traits[job.job_id]),
+        patience_until=patience_ends(job, question.snapshot.traits[job.job_id]),
     )
-    return ends_at(code, kept, asked.memory, asked.config.guard, found.at)
+    return ends_at(code, kept, question.memory, question.config.guard, found.at)

@@ -43,7 +43,7 @@ def read_submission(words: Sequence[str], config: Config) -> Submission:
     read = read_words("check", words)
     text, where, declared = read.text, read.where, read.by_name
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
-    settings, appends_all, assumed = _asked(commands)
+    settings, appends_all, assumed = _slurm_settings(commands)
     job = job_of(read)
     assumed += filter(None, (read.unknown_note, _no_partition(job, commands), read.pbs_note))
     traits = classify(job, config.classes, declared_by(declared, text, config.classes))
@@ -80,7 +80,7 @@ def _no_partition(job: Job, commands: Commands) -> str:
     return f"sbatch refuses it, unless the site's job_submit plugin changes its partition: {what}"
 
 
-def _asked(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
+def _slurm_settings(commands: Commands) -> tuple[SlurmSettings, bool, list[str]]:
     """Settings in slurm.conf, whether all output files are written on, and what had to be assumed."""
     answer = commands.run(("scontrol", "show", "config"))
     why = answer.message if isinstance(answer, Failure) else ""

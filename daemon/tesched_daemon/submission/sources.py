@@ -95,13 +95,13 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
             all_given += options
     except UnknownOptionError as error:
         raise SubmissionError(str(error)) from error
-    told = tuple(words[: len(words) - len(rest)])
+    sbatch_words = tuple(words[: len(words) - len(rest)])
     wrapped = next((option.value for option in all_given if option.name == "wrap"), None)
     if wrapped is not None:
         if rest:
             raise SubmissionError(f"--wrap and a script, {rest[0]}: name one of them, as for sbatch")
         text = f"#!/bin/sh\n{wrapped}\n"
-        return Words(text=text, where=WRAP, options=(*variables, *given), given=told, is_heterogeneous=several)
+        return Words(text=text, where=WRAP, options=(*variables, *given), given=sbatch_words, is_heterogeneous=several)
     if not rest:
         usage = f"tesched {command} [SBATCH_OPTION]... SCRIPT, or - for standard input"
         unknown = [f"--{option.name}" for option in all_given if not option.is_known]
@@ -118,7 +118,7 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
         text=text,
         where=STDIN if rest[0] == "-" else rest[0],
         options=(*written, *variables, *given),
-        given=told,
+        given=sbatch_words,
         is_heterogeneous=several or next_at is not None,
     )
 
