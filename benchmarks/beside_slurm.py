@@ -1,7 +1,7 @@
 """Real Slurm with tesched beside it, for the benchmarks of policies that manage best-effort jobs.
 
 A benchmark says its nodes and its policy's own tables; what all have is here: one partition, jobs that Slurm remembers
-for two hours, a daemon of its own process, its log if something goes wrong, and the wait for the last job's end.
+for two hours, a daemon of its own process, its log if it fails, and the wait for the last job's end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class BesideSlurm:
         self.config.write_text(head + tables)
 
     def start(self) -> None:
-        """Start the daemon, which ends with the cluster; return after its first look."""
+        """Start the daemon, which ends with the cluster; return after its first poll."""
         log = self.folder / "daemon.log"
         with log.open("wb") as out:
             daemon = subprocess.Popen([str(TESCHED), "daemon", "--config", str(self.config)], stdout=out, stderr=out)

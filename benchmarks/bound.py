@@ -40,7 +40,9 @@ def main() -> int:
     if chosen.episode is not None:
         found = run_episode(chosen.episode, EACH, attack)
     else:
-        found = run(chosen.arrivals, chosen.seed, attack, first=chosen.first, processes=chosen.processes, tell=_tell)
+        found = run(
+            chosen.arrivals, chosen.seed, attack, first=chosen.first, processes=chosen.processes, progress=_tell
+        )
     if found.stopped_after is not None:
         print(f"\nstopped: --first {found.stopped_after} goes on")
     for line in sorted(found.violations):

@@ -55,7 +55,7 @@ HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
 #: loop.backoff_max_s, guard.min_run_time_s; seconds after which a TE job's user cancels it
 POLL_S, MIN_RUN_S, PATIENCE_S = 5.0, 10.0, 300.0
 KILL_WAIT_S, CRED_EXPIRE_S = 2, 5
-#: slurmctld looks at time limits so often
+#: slurmctld checks time limits so often
 LATE_S = 30.0 + KILL_WAIT_S
 TE_USERS, BE_USERS = 4, 3
 CONFIG = """

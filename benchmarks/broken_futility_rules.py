@@ -1,4 +1,4 @@
-"""More rules that `python -m benchmarks.mutations` breaks: futility, the look at the head, what is found and left."""
+"""More rules that `python -m benchmarks.mutations` breaks: futility, the pass at the head, what is found and left."""
 
 from __future__ import annotations
 

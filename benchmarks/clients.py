@@ -1,4 +1,4 @@
-"""Outcome for each kind of job that people submit, when tesched makes room: `python -m benchmarks.clients`.
+"""Outcome for each kind of job that people submit, when tesched frees resources: `python -m benchmarks.clients`.
 
 On a real Slurm that it starts, beside a daemon in mode enforce with the shipped defaults: each kind of
 `tesched_testcluster.kinds` on nodes of its own, and a trial-and-error job for each of those nodes. Printed is what must

@@ -1,8 +1,8 @@
 """Cost of one turn of the daemon on large clusters: `python -m benchmarks.cycle`.
 
 A real slurmctld that knows as many nodes and jobs: eight nodes run, the others are down; eight best-effort jobs fill
-the eight, one trial waits for their room, all other jobs wait for tomorrow, each with a record of its own. The daemon's
-own loop, in shadow mode, in a process of its own: seconds to look, to decide, and to write (SQLite), of its first turn
+the eight, one trial waits for these nodes, all other jobs wait for tomorrow, each with its own record. The daemon's
+own loop, in shadow mode, in a process of its own: seconds to observe, decide and write (SQLite), of its first turn
 and of a later one (medians of `TURNS`), and the most memory that the process and its largest child ever had. In the
 test image (`python -m tesched_testcluster docker run -- python3 -m benchmarks.cycle`) also with pyslurm.
 """
@@ -64,7 +64,7 @@ match = {{ names = ["te"] }}
 
 @dataclass(kw_only=True)
 class TimedLook:
-    """An observer that counts the seconds that its looks take, and the jobs that it has seen."""
+    """An observer that counts the seconds that its polls take, and the jobs that it has seen."""
 
     observer: Observer
     looked_s: float = field(default=0.0)

@@ -20,7 +20,7 @@ from tesched_testcluster.harness.faults.machine import Faults
 
 
 def main() -> int:
-    """Run it; return 1 if something was violated."""
+    """Run it; return 1 if a rule was violated."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--examples", type=int, default=300, help="how many runs (300)")
     parser.add_argument("--steps", type=int, default=60, help="most steps of one run (60)")

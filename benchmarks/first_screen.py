@@ -7,7 +7,7 @@ between `<!-- headline ... -->` and `<!-- end -->` is that of the recorded bench
     python -m benchmarks.native --json > docs/native.json
     python -m benchmarks.first_screen
 
-`--check` ends with status 1 if README says something else.
+`--check` ends with status 1 if README differs.
 """
 
 from __future__ import annotations

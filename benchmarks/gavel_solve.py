@@ -21,7 +21,7 @@ from tesched_policies.gavel.allocators.registry import POLICIES, policy
 REPEATS = 3
 MODELS = 26
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
-#: Most jobs for policies that look at every pair of them.
+#: Most jobs for policies that read every pair of them.
 MOST_SHARING = 512
 #: Most jobs for hierarchical, which solves a program for each level.
 MOST_HIERARCHICAL = 1024

@@ -31,7 +31,7 @@ JOB_SCRIPT = Path(__file__).with_name("gavel_job.sh")
 NODES, GPUS = 4, 2
 #: seconds of work on a v100: 10 to the power of a number between these
 WORK = (1.0, 2.0)
-#: seconds between two looks
+#: seconds between two polls
 POLL_S = 0.5
 
 _TABLES = """

@@ -6,7 +6,7 @@ change jobs at random beside an honest one (--soak); and jobs with hostile text 
 exit status is 1 if anything does not hold.
 
 Attacks, site and rules are in `tesched_testcluster/harness/attacks`: `registry.py`, `site.py`, `soak.py`, `verdict.py`.
-Users are this machine's own, such as nobody, daemon, bin and games, so it runs as root. On Slurm 26.05, in the test
+Users are this machine's own, such as daemon, bin and games, so it runs as root. On Slurm 26.05, in the test
 image: `python -m tesched_testcluster docker run -- python -m benchmarks.hostile`.
 """
 

@@ -87,7 +87,7 @@ class Load:
     seed: int
     limits: bool
     savers: bool
-    #: GPUs that are asked for all the time, as a part of the cluster's
+    #: GPUs that are wanted all the time, as a part of the cluster's
     offered: float
 
     def mix(self) -> Mix:
@@ -282,7 +282,7 @@ def _submit_all(
 
 def _kept(folder: Path, cluster: LocalCluster, where: Path) -> None:
     where.mkdir(parents=True, exist_ok=True)
-    # A job's output is empty, unless something was wrong.
+    # A job's output is empty, unless it failed.
     files = [*folder.glob("tesched.*"), *folder.glob("*.log"), *cluster.shared.glob("*.out")]
     for file in (*files, cluster.shared / EVENTS, cluster.slurmctld_log):
         if file.exists() and file.stat().st_size:

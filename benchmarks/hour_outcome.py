@@ -35,7 +35,7 @@ class Run:
     left_at: float | None = None
 
     def served(self, useful_s: float) -> bool:
-        """Return whether a preemption for it was for something."""
+        """Check whether a preemption for it was of use."""
         return self.done_at is not None or (self.left_at is not None and self.left_at - self.at >= useful_s)
 
 
@@ -87,7 +87,7 @@ def _runs(events: Sequence[Event]) -> dict[int, list[Run]]:
 
 
 def left_for_nothing(seen: Seen) -> list[tuple[int, int, Part]]:
-    """Return each victim that left because it was asked, and for nothing by the jobs' own words.
+    """Return each victim that left because it was notified, and for nothing by the jobs' own words.
 
     As its id, its TE job's, and the part of that.
     """

@@ -1,7 +1,7 @@
 """Site on which `benchmarks.hour` runs: its cluster, its users, its Epilog and Prolog, its health check.
 
 parts of the TE jobs    ordinary, requeueing (RequeueExit), prolog (the first starts fail in the Prolog); each part
-                        has a user of its own, so that the Prolog can tell
+                        has a user of its own, so that the Prolog can see
 a failed Prolog         Slurm drains the node and holds the job, as an untouched slurm.conf has it
 health check            each three compressed minutes it resumes drained nodes, and releases the held jobs
 """
@@ -53,7 +53,7 @@ _DRAINED = {"draining", "drained"}
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What is asked of the site."""
+    """Parameters of the site."""
 
     nodes: int
     minute_s: float

@@ -48,7 +48,7 @@ from benchmarks.scheduling import Scheduling, scheduling_option
 
 Way = Literal["slurm", "hook", "poll", "hook-late", "poll-late", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
-#: the daemon is told of each submission
+#: the daemon is poked at each submission
 POKED: tuple[Way, ...] = ("hook", "hook-late")
 #: Slurm preempts for the trials of a partition
 BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
@@ -109,7 +109,7 @@ class Setting:
 
 @dataclass(kw_only=True)
 class Stand:
-    """One cluster, with what makes room on it."""
+    """One cluster, with what frees resources on it."""
 
     way: Way
     setting: Setting
@@ -198,7 +198,7 @@ class Stand:
         return max((at for at, text in lines if _OF_ITS_OWN in text), default=0.0)
 
     def _stages(self, te: int, victim: int, began: float, started: float) -> Mapping[str, float]:
-        """Return how long each stage of a trial took that has got the room of this victim."""
+        """Return how long each stage of a trial took that has got the nodes of this victim."""
         log = [line for line in _timed(self.cluster.folder / "log" / "slurmctld.log") if line[0] > began - 1]
 
         def said(pattern: str, since: float = 0.0) -> float:
@@ -210,7 +210,7 @@ class Stand:
         known = said(rf"_submit_batch_job: JobId={te}\b")
         marks = {0: known}
         if self.way in BY_SLURM:
-            # tesched needs none: a job that finds no room at its submission says so from then on.
+            # tesched needs none: a job that does not fit at its submission says so from then on.
             left = said(_ANY_LOOK, known)
             marks |= {1: left}
         else:
@@ -233,7 +233,7 @@ class Stand:
         return stages
 
     def _acted(self, te: int) -> tuple[float, float, float, float]:
-        """Return when the look for this trial began and ended, and when raising it and the notice began."""
+        """Return when the poll for this trial began and ended, and when raising it and the notice began."""
         if self.store is None:
             raise ValueError("there is no daemon on this cluster")
         engine = open_store(self.store)
@@ -283,7 +283,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     # At this level slurmctld's log names its passes.
     settings = {"SlurmctldDebug": "debug"}
     if setting.epilog:
-        # Without one slurmctld leaves the room of a job that ended by itself to its next pass (docs/howto/at-once.md).
+        # Without one slurmctld leaves the nodes of a job that ended by itself to its next pass (docs/howto/at-once.md).
         settings["Epilog"] = "/bin/true"
     if way == "slurm":
         grace_s = GRACE_S if setting.checkpoint_s else 0

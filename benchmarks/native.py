@@ -12,7 +12,7 @@ Five ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the
 
 Every BE job takes `--save` seconds to save its work when it has a notice, leaves with RequeueExit, and goes on from
 there in its next run. All have time limits, about three times what they need. tesched has the defaults of its guard.
-A victim is futile if the TE job started elsewhere; of those that Slurm chose, slurmctld's log tells.
+A victim is futile if the TE job started elsewhere; of those that Slurm chose, slurmctld's log shows it.
 
 Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
 Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do

@@ -2,8 +2,8 @@
 
 Run it from the repository: `python -m benchmarks.observe`, or, with pyslurm, in the test image:
 `python -m tesched_testcluster docker run -- python -m benchmarks.observe`. It starts a local cluster for each size. The
-queue: that many waiting jobs, each with a record of its own, and eight running ones. `first` is the first look of a
-daemon; `unchanged` a look at the same queue again; `10 % changed` one after every tenth job got another nice value;
+queue: that many waiting jobs, each with a record of its own, and eight running ones. `first` is the first poll of a
+daemon; `unchanged` a poll of the same queue again; `10 % changed` one after every tenth job got another nice value;
 `at rest` one that need not be whole.
 """
 

@@ -17,7 +17,7 @@ import click
 import numpy as np
 from tesched_papers.pdors.algorithm.policy import Ledger, PdOrs
 from tesched_papers.pdors.algorithm.rounding import favour_covering, favour_packing
-from tesched_papers.pdors.algorithm.schedule import room_on_one
+from tesched_papers.pdors.algorithm.schedule import workers_on_one
 from tesched_papers.pdors.algorithm.slot import External, SlotProblem, SlotSettings, most_units
 from tesched_papers.pdors.methods import Planning, run
 from tesched_papers.pdors.optimum import optimum
@@ -128,7 +128,7 @@ def by_gain(problems: int) -> None:
             dearer = [cost / least for cost, least in zip(mine, best, strict=True) if np.isfinite(cost)]
             figures = f"{np.mean(dearer):7.3f} {max(dearer):7.3f}" if dearer else f"{'-':>7} {'-':>7}"
             print(f"{gain:>6} {repair!s:>7} {len(dearer):>6} {figures}", flush=True)
-    widths = [room_on_one(job, view.free) for job, view in cases]
+    widths = [workers_on_one(job, view.free) for job, view in cases]
     rows = len(instance.machines) * len(instance.machines.resources) + 1
     widest = max(float(np.median(widths)), 1.0)
     print(

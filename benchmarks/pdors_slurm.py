@@ -159,7 +159,7 @@ def _start(slurm: BesideSlurm, jobs: Sequence[Distributed], planning: Planning) 
 
 def _submit(cluster: LocalCluster, options: Sequence[str], job: Distributed) -> int:
     one = job.workload
-    # Users leave some room for the worst; Slurm counts in minutes.
+    # Users leave some margin for the worst; Slurm counts in minutes.
     minutes = ceil(1.2 * job.run_s(job.fewest, far=job.fewest > 1) / 60)
     return cluster.sbatch(
         f"--job-name={one.name}",

@@ -8,7 +8,7 @@ Cases are those of `tesched_testcluster.harness.placement`. Three numbers count:
   where by mere sums a smaller set of jobs may be enough, the likeliest one goes first, and Slurm says whether it is.
 
 Every disagreement is printed in full. A job that Slurm says can't start, whatever goes (a limit, constraints), is left
-out of both, as the daemon makes no room for it.
+out of both, as the daemon frees nothing for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Totals:
     #: parts of the cases that Slurm would have started
     missed: float
     not_modelled: float
-    #: cases in which it was asked how few victims are enough; victims there, and the fewest
+    #: cases in which it was tried how few victims are enough; victims there, and the fewest
     least_asked: int
     victims: int
     least: int

@@ -5,7 +5,7 @@ submission; the first half is learned, the second half predicted, each job at it
 ended by then. `--online` learns runs of the second half, too, once they have ended, as a daemon would.
 
 For each trace, three predictors side by side: `learned` (tesched_predict), `all runs` (quantiles of all runs learned,
-the same for each job) and `limit` (each job takes its time limit; only where the trace tells limits, and of the jobs
+the same for each job) and `limit` (each job takes its time limit; only where the trace has limits, and of the jobs
 that have one). Columns: share of jobs that ran at most the 10, 50, 80 and 90 % quantile, which is best at just that;
 the share from the 10 to the 90 % quantile, both included, which is best at 80; the median of
 |log2(median predicted / run time)| and the factor that it is; and the mean pinball loss over the four quantiles in

@@ -1,7 +1,7 @@
 """SLAQ on a real Slurm, with real trainings: `python -m benchmarks.slaq_slurm`.
 
 A handful of trainings (support vector machine, logistic and linear regression, a small network, in NumPy; see
-slaq_training.py) come one after the other as elastic job arrays to one node of `--cpus` CPUs, and tell their losses.
+slaq_training.py) come one after the other as elastic job arrays to one node of `--cpus` CPUs, and report their losses.
 The same is done three times:
 
     slurm   by Slurm alone: first come, first served, no throttle
@@ -101,7 +101,7 @@ def _trained(slurm: BesideSlurm, plan: Plan, spool: Path) -> list[Trained]:
             losses = state["losses"]
         if len(losses) < KINDS[kind].iterations:
             raise click.ClickException(f"{kind}: {len(losses)} of {KINDS[kind].iterations} iterations were done")
-        # Loss i is known when iteration i has ended, and is told with it.
+        # Loss i is known when iteration i has ended, and is reported with it.
         reached = np.array([told[array].get(iteration, np.nan) for iteration in range(len(losses))]) - at
         reached = np.fmin.accumulate(reached[::-1])[::-1]
         reduction = (losses[0] - losses) / (losses[0] - losses[-1])
@@ -128,7 +128,7 @@ def _submit(cluster: LocalCluster, kind: str, plan: Plan, folder: Path, spool: P
 
 
 def _told(spool: Path) -> dict[int, dict[int, float]]:
-    """Return when each iteration was first told, by array; Unix seconds."""
+    """Return when each iteration was first reported, by array; Unix seconds."""
     first: dict[int, dict[int, float]] = {}
     for path in spool.glob("*/*_*.json"):
         mine = first.setdefault(int(path.stem.partition("_")[0]), {})

@@ -2,7 +2,7 @@
 
 With the lever `plugin` FitGpp says the order, and Slurm says who leaves. On a small full cluster of random best-effort
 (BE) jobs, all marked by FitGpp's scores, random trial-and-error (TE) jobs are submitted, one at a time: which jobs does
-Slurm preempt, and which would FitGpp have asked? Each setting of Slurm's own search gets the same cases:
+Slurm preempt, and which would FitGpp have selected? Each setting of Slurm's own search gets the same cases:
 
 - default: Slurm takes jobs in their order until the TE job fits, then tries once more with the last one first
 - reorder 8: it tries so up to eight times (preempt_reorder_count=8)
@@ -142,7 +142,7 @@ class Stage:
         seen = self._observer.observe()
         if isinstance(seen, Failure):
             raise ClusterError(seen.message)
-        # Room is weighed as if it were not held: it is released once the marks are there.
+        # Resources are weighed as if they were not held: it is released once the marks are there.
         held = seen.jobs[JobId(te)]
         jobs = {**seen.jobs, JobId(te): replace(held, priority=1, reason="Resources")}
         seen = replace(seen, jobs=jobs, columns=None)

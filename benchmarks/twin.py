@@ -78,7 +78,7 @@ class Took(NamedTuple):
 
     #: a second of work
     second_s: float
-    #: how long a job holds its room besides
+    #: how long a job holds its nodes besides
     overhead_s: float
 
 

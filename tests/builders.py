@@ -1,6 +1,6 @@
 """Small clusters, written in one line each.
 
-What is not said is the plainest thing: one partition `p`, nodes of 32 CPUs and 64,000 MiB, a running job that holds no
+What is not said is the simplest: one partition `p`, nodes of 32 CPUs and 64,000 MiB, a running job that holds no
 memory, a waiting job that wants 1 MiB of it (none at all would mean: all of the node's).
 """
 
@@ -27,7 +27,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import Eligibility, MakeRoom, Proposal, View
 
-#: the instant at which most tests look
+#: the instant at which most tests poll
 NOW = 10_000.0
 NODE_CPUS = 32
 NODE_MEM_MIB = 64_000
@@ -95,7 +95,7 @@ def running(job_id: int, *held: NodeShare, **extra: Unpack[Extra]) -> Job:
 
 
 def waiting(job_id: int, request: Request | None = None, *, cpus: int = 1, **extra: Unpack[Extra]) -> Job:
-    """Return a job that would start if there were room; without a request it wants `cpus` on one node and 1 MiB."""
+    """Return a job that would start if it fitted; without a request it wants `cpus` on one node and 1 MiB."""
     plain = Job(
         job_id=JobId(job_id),
         state=JobState.PENDING,
@@ -157,7 +157,7 @@ def cluster(
 
 
 def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | None = None) -> View:
-    """Return what a policy would look at: everything that waits is served, and `excused` may not be asked."""
+    """Return the view of a policy: everything that waits is served, and `excused` are not eligible."""
     columns = columns_of(snapshot)
     spared = [columns.running.row_of[JobId(job_id)] for job_id in excused]
     why = np.full(len(columns.running), -1, dtype=np.intp)
@@ -177,7 +177,7 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
 
 
 def rooms(proposal: Proposal[Any]) -> tuple[MakeRoom, ...]:
-    """Return the intents to make room."""
+    """Return the intents to free resources."""
     return tuple(one for one in proposal.intents if isinstance(one, MakeRoom))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 FILE = Path("tests/full-run.json")
 LOGS = Path("build/full-run")
-#: what decides whether a full run still tells something: the ways to Slurm, and their tests
+#: what decides whether a full run still counts: the ways to Slurm, and their tests
 DEPENDS_ON = ("slurm", "slurm_plugin", "slurm_test_cluster", "tests/cluster")
 #: changed files that are named; of more, their number is enough
 _NAMED = 8

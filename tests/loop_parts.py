@@ -1,4 +1,4 @@
-"""Loop with an observer, an actuator and a journal in memory that do, and fail, as a test tells them."""
+"""Loop with an observer, an actuator and a journal in memory that do, and fail, as a test wants."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Crash(BaseException):
 
 @dataclass
 class Cluster:
-    """An observer and an actuator that do as they are told."""
+    """An observer and an actuator that do as the test says."""
 
     seen: Snapshot | Failure = FULL_CLUSTER
     #: what a whole poll shows, where that differs
@@ -76,7 +76,7 @@ class Cluster:
     whole: list[bool] = field(default_factory=list)
     #: and whether each change was to be read
     ends: list[bool] = field(default_factory=list)
-    #: what happens while an action looks at its job, before its command
+    #: what happens while an action queries its job, before its command
     looking: Callable[[], object] = lambda: None
 
     def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
@@ -106,7 +106,7 @@ class Notebook:
     unseen_reports: list[CycleReport] = field(default_factory=list)
     concluded: list[Outcome] = field(default_factory=list)
     says: Lead = field(default_factory=Lead)
-    #: names of jobs that it cannot hold, and how often it was to hold a look
+    #: names of jobs that it cannot hold, and how often it was to hold a poll
     cannot_hold: set[str] = field(default_factory=set)
     tried: int = 0
     #: why what is written here is not found again

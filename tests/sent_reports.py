@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-#: when the training told its first loss
+#: when the training reported its first loss
 START = 1_000_000.0
 
 

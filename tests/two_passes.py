@@ -51,12 +51,12 @@ class SecondPass:
 
 
 def may_run_again(names: Sequence[str]) -> bool:
-    """Tell whether a second run of these failures is of use: there are few, and all wait for processes."""
+    """Check whether a second run of these failures is of use: there are few, and all wait for processes."""
     return 0 < len(names) <= MOST and all(name.startswith(AGAIN) for name in names)
 
 
 def second_pass(names: Sequence[str], run_alone: Callable[[str], bool]) -> SecondPass:
-    """Run each test alone by `run_alone`, which tells whether it passed."""
+    """Run each test alone by `run_alone`, which says whether it passed."""
     passed = {name: run_alone(name) for name in names}
     return SecondPass(
         failed=tuple(name for name in names if not passed[name]), flaky=tuple(name for name in names if passed[name])
@@ -86,7 +86,7 @@ def await_rest() -> None:
 
 
 def run_alone(name: str) -> bool:
-    """Run one test in a process of its own, with clusters of its own; tell whether it passed."""
+    """Run one test in a process of its own, with clusters of its own; return whether it passed."""
     return subprocess.run([sys.executable, "-m", "pytest", "-n", "0", name], check=False).returncode == 0
 
 

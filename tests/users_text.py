@@ -59,7 +59,7 @@ def configuration(folder: Path) -> Path:
 
 
 def fill(folder: Path, text: str, *, failed: bool = False) -> None:
-    """Write a cycle in which everything is called `text`; the last look failed with it if `failed`."""
+    """Write a cycle in which everything is called `text`; the last poll failed with it if `failed`."""
     engine = open_store(f"sqlite:///{folder}/store.sqlite")
     now = time.time()
     words: dict[str, Any] = {

@@ -194,7 +194,7 @@ def load(
     def tell(job: LoadJob, job_id: int) -> None:
         click.echo(f"{job_id} {job.name}: {job.gpus} GPUs, {job.ticks * job.tick_s:g} s of work")
 
-    submit_load(cluster, jobs, folder, tell=tell)
+    submit_load(cluster, jobs, folder, progress=tell)
     click.echo(f"events are in {folder / EVENTS}")
     if wait_s is not None:
         cluster.wait_for(

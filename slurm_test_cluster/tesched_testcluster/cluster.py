@@ -1,4 +1,4 @@
-"""Operations on a running test cluster, however it was started: submit, look, wait, cancel, drain.
+"""Operations on a running test cluster, however it was started: submit, query, wait, cancel, drain.
 
 Everything goes through Slurm's own commands, each with a time-out. A subclass says how a command is run.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: seconds that one Slurm command may take on an idle machine
 COMMAND_TIMEOUT_S = 60.0
 
-#: seconds between two looks at what is awaited
+#: seconds between two queries of what is awaited
 _PAUSE_S = 0.05
 
 #: words of a node's state that keep jobs off it
@@ -115,15 +115,15 @@ class Cluster(ABC):
         said = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout
         return dict(line.split() for line in said.splitlines())
 
-    def wait_for(self, look: Callable[[], T], what: str, *, timeout_s: float | None = None) -> T:
-        """Call `look` until it returns something true, and return that. WaitTimeoutError says `what` did not come.
+    def wait_for(self, query: Callable[[], T], what: str, *, timeout_s: float | None = None) -> T:
+        """Call `query` until its value is true, and return that value. WaitTimeoutError says `what` did not come.
 
         Without `timeout_s` the wait is as long as what must come may take on any machine; otherwise so many seconds of
         an idle one (`patience.py`).
         """
         patience = Patience(timeout_s)
         while True:
-            seen = look()
+            seen = query()
             if seen:
                 return seen
             if patience.is_over():
@@ -150,7 +150,7 @@ class Cluster(ABC):
 
         def empty() -> bool:
             left = set(self.run("squeue", "-h", "-o", "%T").stdout.split())
-            # Pending ones first: they would start as soon as room is made.
+            # Pending ones first: they would start as soon as resources are free.
             for state in ("PENDING", "RUNNING", "SUSPENDED"):
                 if left - {"COMPLETING"}:
                     self.run("scancel", f"--state={state}", check=False)
@@ -207,7 +207,7 @@ class Cluster(ABC):
         self.wait_for(lambda: self.node_usable(name), f"node {name} to be usable")
 
     def node_usable(self, name: str) -> bool:
-        """Return whether Slurm would start jobs on a node if there were room."""
+        """Return whether Slurm would start jobs on a node if it fitted."""
         state = self.node(name)["State"]
         return "*" not in state and not set(state.split("+")) & _BROKEN
 

@@ -92,7 +92,7 @@ class NativePreemption:
     youngest_first: bool = False
     strict_order: bool = False
     reorder_count: int | None = None
-    #: give the victim the signal that it asked for with --signal
+    #: give the victim the signal that it declared with --signal
     send_user_signal: bool = False
     #: least run time in seconds before a job may be preempted
     exempt_time_s: int | None = None
@@ -198,7 +198,7 @@ def stock_definition(nodes: int, *, name: str = "stock") -> ClusterDefinition:
     """Return a cluster with the intervals of an untouched slurm.conf, and a slurmdbd that enforces limits.
 
     A requeued job waits two minutes until it is eligible; a job that ignores SIGTERM lives 30 s longer; Slurm's passes
-    come when something happens, and each minute. Its one account is `lab`, with root in it.
+    come when a job changes, and each minute. Its one account is `lab`, with root in it.
     """
     return ClusterDefinition(
         name=name,

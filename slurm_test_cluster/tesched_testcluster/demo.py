@@ -1,4 +1,4 @@
-"""The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
+"""The main job, to be seen: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
 
 Everything is real but the work of the jobs: slurmctld and eight nodes, in containers or on this host, `tesched daemon`
 beside them, ordinary batch scripts, and two jobs that declare a signal, write a checkpoint and go on from it. No job
@@ -37,7 +37,7 @@ BEST_EFFORT: tuple[tuple[OnNotice, float], ...] = (
 #: seconds: the KillWait of the test clusters, which is the grace period of an ordinary script
 GRACE_S = 2
 BEST_EFFORT_TICKS = 120
-#: so long that no trial-and-error job gets the room that another one leaves
+#: so long that no trial-and-error job gets the nodes that another one leaves
 TRIAL_TICKS = 90
 #: trial-and-error jobs that come at once, and the GPUs that each wants
 TRIALS = (8, 4, 8)

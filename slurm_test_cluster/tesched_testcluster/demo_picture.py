@@ -35,7 +35,7 @@ _BEFORE_S = 2.5
 _SHORT_S = 0.5
 _LEAST = 1.0
 
-#: class: what it looks like on a light page, and on a dark one
+#: class: its colours on a light page, and on a dark one
 _COLOURS: tuple[tuple[str, str, str], ...] = (
     (".page", "fill:#ffffff", "fill:#0d1117"),
     (".row", "fill:#f4f6f8", "fill:#171c23"),

@@ -43,7 +43,7 @@ class Preemption:
     nodes: tuple[str, ...]
     #: as USR1; empty: it had none, and was requeued at once
     signal: str
-    #: when it had its signal, or was asked to leave; None: never
+    #: when it had its signal, or was requeued; None: never
     noticed_at: float | None
     #: when tesched saw that it had left; None: it did not
     left_at: float | None

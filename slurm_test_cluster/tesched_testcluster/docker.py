@@ -155,7 +155,7 @@ class DockerCluster(Cluster):
             return False
 
     def kill_node(self, name: str) -> None:
-        """End a node as a power cut does. Slurm is told that it is down; it would find out after SlurmdTimeout."""
+        """End a node as a power cut does. Slurm is informed that it is down; it would find out after SlurmdTimeout."""
         with _engine_errors():
             self._node(name).kill()
         self.run("scontrol", "update", f"nodename={name}", "state=down", "reason=killed")

@@ -90,7 +90,7 @@ TRIXIE = Image(
 def build_image(image: Image = MAIN, *, quiet: bool = False) -> str:
     """Make an image that is missing, and its base image before it; return its tag. ClusterError if that fails.
 
-    What is printed goes to the terminal; with `quiet` only where something fails.
+    What is printed goes to the terminal; with `quiet` only where a step fails.
     """
     tag = image.tag()
     if subprocess.run(["docker", "image", "inspect", tag], check=False, capture_output=True).returncode == 0:

@@ -57,7 +57,7 @@ _TESCHED_CONFIG = Path("/etc/tesched/tesched.toml")
 #: files with the databases' passwords, beside slurm.conf
 _MARIADB_KEY_FILE = "mariadb.password"
 _POSTGRESQL_KEY_FILE = "postgresql.password"
-#: slurmdbd's container has it once the accounting is filled; compose.yaml looks for it
+#: slurmdbd's container has it once the accounting is filled; compose.yaml checks for it
 _FILLED = Path("/run/slurm/filled")
 _MARIADB_DATA = Path("/var/lib/mysql")
 _POSTGRESQL_DATA = Path("/var/lib/postgresql/data")
@@ -146,7 +146,7 @@ def _setup() -> None:
 def _tesched_config(store_password: str) -> str:
     """Return tesched's configuration: what it remembers is in PostgreSQL; a job's class is its QOS, or its name's.
 
-    Jobs on a test cluster take seconds, so they may be asked at once.
+    Jobs on a test cluster take seconds, so they may be notified at once.
     """
     return (
         'mode = "enforce"\n\n'
@@ -268,7 +268,7 @@ def _run_tesched() -> NoReturn:
 
 
 def _start_munged() -> Placement:
-    """Start munged with the cluster's key; return where things are."""
+    """Start munged with the cluster's key; return where they are."""
     placement = docker_placement()
     _make_folders(str(Path(placement.munge_socket).parent), "/var/log/munge", "/var/lib/munge")
     # --force: it runs as root, for which its folders are otherwise too open.

@@ -14,7 +14,7 @@ from typing import Literal
 
 
 class Ending(StrEnum):
-    """Endings of a job on a cluster where room had to be made."""
+    """Endings of a job on a cluster where resources had to be freed."""
 
     RESUMED = "preempted, went on where it had saved, ended once"
     AGAIN = "preempted, ran again from its start, ended once"
@@ -111,7 +111,7 @@ def batch(
     )
 
 
-#: a script that traps {signal}, and tells its worker by USR1
+#: a script that traps {signal}, and notifies its worker by USR1
 WAITS = """
     trap 'kill -USR1 $worker; wait $worker; exit 99' {signal}
     python3 work.py {name} USR1 0 &
@@ -207,7 +207,7 @@ SCRIPTS = (
     ),
 )
 
-#: those that may not be requeued, so they are never asked
+#: those that may not be requeued, so they are never notified
 NEVER = (
     Kind(
         name="kept",

@@ -1,6 +1,6 @@
 """Jobs of every kind (`kinds.py`) on a cluster, each on a node of its own, and trial-and-error jobs for these nodes.
 
-Enter KindsOnStage, `await_begun`, start a daemon, `preempt`, `await_end`, and look at the `outcomes`.
+Enter KindsOnStage, `await_begun`, start a daemon, `preempt`, `await_end`, and read the `outcomes`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class KindsOnStage:
                     )
 
     def await_end(self, timeout_s: float = 300) -> None:
-        """Wait until each has ended, but for those that are never asked; gives up on what has not, see `outcomes`."""
+        """Wait until each has ended, but for those never notified; gives up on what has not, see `outcomes`."""
         with suppress(WaitTimeoutError):
             self.cluster.wait_for(
                 lambda: all(map(self._settled, self._staged)), "every job to end", timeout_s=timeout_s

@@ -1,9 +1,9 @@
 """A mix of best-effort and trial-and-error jobs for a test cluster, and what they wrote about themselves.
 
 The jobs are real batch jobs that work in ticks. By default they are ordinary scripts, which trap nothing
-(`ordinary.sh`). Those that declare a signal, save their work and go on from it (`job.sh`) are asked for by name:
+(`ordinary.sh`). Those that declare a signal, save their work and go on from it (`job.sh`) are chosen by name:
 `on_notice`.
-`plan` draws them from a seeded generator, `submit_load` submits them in their time, `read_events` tells what happened.
+`plan` draws them from a seeded generator, `submit_load` submits them in their time, `read_events` shows what happened.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LoadJob:
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a job that could not do what is asked of it."""
+        """Raise ValueError for a job that could not do what it should."""
         if self.on_notice == "unaware" and (self.checkpoint_s or self.checkpoint_every):
             raise ValueError(f"{self.name} is an ordinary script, which writes no checkpoint: say on_notice")
         if self.requeues and (self.on_notice != "unaware" or self.requeue_after >= self.ticks):
@@ -103,7 +103,7 @@ class Mix:
     #: of those that save
     checkpoint_s: tuple[float, ...] = (0.2, 0.5, 1.0)
     checkpoint_every: int = 0
-    #: sbatch options of each kind; a cluster's policy must tell the two apart by these or by the name, be-… and te-…
+    #: sbatch options of each kind; a cluster's policy must distinguish the two by these or by the name, be-… and te-…
     options: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -205,17 +205,17 @@ def keep_saving(folder: Path, kind: str) -> Path:
 
 
 def submit_load(
-    cluster: Cluster, jobs: Iterable[LoadJob], folder: Path, *, tell: Callable[[LoadJob, int], None] | None = None
+    cluster: Cluster, jobs: Iterable[LoadJob], folder: Path, *, progress: Callable[[LoadJob, int], None] | None = None
 ) -> dict[str, int]:
-    """Submit each job in its time, and return the ids by name. `tell` is called after each."""
+    """Submit each job in its time, and return the ids by name. `progress` is called after each."""
     begin = time.monotonic()
     ids = {}
     for job in jobs:
         # The pace of the load is its meaning; there is no condition to await.
         time.sleep(max(0.0, begin + job.submit_after_s - time.monotonic()))
         ids[job.name] = submit(cluster, job, folder)
-        if tell is not None:
-            tell(job, ids[job.name])
+        if progress is not None:
+            progress(job, ids[job.name])
     return ids
 
 

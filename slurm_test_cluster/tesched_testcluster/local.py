@@ -189,9 +189,9 @@ class LocalCluster(Cluster):
             return False
 
     def kill_node(self, name: str) -> None:
-        """End a node as a power cut does: its slurmd and all that runs on it. Slurm is told that it is down.
+        """End a node as a power cut does: its slurmd and all that runs on it. Slurm is informed that it is down.
 
-        Without being told, slurmctld would find out after SlurmdTimeout.
+        Else slurmctld would find out after SlurmdTimeout.
         """
         self._check_node(name)
         processes.end_processes(self.folder, name)
@@ -423,7 +423,7 @@ def own_plugins() -> str:
 def _own_address() -> str:
     """Return the address that this host's name resolves to: loopback on some hosts, a network's on others.
 
-    It is where Slurm's daemons listen when they are told to listen at one address only. ClusterError if there is none.
+    It is where Slurm's daemons listen when they are to listen at one address only. ClusterError if there is none.
     """
     name = socket.gethostname()
     try:

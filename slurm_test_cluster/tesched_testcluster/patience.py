@@ -1,7 +1,7 @@
 """Time-outs of waits, on any machine: a wait for what must come ends when it has come, however busy the machine is.
 
 A time-out is no measure of speed. It ends a test that hangs, so it is long, and longer still while processes wait for a
-core. A test that says that something is quick counts calls, polls or notices; benchmarks measure seconds.
+core. A test that says that a step is quick counts calls, polls or notices; benchmarks measure seconds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ HANG_S = 180.0
 _IDLE_HANG_S = 20.0
 #: What starts several processes one after the other waits for each.
 _MARGIN = 2.0
-#: most that the share of stalled time counts for: beyond it the file tells noise
+#: most that the share of stalled time counts for: beyond it the file shows noise
 _MOST_STALLED = 0.95
 _PRESSURE = Path("/proc/pressure/cpu")
 
 
 def slowness() -> float:
-    """Return how many times as long things take as on an idle machine, roughly; at least 1.
+    """Return how many times as long a step takes as on an idle machine, roughly; at least 1.
 
     By the load of the last minute, and by the share of the last ten seconds in which some process waited for a core:
     the load of a virtual machine does not count what its host gives to others, and knows of a burst late.
@@ -32,7 +32,7 @@ def slowness() -> float:
 
 
 def _stalled() -> float:
-    """Return the share of the last ten seconds in which a runnable process waited; 0 where the kernel does not tell."""
+    """Return the share of the last ten seconds in which a runnable process waited; 0 where the kernel has none."""
     try:
         # some avg10=12.34 avg60=... avg300=... total=...
         return float(_PRESSURE.read_text().split("avg10=")[1].split()[0]) / 100

@@ -86,7 +86,7 @@ def send(pids: Iterable[int], signal_number: signal.Signals) -> None:
 def _is_stepd(pid: int, folder: Path, node: str | None) -> bool:
     """Return whether a process is a slurmstepd of the cluster (on that node): it has its slurmd's log open.
 
-    Newer releases write the process's title over its environment, so that alone tells nothing.
+    Newer releases write the process's title over its environment, so that alone shows nothing.
     """
     logs = folder / "log"
     try:

@@ -235,12 +235,12 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
         settings["SchedulerParameters"] = ",".join(scheduler)
     if definition.accounting is not None:
         settings["AccountingStorageType"] = "accounting_storage/slurmdbd"
-        # slurmdbd tells slurmctld of each change at the address that its call came from. Where all daemons are on one
+        # slurmdbd sends slurmctld each change at the address that its call came from. Where all daemons are on one
         # host, slurmctld listens at the host's own address alone.
         own = placement.controller_address if placement.shared_host else None
         settings["AccountingStorageHost"] = own or placement.slurmdbd_host
         settings["AccountingStoragePort"] = str(placement.slurmdbd_port)
-        # With munge this is the socket's path; without it sacctmgr looks for the system's munged.
+        # With munge this is the socket's path; without it sacctmgr uses the system's munged.
         settings["AccountingStoragePass"] = placement.munge_socket
         if kinds:
             settings["AccountingStorageTRES"] = ",".join(f"gres/{kind}" for kind in kinds)

@@ -35,7 +35,7 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 from tesched_testcluster.users import ordinary_user
 
-#: what every look of the daemon that finds nothing to do says
+#: what every poll of the daemon that finds nothing to do says
 FIRST_LOOK = "did nothing"
 
 _CONFIG = """\
@@ -88,7 +88,7 @@ class Stage(Protocol):
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
-        """Run the daemon until the block ends; it has had its first look when the block begins."""
+        """Run the daemon until the block ends; it has had its first poll when the block begins."""
         ...
 
     @contextmanager

@@ -59,7 +59,7 @@ def running(cluster: LocalCluster, *options: str, wrap: str = SLEEP) -> JobId:
 
 
 def pending(cluster: LocalCluster) -> JobId:
-    """Return a job that waits for room and has a priority."""
+    """Return a job that waits for resources and has a priority."""
     running(cluster, "--exclusive", "-N8")
     job_id = JobId(cluster.sbatch(wrap=SLEEP))
     cluster.wait_for(lambda: cluster.job(job_id)["Reason"] in {"Resources", "Priority"}, "the job to wait for room")
@@ -105,7 +105,7 @@ def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connec
 
 @pytest.mark.gate
 def test_a_job_that_ends_after_the_read_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
-    # What the actuator sends once its look is over: slurmctld itself must leave the job alone.
+    # What the actuator sends once its query is over: slurmctld itself must leave the job alone.
     client = connect(cluster)
     for wrap, state in (("true", "COMPLETED"), ("false", "FAILED")):
         job_id = running(cluster)

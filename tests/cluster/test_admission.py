@@ -64,7 +64,7 @@ def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, 
         "update": ((*PLAIN, "--time=1", "--begin=now+1hour"), ("update", "jobid={job}", "partition=debug")),
     }[change]
     with daemon_of(site.cluster, site.config(ONE_EACH)):
-        # It leaves no room, so that what is released waits until the daemon has seen it.
+        # It leaves no free resources, so that what is released waits until the daemon has seen it.
         first = site.submit(*TRIAL, "--exclusive", "--mem=0", wrap="sleep 1000")
         site.cluster.wait_state(first, "RUNNING")
         second = site.submit(*options)
@@ -80,7 +80,7 @@ def test_an_operator_lets_one_through_and_its_user_does_not(site: Site) -> None:
     whole = ("--exclusive", "--mem=0")
     config = site.config(ONE_EACH)
     with suppress(_KilledError), daemon_of(cluster, config) as daemon:
-        # It leaves no room, so that what is released waits, and is seen to.
+        # It leaves no free resources, so that what is released waits, and is seen to.
         first = site.submit(*TRIAL, *whole, wrap="sleep 1000")
         cluster.wait_state(first, "RUNNING")
         by_hand, by_user = (site.submit(*TRIAL, *whole) for _ in range(2))

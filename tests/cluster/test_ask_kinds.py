@@ -41,7 +41,7 @@ def test_a_kind_of_script_starts_or_waits_as_foretold(
         assert (foretold["job_class"], foretold["rule"]) == ("be", "default")
         assert foretold["verdict"] == "starts at once, on free resources"
         assert foretold["notes"] == []
-        # The work is not what is asked for here: it only has to hold the node.
+        # The work is not what matters here: it only has to hold the node.
         holder = cluster.sbatch("--job-name=be", "--no-requeue", *ALONE, wrap="exec sleep 1000")
         cluster.wait_state(holder, "RUNNING")
         daemon.await_polls(cluster)

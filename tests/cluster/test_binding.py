@@ -1,4 +1,4 @@
-"""A trial waits for the resources that it asked for, on a real Slurm: no futile preemption, no other job held up.
+"""A trial waits for the resources that it requested, on a real Slurm: no futile preemption, no other job held up.
 
 A victim saves its work until the test lets it be done (a file), and its grace period is longer than any test.
 """

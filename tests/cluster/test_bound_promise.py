@@ -1,4 +1,4 @@
-"""The promise in one case: TE jobs without end beside a BE job of a minute, on one node of a real Slurm, with B = 3."""
+"""The bound in one case: TE jobs without end beside a BE job of a minute, on one node of a real Slurm, with B = 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice of the client, and what is said where the one that was asked for cannot be."""
+"""Choice of the client, and what is said where the configured one cannot be."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ RUNNING: Mapping[str, tuple[str, ...]] = {
     "a\nJobId=99 JobName=x": ("--comment=None",),
     "xéሴ": ("--nice=7",),
 }
-#: jobs that wait, each for something else
+#: jobs that wait, each for another reason
 WAITING: Mapping[str, tuple[str, ...]] = {
     "held": ("--hold",),
     "later": ("--begin=now+1hour",),
@@ -119,7 +119,7 @@ class Pair:
         return cls(cluster, connecting(ClientChoice.COMMANDS)(cluster), connecting(choice)(cluster))
 
     def agreed(self, what: str) -> Snapshot:
-        """Return what both see, within some seconds: the queue may change between the two looks."""
+        """Return what both see, within some seconds: the queue may change between the two polls."""
         found: list[str] = []
 
         def same() -> list[Snapshot]:
@@ -202,7 +202,7 @@ def test_every_client_gives_the_same_snapshot(mixed_cluster: LocalCluster, choic
     assert {by_name[name].state for name in RUNNING} == {JobState.RUNNING}
     assert {by_name[name].state for name in WAITING} == {JobState.PENDING}
     assert by_name["uneven"].on_nodes
-    # Nothing has changed: what was kept from the last look must still agree.
+    # Nothing has changed: what was kept from the last poll must still agree.
     pair.agreed("the same jobs, looked at again")
 
     cluster.run("scontrol", "suspend", str(ids["typed"]))
@@ -250,7 +250,7 @@ def test_every_client_sees_the_same_of_sick_nodes_and_closed_partitions(
 
 @pytest.mark.parametrize("choice", OTHERS)
 def test_every_client_sees_the_same_while_jobs_come_and_go(make_cluster: MakeCluster, choice: ClientChoice) -> None:
-    """Also what a client keeps from look to look follows each run: started, completing, requeued, started again."""
+    """Also what a client keeps from poll to poll follows each run: started, completing, requeued, started again."""
     # Jobs are COMPLETING until the test ends them.
     cluster = make_cluster(ClusterDefinition(kill_wait_s=3600))
     pair = Pair.on(cluster, choice)

@@ -3,7 +3,7 @@
 The order: a victim that works on through its grace period of 3 s, so that every step is there: (1) the intent, (2) the
 TE job's raise, (3) its nodes, (4) the notice, (5) the conclusion; (6 to 8) the same of the requeue; (9 to 11) the same
 of the nice value that is put back when the TE job has started. A notice that was meant and has no outcome is never sent
-again; then the victim is asked by the requeue alone.
+again; then the victim is notified by the requeue alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TICKS = 5
 
 def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[int], int]:
     """Run a daemon that dies before this step of an order; return the best-effort jobs and the TE job."""
-    # No job's end makes room before the test lets it: a victim that ends in the moment of its requeue would run again.
+    # No job's end frees resources before the test lets it: a victim that ends while it is requeued would run again.
     hold(cluster.shared, "be")
     ids = []
     for number in range(8):

@@ -141,7 +141,7 @@ def test_tesched_as_an_operator_preempts_any_users_job_and_remembers_it_in_postg
     cluster: DockerCluster,
 ) -> None:
     stage = DockerStage(cluster=cluster)
-    # None makes room by its own end, however long a busy machine takes to start the daemon.
+    # None frees resources by its own end, however long a busy machine takes to start the daemon.
     hold = f"{SHARED}/{HOLD.format(kind='be')}"
     cluster.exec("slurmctld", "touch", hold)
     victims = [

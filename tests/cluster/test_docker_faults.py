@@ -36,7 +36,7 @@ def cluster() -> Iterator[DockerCluster]:
 
 
 def a_node_dies(cluster: DockerCluster, victim: int) -> None:
-    """Cut the power of the node on which room is made."""
+    """Cut the power of the node on which resources are freed."""
     node = cluster.job(victim)["NodeList"]
     cluster.kill_node(node)
     cluster.revive_node(node)

@@ -35,7 +35,7 @@ class Report:
     """What the doctor said."""
 
     status: int
-    #: by what was looked at: level, text and advice
+    #: by what was checked: level, text and advice
     lines: Mapping[str, tuple[str, str, str]]
 
     def levels(self, level: str) -> list[str]:
@@ -77,7 +77,7 @@ def site(cluster: LocalCluster, folder: Path, more: str = "", mode: str = "enfor
 
 
 def daemon_in_time(cluster: LocalCluster, config: Path) -> Report:
-    """Return a report by which Slurm has answered and the daemon has looked in time."""
+    """Return a report by which Slurm has answered and the daemon has polled in time."""
 
     def report() -> Report | None:
         found = doctor(config)
@@ -91,7 +91,7 @@ def daemon_in_time(cluster: LocalCluster, config: Path) -> Report:
 @pytest.mark.gate
 def test_a_healthy_cluster_with_its_daemon_gives_no_fail_and_no_warning(cluster: LocalCluster, tmp_path: Path) -> None:
     with running_daemon(cluster, tmp_path, ClientChoice.AUTO) as daemon:
-        # On a busy machine a daemon that is late is told, or a look that took long, and it is over a moment later.
+        # On a busy machine a daemon that is late is reported, or a poll that took long, and it is over a moment later.
         found = daemon_in_time(cluster, daemon.config)
         # Its TE jobs have no partition of their own.
         assert (found.status, found.levels("fail"), found.levels("warn")) == (0, [], ["PriorityTier"])
@@ -133,7 +133,7 @@ PREEMPTING = ClusterDefinition(
 )
 
 
-#: set-ups, and what is said of each: what was looked at, level, a part of the text, a part of the advice
+#: set-ups, and what is said of each: what was checked, level, a part of the text, a part of the advice
 SETTINGS = [
     (
         ClusterDefinition(groups=ONE_NODE, settings={"JobRequeue": "0"}),
@@ -220,7 +220,7 @@ def test_jobs_that_are_hidden_from_the_user_are_reported(make_cluster: MakeClust
 
 
 class somebody_else:  # noqa: N801 - used like a function
-    """The user nobody in the place of root. His effective id alone: root is to come back."""
+    """Another user in the place of root. The effective id alone: root is to come back."""
 
     def __enter__(self) -> None:
         assert os.getuid() == 0, "only root can run this test: it changes its user"

@@ -28,7 +28,7 @@ def trial(cluster: LocalCluster, *options: str, gpus: int = 4) -> int:
 def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
-    """A licence is one such thing: behind another job Slurm says Priority. Limits of users and QOS are others."""
+    """A licence is such a reason: behind another job Slurm says Priority. Limits of users and QOS are others."""
     definition = ClusterDefinition(groups=(NodeGroup(count=2),), settings={"Licenses": "soft:1"})
     with LocalCluster(definition) as cluster:
         with_licence = best_effort(cluster, "be-1", "--licenses=soft:1", "--no-requeue")

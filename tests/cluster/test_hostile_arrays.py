@@ -29,9 +29,9 @@ TASKS, OWN = 1000, 300
 
 @dataclass
 class Cost:
-    """What was asked of Slurm since it was last reset."""
+    """Queries of Slurm since it was last reset."""
 
-    #: rows that squeue printed of jobs that were asked for by their ids, and commands
+    #: rows that squeue printed of jobs that were queried by their ids, and commands
     rows: int = 0
     commands: list[Sequence[str]] = field(default_factory=list)
 

@@ -275,7 +275,7 @@ def test_a_poll_costs_the_same_whatever_users_type(cluster: LocalCluster, connec
         text = f"x\nJobId={honest} JobName=a UserId=root(0) GroupId=x(1) MCS_label= Command=/x{number}"
         comment = f"x\n{task if number % 2 else record}"
         cluster.sbatch(f"--job-name={text}", f"--comment={comment}", "--hold", wrap="true", user=ordinary_user())
-    # Records of each other, too: each is a look-alike of the next one.
+    # Records of each other, too: each resembles the next one.
     for number in range(20):
         cluster.sbatch(
             f"--comment=x\n{record_of(cluster, array + 1 + number)}", "--hold", wrap="true", user=ordinary_user()

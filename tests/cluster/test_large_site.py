@@ -35,7 +35,7 @@ def test_a_full_cluster_frees_resources_and_each_job_ends_once(
     config = cluster.run("scontrol", "show", "config").stdout
     for word in ("bf_continue", "defer", "preempt/partition_prio", "preempt_send_user_signal", "priority/multifactor"):
         assert word in config, word
-    # No job's end makes room before the test lets it.
+    # No job's end frees resources before the test lets it.
     holds = [cluster.shared / HOLD.format(kind=kind) for kind in ("be", "te")]
     for hold in holds:
         hold.touch()

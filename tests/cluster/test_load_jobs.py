@@ -1,4 +1,4 @@
-"""Jobs of the test cluster's load (`job.sh`) that get a notice, on a real Slurm: each does what it was told to do.
+"""Jobs of the test cluster's load (`job.sh`) that get a notice, on a real Slurm: each does what it should.
 
 No job ends, and none is killed while it saves, before the test lets it: it is held by a file, and KillWait is long.
 """

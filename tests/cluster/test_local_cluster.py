@@ -138,7 +138,7 @@ def test_a_failed_start_quotes_slurms_fatal_line_and_leaves_nothing(
 
 
 def test_a_start_that_takes_too_long_says_so_and_leaves_nothing() -> None:
-    # A drained node is never idle, however long a look at it takes.
+    # A drained node is never idle, however long a query of it takes.
     drained = replace(SMALL, extra_lines=("DownNodes=n1 State=DRAIN Reason=test",))
     assert_no_start(LocalCluster(drained), "did not start in time", timeout_s=0)
 

@@ -1,4 +1,4 @@
-"""A daemon in mode enforce on a real cluster loses its store: no job is asked to yield, until the store is back."""
+"""A daemon in mode enforce on a real cluster loses its store: no job is notified, until the store is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job on a real Slurm: full of best-effort jobs, a trial-and-error job starts in a victim's room."""
+"""The main job on a real Slurm: full of best-effort jobs, a trial-and-error job starts on a victim's resources."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_te_job_starts_on_the_resources_of_one_victim_which_goes_on_from_its_c
     # However long it takes to save its work, its grace period is not over before.
     victims = fill(cluster, "exit", checkpoint_s=1.0, options=("--comment=grace=86400",))
     trials_end = hold(cluster.shared, "te")
-    # Waits before the TE job, fits into the victim's room as well, and must not get it: a whole node.
+    # Waits before the TE job, fits on the victim's nodes as well, and must not get it: a whole node.
     rival = submit(cluster, LoadJob(name="be-rival", kind="be", cpus=8, gpus=8, ticks=TICKS), cluster.shared)
     before = {job_id: cluster.job(job_id)["Priority"] for job_id in [*victims, rival]}
     with running_daemon(cluster, tmp_path, client_choice) as daemon:
@@ -174,7 +174,7 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
     with running_daemon(cluster, tmp_path, client_choice):
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
         cluster.wait_state(te, "RUNNING", "COMPLETED")
-        # The look before the end of the grace period may come half a second early. That the victim was put back, and
+        # The poll before the end of the grace period may come half a second early. That the victim was put back, and
         # did not end by itself, says that the notice alone did not do.
         assert seconds_waited(cluster, te) >= 9
         assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in victims) == 1
@@ -210,7 +210,7 @@ def test_patient_lets_a_te_job_take_the_resources_of_a_job_that_ends_by_itself(
     victims = fill(cluster)
     for kind in ("rival", "te"):
         hold(cluster.shared, kind)
-    # They wait before the TE job, and fit into the room of the job that ends first: a whole node each.
+    # They wait before the TE job, and fit on the nodes of the job that ends first: a whole node each.
     rivals = [
         submit(cluster, LoadJob(name=f"rival-{number}", kind="be", cpus=8, gpus=8, ticks=TICKS), cluster.shared)
         for number in range(8)

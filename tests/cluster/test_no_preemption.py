@@ -1,6 +1,6 @@
-"""Trial-and-error jobs that would not start whatever room there is: they get no victims, and `explain` says why.
+"""Trial-and-error jobs that would not start whatever is free: they get no victims, and `explain` says why.
 
-One full cluster of eight nodes of a real Slurm, one daemon, one job for each reason; in the end one that does get room,
+One full cluster of eight nodes of a real Slurm, one daemon, a job for each reason; in the end one that does get nodes,
 so that it is known that the daemon would have acted.
 """
 
@@ -43,7 +43,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Fill the cluster, submit every case, and let the daemon look at all of them several times."""
+    """Fill the cluster, submit every case, and let the daemon poll several times."""
     definition = ClusterDefinition(
         groups=(NodeGroup(count=8),),
         partitions=(
@@ -78,7 +78,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def _refused_firmly(daemon: Daemon, jobs: set[int]) -> bool:
-    """Return whether each job has been told a reason, and Slurm has looked at it."""
+    """Check whether each job has a reason, and Slurm has considered it."""
     codes = {job_id: _code(daemon, job_id) for job_id in jobs}
     return all(code not in {None, RefusalCode.NOT_CONSIDERED_YET.value} for code in codes.values())
 

@@ -1,4 +1,4 @@
-"""The observer says what a real Slurm was told: expected values are worked out by hand."""
+"""The observer says what a real Slurm was given: expected values are worked out by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Co
 
 
 def test_a_probe_sees_that_slurm_has_considered_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
-    # With slurm.conf's own parameters the first look at a new job comes seconds after its submission; here later.
+    # With slurm.conf's own parameters the first pass over a new job comes seconds after its submission; here later.
     later = {"SchedulerParameters": "batch_sched_delay=20"}
     made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock", settings=later))
     watcher = connect(made).watcher

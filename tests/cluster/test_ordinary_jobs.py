@@ -37,7 +37,7 @@ def give_time(folder: Path) -> None:
 
 
 def foretold(outcome: Outcome, cluster: LocalCluster, folder: Path) -> bool:
-    """Return whether `tesched check` had said so of a batch job; of a client's script it is not asked."""
+    """Return whether `tesched check` had said so of a batch job; a client's script is not checked."""
     kind = outcome.kind
     if kind.how != "batch":
         return True

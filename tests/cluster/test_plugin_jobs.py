@@ -71,7 +71,7 @@ def configured(stage: KindsOnStage, folder: Path) -> None:
 def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, kinds: Sequence[Kind]) -> dict[str, str]:
     """Let TE jobs ask for every node once so many jobs are marked; when each job has ended return what explains each.
 
-    Those that declare a signal would work for ever: each is told to stop once the reason is known.
+    Those that declare a signal would work for ever: each is to stop once the reason is known.
     """
     known: dict[str, str] = {}
 
@@ -79,7 +79,7 @@ def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, kinds: Sequence[K
         explained = {stage.jobs(kind.name)[0]: kind for kind in kinds if kind.explained == reason}
 
         def all_known() -> bool:
-            # What is said of a job while it works may be another thing when it ends.
+            # What is said of a job while it works may be different when it ends.
             for job in explained.keys() - known.keys():
                 if reason in (said := daemon.ask("explain", job).stdout):
                     known[job] = said

@@ -59,7 +59,7 @@ def test_te_job_that_says_nothing_is_served_by_a_slurmctld_that_has_just_started
     marked, te = behind_a_queue(cluster)
     cluster.wait_state(te, "RUNNING")
     assert cluster.put_back(marked) == [marked[0]]
-    # And so is the next, which is younger than all that Slurm has asked the plugin about.
+    # And so is the next, which is younger than all that Slurm has called the plugin for.
     _, *rest = marked
     put_marks(cluster, *(Mark(job_id=job_id) for job_id in rest))
     later = trial(cluster, "--partition=main")

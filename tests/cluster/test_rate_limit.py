@@ -54,7 +54,7 @@ def daemon_of_operator(cluster: LocalCluster, config: Path) -> Iterator[subproce
 
 
 def status_of(config: Path) -> Any:
-    """Return what `tesched status` says; empty until it has said something."""
+    """Return what `tesched status` says; empty until it answers."""
     argv = [str(TESCHED), "status", "--json", "--config", str(config)]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=Patience().limit_s, check=False).stdout
     return json.loads(said) if said.startswith("{") else {}

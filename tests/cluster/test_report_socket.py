@@ -21,7 +21,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-#: each worker tells (task + 1) * 0.64^k, and waits for the file
+#: each worker reports (task + 1) * 0.64^k, and waits for the file
 WORKER = """
 import os, pathlib, time, tesched_report
 task = int(os.environ["SLURM_ARRAY_TASK_ID"])
@@ -50,7 +50,7 @@ def told(daemon: Daemon, job: str) -> dict[str, Any]:
 
 
 def all_losses(cluster: LocalCluster, daemon: Daemon, job: str) -> list[tuple[int, float]]:
-    """Return what a job told, once it has told all of it."""
+    """Losses that a job reported, once it has reported all of them."""
 
     def found() -> list[tuple[int, float]]:
         return points(told(daemon, job).get("report"))

@@ -1,4 +1,4 @@
-"""Reports on a real Slurm: what a training tells reaches the store and `tesched explain`; a foreign file does not."""
+"""Reports on a real Slurm: what a training reports reaches the store and `tesched explain`; a foreign file does not."""
 
 from __future__ import annotations
 

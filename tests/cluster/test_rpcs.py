@@ -76,7 +76,7 @@ def test_a_poll_and_a_probe(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.wait_state(cluster.sbatch(wrap="sleep 100"), "RUNNING")
     job_id = cluster.sbatch("--begin=now+1day", wrap="true")
-    # The first look asks for the configuration, too.
+    # The first poll reads the configuration, too.
     assert isinstance(client.observer.observe(), Snapshot)
 
     def look() -> None:

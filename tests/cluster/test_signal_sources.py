@@ -1,4 +1,4 @@
-"""Sources of a job's signal on a real Slurm: sbatch's command line, the site's rules that look into scripts.
+"""Sources of a job's signal on a real Slurm: sbatch's command line, the site's rules that read scripts.
 
 A command line is to be had on 26.05. On 22.05 without slurmdbd it is not: such a job is requeued at once, unharmed.
 With slurmdbd it is to be had some seconds after the job's start, and the job is no victim until then.
@@ -68,7 +68,7 @@ name = "launcher"
 script_contains = ["made by our launcher"]
 notice_signal = "B:USR2"
 """
-#: a wrapped command with a text that looks like an option
+#: a wrapped command with a text that resembles an option
 WRAPPED = ": --signal=USR1; exec python3 work.py wrapped '' 0"
 
 
@@ -134,7 +134,7 @@ def test_a_command_line_that_slurmdbd_stores_seconds_after_the_start_is_read_for
     for _ in range(12):
         jobs.append(JobId(cluster.sbatch(*options, script=script)))
         cluster.wait_state(jobs[-1], "RUNNING")
-        # Asked for as soon as it runs: slurmctld sends what has started to slurmdbd every five seconds.
+        # Read as soon as it runs: slurmctld sends what has started to slurmdbd every five seconds.
         declarations(client)
     assert cluster.release >= (23, 2) or without
     found: Mapping[JobId, Declared] = {}

@@ -109,7 +109,7 @@ def test_what_depends_on_a_victim_that_dies_of_its_notice_never_sees_it_fail(
 
         cluster.wait_for(is_back, "it to be put back in the queue while its Epilog runs")
         hold.unlink()
-        # Before it starts a job Slurm looks after dependencies: by then one that can't be met has ended what waits.
+        # Before it starts a job Slurm checks dependencies: by then one that can't be met has ended what waits.
         cluster.wait_state(te, "RUNNING")
         assert (cluster.job(victim)["JobState"], cluster.job(after)["JobState"]) == ("PENDING", "PENDING")
         cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")

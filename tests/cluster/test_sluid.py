@@ -32,7 +32,7 @@ WHY = Reason(code=ReasonCode.ADMIN, text="a test")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late(Commands):
-    """Runs commands, but for squeue each of them late: something else comes first."""
+    """Runs commands, but for squeue each of them late: another change comes first."""
 
     first: Callable[[], None]
 
@@ -73,7 +73,7 @@ def test_a_late_command_meets_no_later_run(cluster: LocalCluster, action: Action
         assert outcome.failure is not None, outcome
         assert outcome.failure.kind is FailureKind.ALREADY_DONE, outcome
         assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "1")
-    else:  # what the SLUID is for: by the job's id it does, and a look right before is all that can be done
+    else:  # what the SLUID is for: by the job's id it does, and a query right before is all that can be done
         assert outcome.status is Status.SENT, outcome
         cluster.wait_for(lambda: cluster.state(job_id) != "RUNNING", "the second run to be met")
 

@@ -49,7 +49,7 @@ def daemon(config: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_standby_takes_over_in_the_middle_of_an_order(
     cluster: LocalCluster, tmp_path: Path, blow: signal.Signals
 ) -> None:
-    # No other job's end makes room: only the victim's.
+    # No other job's end frees resources: only the victim's.
     for kind in ("be", "te"):
         hold(cluster.shared, kind)
     ids = []

@@ -44,7 +44,7 @@ def test_a_full_cluster_of_ordinary_scripts_frees_resources_and_each_script_ends
     config = cluster.run("scontrol", "show", "config").stdout
     for key, value in (("KillWait", "30 sec"), ("MinJobAge", "300 sec"), ("AccountingStorageEnforce", "associations")):
         assert any(line.startswith(key) and value in line for line in config.splitlines()), key
-    # No job's end makes room before the test lets it.
+    # No job's end frees resources before the test lets it.
     holds = [cluster.shared / HOLD.format(kind=kind) for kind in ("be", "te")]
     for hold in holds:
         hold.touch()

@@ -86,7 +86,7 @@ def start(make_cluster: MakeCluster, path: Path, library: str, *, nodes: int = 1
 
 
 def listener(path: Path) -> socket.socket:
-    """Return a socket in the daemon's place; looking into it never waits."""
+    """Return a socket in the daemon's place; reading it never waits."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     channel.bind(str(path))
     return channel
@@ -110,7 +110,7 @@ def submit_promptly(cluster: LocalCluster) -> int:
 def starts_by_pokes(cluster: LocalCluster, te: int, poke: Callable[[], object]) -> None:
     """Wait until the trial runs, which the poke of its submission brings about, or another one.
 
-    The two looks of a poke may find a busy slurmctld that has not come to the job yet. They leave the rest to the poll,
+    The two polls of a poke may find a busy slurmctld that has not come to the job yet. They leave the rest to the poll,
     which would come in an hour.
     """
     next_at = time.monotonic() + AGAIN_AFTER_S

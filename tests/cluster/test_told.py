@@ -1,4 +1,4 @@
-"""The user of a preempted job is told: in its Slurm record, by the site's command, and by `tesched jobs --mine`.
+"""The user of a preempted job is notified: in its Slurm record, by the site's command, and by `tesched jobs --mine`.
 
 The victims' user is an ordinary one; the daemon and slurmctld are root's.
 """
@@ -53,7 +53,7 @@ def folder() -> Iterator[Path]:
 
 
 def telling(folder: Path, *, record: str = "admin_comment", status: int = 0) -> Path:
-    """Configure how users are told; return where the command writes what it was told."""
+    """Configure how users are notified; return where the command writes its input."""
     told, script = folder / "told", folder / "tell.py"
     script.write_text(TELL)
     command = json.dumps([sys.executable, str(script), str(told), str(status)])
@@ -93,7 +93,7 @@ def extra(cluster: LocalCluster, job: int) -> str:
 
 
 def facts(told: Path) -> list[dict[str, Any]]:
-    """Return what the command was told."""
+    """Input of the command, line by line."""
     return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
 
 
@@ -151,7 +151,7 @@ def test_the_user_is_notified_in_the_jobs_record_and_by_the_command_and_sees_it_
         assert (second["job_id"], second["name"]) == (sites, "be-sites")
         # Another's text is left, and that is counted.
         assert comment(cluster, sites) == "JS1:of the site's own"
-        # The note is another action than what the command is told, and may come after it.
+        # The note is another action than the command's input, and may come after it.
         await_notes(cluster, daemon, noted=1, not_noted=1)
         assert "is left" in daemon.json("status")["tally"]["not_noted_why"]
         cluster.wait_for(lambda: daemon.json("status")["daemon"]["told"]["told"] == 2, "the count of the command")
@@ -162,7 +162,7 @@ def test_the_user_is_notified_in_the_jobs_record_and_by_the_command_and_sees_it_
         _mine(daemon, job, sites, others)
     assert not Path("/pwned").exists()
     assert not (cluster.shared / "pwned").exists()
-    # What is told stays: it is no change that undo has to put back.
+    # The note stays: it is no change that undo has to put back.
     assert daemon.ask("undo").returncode == 0
     assert NOTE.fullmatch(comment(cluster, job))
 

@@ -25,7 +25,7 @@ RUNS = replace(VICTIM, time_limit_s=86_400)
 
 
 def look(engine: Engine, job: Job, how: Classification = HOW) -> str:
-    """Let a daemon that has just been started look once; return the job's class."""
+    """Let a daemon that has just been started poll once; return the job's class."""
     loop = loop_of(Cluster(seen=replace(FULL_CLUSTER, jobs={job.job_id: job})), Notebook(), Mode.OBSERVE)
     loop.journal, loop.classes = SqlJournal(engine), how
     assert not loop.turn().trouble

@@ -83,7 +83,7 @@ def test_status_shows_pokes_above_a_users_share(config: Path) -> None:
 def test_status_shows_which_daemon_stands_by_and_which_leads(config: Path) -> None:
     engine = open_store(_url(config))
     with writing(engine).begin() as connection:
-        # As on another host: the leader's process, this one, would be told to be an earlier life of ours.
+        # As on another host: the leader's process, this one, would be taken for an earlier life of ours.
         connection.execute(update(DaemonRow).values(lease_place="login1"))
     SqlJournal(engine, identity=replace(Identity.here(), pid=1, host="login2", place="login2")).lead()
     engine.dispose()
@@ -222,7 +222,7 @@ def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -
 
 
 class TestPause:
-    """Nothing new is begun, and every user is told."""
+    """Nothing new is begun, and every user is informed."""
 
     def test_a_pause_is_shown_with_its_user_its_reason_and_its_end(self, config: Path) -> None:
         said = tesched("pause", "--config", str(config), "--reason", "upgrade of Slurm", "--for", "2h")

@@ -1,4 +1,4 @@
-"""`tesched ask` as it is typed: what it says of what can't be asked, without a Slurm that answers."""
+"""`tesched ask` as it is typed: what it says of what it can't answer, without a Slurm that answers."""
 
 from __future__ import annotations
 

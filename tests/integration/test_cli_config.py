@@ -1,4 +1,4 @@
-"""`tesched config`: the values in force and where they come from; unusable ones, told in one line with status 2."""
+"""`tesched config`: the values in force and where they come from; unusable ones, reported in one line with status 2."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def paid(job_id: int, for_user: str) -> Victim:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Give a store in which job 3 has made room for jobs of bob, eve and its own user, and 4 for none."""
+    """Give a store in which job 3 has left for jobs of bob, eve and its own user, and 4 for none."""
     path, url = configured_store(tmp_path)
     engine = open_store(url)
     done: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": NOW}
@@ -324,7 +324,7 @@ def test_status_counts_the_te_jobs_that_had_to_wait_for_the_bound(tmp_path: Path
     look(NOW - day_s - 200, waits[7], waits[8])
     look(NOW - day_s - 100, waits[8])
     look(NOW - 300, waits[8], waits[9])
-    # It waits for other things, and 3 is no victim for 10: neither is a TE job that waits for the bound.
+    # It waits for other reasons, and 3 is no victim for 10: neither is a TE job that waits for the bound.
     look(NOW - 200, refusal(10, 10, RefusalCode.TE_LIMIT), refusal(3, 10, RefusalCode.BOUND))
     # Once more: it counts once.
     look(NOW - 100, waits[9])

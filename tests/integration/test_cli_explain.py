@@ -1,4 +1,4 @@
-"""`tesched explain` says of a victim what was asked of it, and no more."""
+"""`tesched explain` says of a victim what was done to it, and no more."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def in_job(spool: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def content(spool: Path) -> dict[str, Any]:
-    """Return what job 42 has told."""
+    """Return what job 42 has reported."""
     found: dict[str, Any] = json.loads((spool / str(os.geteuid()) / "42.json").read_text())
     return found
 
@@ -273,7 +273,7 @@ class TestExplain:
     """What a person sees of it."""
 
     def told(self, config: Path, **more: Any) -> Result:
-        """Let job 7 tell something; return what explain says of it."""
+        """Let job 7 report a value; return what explain says of it."""
         engine = open_store(f"sqlite:///{config.parent}/store.sqlite")
         seen = snapshot(200.0, job(7, JobState.RUNNING, nodes=["n1"], submit_time=1.0))
         Writer(engine).write(replace(seen, reported={JobId(7): Reported(**more)}))

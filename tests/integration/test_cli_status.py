@@ -278,7 +278,7 @@ def test_a_store_that_cannot_be_used_is_an_error_and_no_file_is_made(tmp_path: P
     for argv in COMMANDS:
         said = tesched(config, *argv)
         if argv == ("db", "current") and store in {"empty", "newer"}:
-            assert said.exit_code == 0  # which schema it has is what was asked
+            assert said.exit_code == 0  # which schema it has was the question
         else:
             assert (argv, said.exit_code) == (argv, 2), said.output
             assert "state store" in said.output

@@ -68,7 +68,7 @@ def test_status_has_a_line_for_each_training(config: Path) -> None:
     (head,) = (line for line in lines if line.startswith("JOB "))
     array, alone = lines[lines.index(head) + 1 : lines.index(head) + 3]
     assert head.split() == ["JOB", "TRAINS", "ITER", "LOSS", "NORM", "CURVE", "EXPECTED", "CPUS", "SHARE"]
-    # The tasks told 2 and 4, again and again. They hold 12 of 16 cores.
+    # The tasks reported 2 and 4, again and again. They hold 12 of 16 cores.
     assert array.split() == ["20_*", "workers", "2", "3", "1.00", "▁▁▁", "3", "at", "12", "12", "75", "%"]
     # 1 + 8 / 2048 at 11, towards 1: of the 8 above that at first 1 / 2048 is left.
     cells = alone.split()

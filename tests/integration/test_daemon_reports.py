@@ -225,11 +225,11 @@ def test_a_round_is_bounded_in_time_and_in_files_and_the_next_goes_on_from_there
     for one in jobs:
         (folder / f"{one.job_id}.json").write_text(text(one.job_id))
     ticks = iter(range(1000))
-    # Each look at the watch is a tick; a round begins with one, and ends when four have passed.
+    # Each reading of the watch is a tick; a round begins with one, and ends when four have passed.
     monkeypatch.setattr(reports, "ROUND_S", 4)
     spool = spool_of(folder, stopwatch=lambda: next(ticks))
     assert [sorted(told(spool, *jobs)) for _ in range(3)] == [[*range(1, 5)], [*range(1, 9)], [*range(1, 11)]]
-    # It has gone round: 9, 10, 1 and 2 were looked at, so 3 is next.
+    # It has gone round: 9, 10, 1 and 2 were read, so 3 is next.
     for number in (2, 3):
         (folder / f"{number}.json").write_text(text(99, 98))
     found = told(spool, *jobs)
@@ -281,7 +281,7 @@ def test_a_missing_spool_is_logged_once_and_found_when_it_comes(folder: Path, ca
 
 
 class Slow(Spool):
-    """A spool on a file system that hangs until it is told to go on."""
+    """A spool on a file system that hangs until it is released."""
 
     def __init__(self, found: dict[JobId, Reported]) -> None:
         """Begin; `found` is what it finds in the end."""

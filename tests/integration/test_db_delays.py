@@ -1,4 +1,4 @@
-"""Delays by TE jobs, as the store tells them: of jobs, users, accounts, partitions and QOS."""
+"""Delays by TE jobs, as the store shows them: of jobs, users, accounts, partitions and QOS."""
 
 from __future__ import annotations
 

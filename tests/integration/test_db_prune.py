@@ -60,7 +60,7 @@ def test_what_has_ended_is_forgotten_and_what_lives_stays(store: Engine) -> None
     writer = written(store)
     before = SqlJournal(store).load()
     pruned = prune(store, 1000.0, now=10_000.0)
-    # Jobs 4 and 8 are those of the open order; 9 is still there. The cycle of 200 meant something for that order.
+    # Jobs 4 and 8 are those of the open order; 9 is still there. The cycle of 200 mattered for that order.
     assert pruned == Pruned(orders=1, cycles=2, refusals=2, jobs=4)
     assert [view.job_id for view in read.jobs(store, JobFilter(with_gone=True))] == [4, 8, 9]
     assert (rows(store, OrderRow), rows(store, VictimRow), rows(store, TransitionRow)) == (1, 1, 1)

@@ -21,13 +21,13 @@ GPU = Request(gres_per_node=(("gpu", 2),))
 
 
 def told(*points: tuple[float, float], samples: Sequence[Sample] = (), work: float = np.nan, **more: str) -> Reported:
-    """Return a report of (iteration, loss), each told as many seconds after 100 as its iteration says."""
+    """Return a report of (iteration, loss), each reported as many seconds after 100 as its iteration says."""
     curve = Curve.of([(iteration, loss, 100.0 + iteration, work) for iteration, loss in points])
     return Reported(curve=curve, samples=tuple(samples), throughputs=learned(samples), **more)  # type: ignore[arg-type]
 
 
 def look(writer: Writer, at: float, said: Mapping[int, Reported], **more: object) -> None:
-    """Write one cycle in which these jobs run and have told this."""
+    """Write one cycle in which these jobs run and have reported this."""
     jobs = [job(job_id, JobState.RUNNING, nodes=["n1"], submit_time=1.0, **more) for job_id in said]
     seen = snapshot(at, *jobs)
     writer.write(replace(seen, reported={JobId(job_id): one for job_id, one in said.items()}))

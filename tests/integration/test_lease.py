@@ -22,7 +22,7 @@ from tesched_db.tables import DaemonRow, StandbyRow
 from tesched_testcluster.harness.store_examples import job, order, remembering, victim
 
 HERE = Identity.here()
-#: on hosts of their own, so that neither can tell whether the other is alive
+#: on hosts of their own, so that neither can know whether the other is alive
 FIRST = replace(HERE, pid=11, host="login1", place="boot1")
 SECOND = replace(HERE, pid=22, host="login2", place="boot2")
 

@@ -119,7 +119,7 @@ def test_a_victim_is_probed_after_its_notice_and_a_poll_follows_its_end() -> Non
 
 
 def test_however_many_te_jobs_come_probes_are_bounded_and_polls_keep_their_time() -> None:
-    """A user who submits a new TE job every moment, on a Slurm that looks at none of them."""
+    """A user who submits a new TE job every moment, on a Slurm that considers none of them."""
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
     notebook, probes, watch = Notebook(), Probes(), [50.0]
     loop = loop_of(Cluster(seen=new), notebook)
@@ -127,7 +127,7 @@ def test_however_many_te_jobs_come_probes_are_bounded_and_polls_keep_their_time(
     while watch[0] < 50.0 + 600:
         watch[0] += loop.turn().next_in_s
     assert len(probes.asked_for) <= PROBES.burst + 600 / PROBES.every_s + 1
-    # One look a second, as the poll says.
+    # One poll a second, as the poll says.
     assert 595 <= notebook.memory.cycle <= 602
 
 
@@ -147,7 +147,7 @@ def test_everything_is_read_on_a_poke_and_when_the_poll_is_due(passed_s: float, 
     ("grace_period_s", "clock", "next_in_s"),
     [
         (10.0, 1000.0, 10.0),
-        (10.0, 1000.5, 9.5),  # the look and what followed took a while
+        (10.0, 1000.5, 9.5),  # the poll and what followed took a while
         (0.2, 1000.5, 0.0),
         (45.0, 1000.0, 30.0),
     ],
@@ -249,7 +249,7 @@ def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_or
         loop_of(cluster, notebook).turn()
     cluster.answers.clear()
     before = len(cluster.acted)
-    # A new daemon with the same journal; the cluster looks as before, but for what arrived.
+    # A new daemon with the same journal; the cluster is as before, but for what arrived.
     trial, missing = TRIAL, ["setnice", "setnodes"]
     for action in cluster.acted:
         missing = [kind for kind in missing if kind != kind_of(action)]
@@ -327,7 +327,7 @@ class TestLead:
     def test_a_daemon_that_has_slept_since_the_intent_acts_no_more(self) -> None:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
-        # It sleeps while the second action's job is looked at.
+        # It sleeps while the second action's job is queried.
         passed = iter([0.0, 0.1 + ACT_WITHIN_S])
         now = [0.0]
         loop.stopwatch = lambda: now[0]

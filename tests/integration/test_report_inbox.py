@@ -52,7 +52,7 @@ class TestInbox:
             assert all(inbox.put(user, str(job), b"x" * 5) for job in range(5))
         assert inbox.put(7, "1", b"y" * 10)
         assert inbox.take(7, "1") == b"y" * 10
-        # The oldest of the users that had most made room for it; a user that has as much as they do gets no more.
+        # The oldest of the users that had most went for it; a user that has as much as they do gets no more.
         assert inbox.take(1, "0") is None
         for job in range(2, 7):
             inbox.put(7, str(job), b"y" * 5)

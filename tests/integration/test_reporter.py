@@ -1,4 +1,4 @@
-"""What a training imports: it writes what it was told, and never stands in the training's way."""
+"""What a training imports: it writes what it was given, and never stands in the training's way."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def alone(job_id: int, ran_s: float | None = None) -> Job:
 
 
 def expected_after_each_poll(store: Engine, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> list[set[int]]:
-    """Return of which jobs something is expected after each of three polls, which make four predictions each."""
+    """Return of which jobs a run time is expected after each of three polls, which make four predictions each."""
     learn(store, *[600.0] * 5)
     monkeypatch.setattr(run_time_source, "MOST_UNITS", 4 * run_time_source.PREDICTION_UNITS)
     source = LearnedRunTimes(engine=store)

@@ -262,7 +262,7 @@ class TestOwner:
 
     @pytest.fixture
     def folder(self, open_folder: Path) -> Path:
-        """Give a directory of the user nobody."""
+        """Give a directory of an unprivileged user."""
         os.chown(open_folder, 65534, 65534)
         return open_folder
 

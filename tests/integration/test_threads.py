@@ -15,7 +15,7 @@ from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_testcluster.patience import HANG_S
 
-# The kernel refuses a thread where the user, or the unit (TasksMax), has as many as it may: so it looks to Python.
+# The kernel refuses a thread where the user, or the unit (TasksMax), has as many as it may: so it seems to Python.
 _DAEMON = """
 import sys, threading
 refused, started, start = int(sys.argv[2]), 0, threading.Thread.start
@@ -49,7 +49,7 @@ def test_a_daemon_without_one_of_its_threads_ends_or_polls(tmp_path: Path, munge
         [sys.executable, "-c", _DAEMON, str(config), str(refused)], env=nowhere, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        # It says so after its first look, or ends: a process that does neither is what this test is about.
+        # It says so after its first poll, or ends: a process that does neither is what this test is about.
         hang = threading.Timer(HANG_S, process.kill)
         hang.start()
         said = ""

@@ -1,4 +1,4 @@
-"""The promise of guard.bound, attacked: no BE job is delayed by other users' TE jobs by more than its bound.
+"""The guarantee of guard.bound, attacked: no BE job is delayed by other users' TE jobs by more than its bound.
 
 `test_bound_attack.py` has 50,000 arrivals of one seed, `python -m benchmarks.bound` any number of any.
 """
@@ -35,7 +35,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_stood(monkeypatch: pytest.Monke
         if done == 2:
             raise KeyboardInterrupt
 
-    begun = run(1000, 3, Attack(), processes=1, tell=stop)
+    begun = run(1000, 3, Attack(), processes=1, progress=stop)
     assert begun.stopped_after == 2
     rest = run(1000, 3, Attack(), first=2, processes=1)
     whole = run(1000, 3, Attack(), processes=1)

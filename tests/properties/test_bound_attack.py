@@ -1,4 +1,4 @@
-"""The promise of guard.bound under 50,000 arrivals of one seed, in parts: no BE job is delayed beyond its bound.
+"""The guarantee of guard.bound under 50,000 arrivals of one seed, in parts: no BE job is delayed beyond its bound.
 
 It is `python -m benchmarks.bound --arrivals 50000 --seed 0`: part 2, say, is `--first 50 --arrivals 15000`.
 """

@@ -53,7 +53,7 @@ NOT_DONE = {FailureKind.BUSY, FailureKind.DENIED, FailureKind.REFUSED}
 
 
 class Daemon:
-    """The loop in a few lines, and a ledger of what it asked for."""
+    """The loop in a few lines, and a ledger of its actions."""
 
     def __init__(self, slurm: ToySlurm) -> None:
         """Begin with an empty memory."""
@@ -67,11 +67,11 @@ class Daemon:
         self.noticed: dict[tuple[OrderId | None, JobId, int], float] = {}
         #: nodes that jobs were to be bound to
         self.bound_to: dict[JobId, set[tuple[str, ...]]] = defaultdict(set)
-        #: which preemptions of which jobs users were told of, and whether as lost
+        #: which preemptions of which jobs users were notified of, and whether as lost
         self.told: set[tuple[JobId, int, bool]] = set()
 
     def turn(self) -> None:
-        """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
+        """Poll, decide, act, learn; now and then die before learning, and go on with what was intended."""
         snapshot = self.slurm.snapshot()
         self.memory, decision = step(self.memory, snapshot, in_turn(self.policy), self.limits, telling=TELLING)
         self._check_actions(snapshot, decision)
@@ -190,7 +190,7 @@ def test_orders_hold_their_guarantees_whatever_happens(
     for _ in range(turns):
         daemon.turn()
         slurm.pass_time(chance.choice([1.0, 2.0, 2.0, 15.0]))
-    # tesched asked no run to go twice, and no job more often than the site allows.
+    # tesched notified no run twice, and no job more often than the site allows.
     assert len({job_id for job_id, _ in slurm.requeued}) == len(slurm.requeued)
 
     slurm.calm = True

@@ -66,7 +66,7 @@ def nodes_of(draw: st.DrawFn) -> list[Node]:
 
 @st.composite
 def running_jobs(draw: st.DrawFn, nodes: Sequence[Node]) -> list[Job]:
-    """Draw jobs that hold one to three nodes' room, never more than is there."""
+    """Draw jobs that hold one to three nodes' resources, never more than is there."""
     free = {node.name: dict(node.total.as_mapping()) for node in nodes}
     jobs: list[Job] = []
     for job_id in range(1, draw(st.sampled_from([8, 5, 12, 2])) + 1):
@@ -229,7 +229,7 @@ def test_every_plan_fits_beside_all_others_of_its_cycle(case: Case) -> None:
     for order in orders:
         job = case.snapshot.jobs[order.preemptor]
         if order.waits:
-            # It is to be the head of its queue first; nothing is asked for it yet.
+            # It is to be the head of its queue first; no victim is notified for it yet.
             assert not order.nodes
             assert not order.victims
             continue
@@ -306,7 +306,7 @@ def test_every_running_job_is_a_victim_or_refused_for_each_preemptor_that_needs_
 def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> None:
     _, decision, orders = run(case)
     waiting = sorted(job_id for job_id, job in case.snapshot.jobs.items() if job.pending)
-    # An order that waits for its job to be first in the queue is told as a refusal, too.
+    # An order that waits for its job to be first in the queue is shown as a refusal, too.
     asking = [order.preemptor for order in orders if order.waits]
     told = [one.job_id for one in decision.refusals if one.job_id == one.preemptor and one.job_id not in asking]
     assert sorted([order.preemptor for order in orders] + told) == waiting
@@ -361,7 +361,7 @@ def test_p_0_selects_no_job(case: Case) -> None:
 @settings(max_examples=examples(15))
 @given(case=cases())
 def test_the_next_cycle_selects_no_job_again(policy: Policy[None], case: Case) -> None:
-    # Nothing has changed yet: the orders stand, and no victim is asked by a second one.
+    # Nothing has changed yet: the orders stand, and no victim is notified by a second one.
     case = replace(case, policy=policy)
     memory, _, orders = run(case)
     again, _ = step(memory, replace(case.snapshot, taken_at=NOW + 1), in_turn(policy), case.limits)

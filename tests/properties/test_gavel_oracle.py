@@ -24,7 +24,7 @@ from tests.unit.policies.gavel.problems import Floats, Reckoned, random_problem
 
 INSTANCES = examples(67)
 TOLERANCE = 1e-4
-#: What makes up for a job that does not count, where its throughput is asked for.
+#: What makes up for a job that does not count, where its throughput is read.
 ANYTHING = 1.0
 
 
@@ -364,6 +364,6 @@ def test_water_filling_fills_like_the_paper_s_two_programs(name: str) -> None:
         seen.assert_feasible(answer)
         rows = seen.fitting
         service = seen.problem.scale_factor[rows] * seen.throughput(answer)[rows] / seen.equal[rows]
-        # The last program's x may give more than was promised, to any job.
+        # The last program's x may give more than was given, to any job.
         promised = water_filling(seen)[rows]
         assert (service >= promised * (1 - TOLERANCE) - TOLERANCE).all(), f"seed {seed}"

@@ -117,7 +117,7 @@ def test_no_job_gets_less_than_with_its_part_of_the_cluster(name: str) -> None:
 
 
 def roomy(seed: int) -> Problem:
-    """Return a problem in which every type has room for every job, so that none fits better in a larger cluster."""
+    """Return a problem in which every type fits every job, so that none fits better in a larger cluster."""
     problem = random_problem(seed)
     return replace(problem, capacity=np.maximum(problem.capacity, problem.scale_factor.max()))
 

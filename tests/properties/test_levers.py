@@ -32,7 +32,7 @@ KEPT: list[tuple[Field, By | None]] = [
 ]
 #: undo asks once, and sees it done the next time; a value that may be on its way is awaited for some seconds
 ENOUGH, EVERY_S = 4, 6
-#: value that no lever has asked for
+#: value that no lever has set
 OTHERS = 77_000
 
 

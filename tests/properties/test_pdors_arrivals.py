@@ -1,4 +1,4 @@
-"""Any jobs, any machines: nothing is promised twice, each promise suffices, idle machines turn no job away."""
+"""Any jobs, any machines: nothing is reserved twice, each reservation suffices, idle machines turn no job away."""
 
 from __future__ import annotations
 

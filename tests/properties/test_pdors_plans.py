@@ -1,4 +1,4 @@
-"""Whatever jobs come, and however far off their times are: no node is promised twice, all end, nothing stays held."""
+"""Whatever jobs come, and however far off their times are: no node is reserved twice, all end, nothing stays held."""
 
 from __future__ import annotations
 

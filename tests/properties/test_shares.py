@@ -29,7 +29,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, kw_only=True)
 class Told(Policy[None]):
-    """A policy that wants what it is told."""
+    """A policy that wants what the test says."""
 
     name: ClassVar[str] = "told"
     shares: Mapping[JobId, int] = field(default_factory=dict)

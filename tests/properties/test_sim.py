@@ -1,6 +1,6 @@
 """Random small workloads through the simulator: what holds whatever the policy and the site.
 
-The room that jobs hold is reckoned here anew, in plain integers, from starts and ends as they happen.
+The resources that jobs hold are reckoned here anew, in plain integers, from starts and ends as they happen.
 """
 
 from __future__ import annotations

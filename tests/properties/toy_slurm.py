@@ -1,6 +1,6 @@
-"""A toy Slurm that does what it is told, or does not; that says so, or something else; its jobs do as they like.
+"""A toy Slurm that does what it should, or does not; that says so, or otherwise; its jobs do as they like.
 
-One partition, nodes of four CPUs, every job on one node. A job keeps its room while it is completing, a requeued one is
+One partition, nodes of four CPUs, each job on one node. A job keeps its nodes while it is completing, a requeued one is
 not eligible at once, a finished one is forgotten after a while. All chance comes from the generator that is given.
 """
 
@@ -72,7 +72,7 @@ class ToySlurm:
         self.suspended_by_tesched: set[JobId] = set()
         #: runs that tesched has requeued
         self.requeued: list[tuple[JobId, int]] = []
-        #: preemptions that users were told of: the job, and which one of its it was
+        #: preemptions that users were notified of: the job, and which one of its it was
         self.told: list[tuple[JobId, int]] = []
         #: jobs that wait with a begin time that tesched has put later
         self.deferred: set[JobId] = set()
@@ -105,7 +105,7 @@ class ToySlurm:
     def snapshot(self) -> Snapshot:
         """Return what an observer sees; now and then one job's record is missing.
 
-        Not that of a job on nodes while another one is suspended: its CPUs would look free, and that one be resumed.
+        Not that of a job on nodes while another one is suspended: its CPUs would seem free, and that one be resumed.
         """
         settings = SlurmSettings(kill_wait_s=4, min_job_age_s=FORGOTTEN_AFTER_S, priority_type=BASIC)
         suspended = any(job.state is JobState.SUSPENDED for job in self.jobs.values())
@@ -119,7 +119,7 @@ class ToySlurm:
     # Commands.
 
     def act(self, action: Action) -> Outcome:
-        """Perform an action, or not, and say what became of it, or something else."""
+        """Perform an action, or not, and say what became of it, or otherwise."""
         trouble = not self.calm and self.chance.random() < 0.25
         if trouble:
             kind, done = self.chance.choice(TROUBLE)
@@ -223,7 +223,7 @@ class ToySlurm:
             self._gone(job)
 
     def _gone(self, job: Job) -> None:
-        """Give the room back."""
+        """Give the resources back."""
         if job.state is JobState.PENDING:
             job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
             if self.chance.random() < 0.5 and job.job_id not in self.explicit | self.undone.keys() and job.priority:

@@ -86,7 +86,7 @@ class Driver:
         """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
 
         Trials are bound to the nodes that are freed for them only where a test is about that (`binds`), and only there
-        more than their start is asked of them (`on_trial`).
+        more than their start is wanted of them (`on_trial`).
 
         `run_times` are expected run times, in seconds, by job; the jobs named there are best effort.
         """
@@ -125,13 +125,13 @@ class Driver:
         self.holds_expedited = False
         #: of Slurm; empty stands for one that works priorities out by itself
         self.priority_type = ""
-        #: transitions since the last look at them
+        #: transitions since they were last read
         self._transitions: list[Transition] = []
 
     # What tesched does.
 
     def entries(self) -> tuple[PolicyEntry, ...]:
-        """Return the policies that are asked."""
+        """Return the policies that plan."""
         return in_turn(self.policy, *([] if self.best_effort is None else [self.best_effort]))
 
     def state(self, name: str) -> Any:
@@ -160,7 +160,7 @@ class Driver:
         )
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
-        """Look at this time and return what is to be done."""
+        """Poll at this time and return what is to be done."""
         self.memory, self.decision = step(
             self.memory,
             self.snapshot(at_s),
@@ -192,14 +192,14 @@ class Driver:
         return [order.order_id for order in self.memory.open_orders() if order.state is OrderState.OPEN]
 
     def why_not(self, job_id: int) -> RefusalCode | None:
-        """Return why the last cycle made no room for this job."""
+        """Return why the last cycle freed no resources for this job."""
         codes = [one.code for one in self.decision.refusals if one.job_id == one.preemptor == job_id]
         return codes[0] if codes else None
 
     # What Slurm does.
 
     def obeys(self, *actions: Action) -> None:
-        """Do as told: what changes at once changes, a requeued job is back in the queue."""
+        """Carry out: what changes at once changes, a requeued job is back in the queue."""
         for action in actions:
             if isinstance(action, SetMarks):
                 continue  # a file of the plugin's

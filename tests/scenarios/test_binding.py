@@ -1,6 +1,6 @@
-"""A trial waits for the room that it has asked for, and is set free of it again.
+"""A trial waits for the resources that it has requested, and is set free of them again.
 
-Everywhere: job 1 holds n1 and has 30 s of grace, job 2 holds n2, job 9 wants half a node; job 1 is asked.
+Everywhere: job 1 holds n1 and has 30 s of grace, job 2 holds n2, job 9 wants half a node; job 1 is notified.
 """
 
 from __future__ import annotations

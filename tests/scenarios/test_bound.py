@@ -3,7 +3,7 @@
 Everywhere: KillWait is 30 s and Slurm's requeue delay 121 s, a TE job is ended within 60 s of its time limit, and polls
 take no time; so one preemption costs 211 s and the grace period, beside the lost run and the TE job.
 
-Over 400 lines: one promise, with each way in which it may be broken.
+Over 400 lines: one bound, with each way in which it may be broken.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def held(drive: Driver) -> list[JobId]:
 
 
 def comes_back(drive: Driver) -> None:
-    """Let BE make room for TE at 0, and run again from 203 on."""
+    """Let BE leave for TE at 0, and run again from 203 on."""
     drive.obeys(*drive.cycle(0))
     drive.starts(TE, HALF, at_s=2)
     drive.cycle(3)

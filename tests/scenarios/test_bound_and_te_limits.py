@@ -31,7 +31,7 @@ def te(job_id: int) -> Job:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the jobs of which it is asked whether they wait for the bound."""
+    """Jobs that are checked for whether they wait for the bound."""
     found: list[int] = []
     known = Deadlines.why_te_waits
 

@@ -161,7 +161,7 @@ def test_te_job_is_not_moved_into_the_way_when_its_resources_are_taken(is_near: 
         near_on_n2(drive)
     actions = drive.cycle(5)
     assert [nodes.names for _, nodes in nodes_set(actions)] == ([] if is_near else [("n2",)])
-    # On n1 it is in no one's way: there another victim may be asked.
+    # On n1 it is in no one's way: there another victim may be notified.
     assert [one.job_id for one in actions if isinstance(one, Notify)] == ([2] if is_near else [])
 
 

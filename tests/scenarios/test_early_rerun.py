@@ -83,7 +83,7 @@ def test_one_that_had_no_notice_has_failed_by_itself() -> None:
 
 
 def test_the_end_of_the_next_run_is_not_taken_for_it() -> None:
-    """It was back at once, and failed again, between two looks."""
+    """It was back at once, and failed again, between two polls."""
     drive = ending(BY_CODE)
     drive.change(BE, restarts=1)
     assert reruns(drive.cycle(2)) == []
@@ -91,7 +91,7 @@ def test_the_end_of_the_next_run_is_not_taken_for_it() -> None:
 
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_one_that_slurm_does_not_take_is_not_lost_yet(kind: FailureKind) -> None:
-    """It is asked for again after 5 s; and after its end, as ever."""
+    """It is requested again after 5 s; and after its end, as ever."""
     drive = ending(BY_CODE)
     drive.says(Status.FAILED, *(action for action in drive.cycle(2) if isinstance(action, Rerun)), kind=kind)
     assert (drive.victim().state, drive.victim().departure) == (VictimState.NOTICED, None)

@@ -97,7 +97,7 @@ def test_a_word_that_is_taken_back_counts_no_more_at_once() -> None:
     asked(drive)
     drive.change(BE, comment="")
     assert drive.cycle(30) == (requeue(),)
-    # Also after it was asked to end, if that did not reach it.
+    # Also after it was to end, if that did not reach it.
     late = busy()
     asked(late)
     assert of_the_victim(late.cycle(30)) == [Cancel]

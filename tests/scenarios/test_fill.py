@@ -1,7 +1,7 @@
 """fill: jobs are brought forward into free resources, delay no job that they must not, and are put back.
 
 Nodes have 32 CPUs. Job 1 holds one; jobs 2, 3 and so on wait, with priorities 99, 98 and so on. All are best effort but
-for job 9. Times are seconds after the first look.
+for job 9. Times are seconds after the first poll.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def test_several_are_brought_forward_as_far_as_resources_are_free() -> None:
 
 
 def test_a_te_job_that_waits_for_resources_to_be_released_is_not_delayed() -> None:
-    # Job 9 needs half of n1 or n2, and waits, first, for two minutes; room comes free on n1 in 60 s.
+    # Job 9 needs half of n1 or n2, and waits, first, for two minutes; n1 comes free in 60 s.
     jobs = (holder(24, ends_in=60), holder(24, ends_in=600, name="n2", job_id=5), queued(2, 32), queued(3, 8))
     impatient = waiting(9, cpus=16, priority=50)
-    assert brought(drive(*jobs, impatient, nodes=2, policy=Patient(), j2=60, j3=61)) == [3]  # there is room on n2
+    assert brought(drive(*jobs, impatient, nodes=2, policy=Patient(), j2=60, j3=61)) == [3]  # it fits on n2
     small = (holder(24, ends_in=60), queued(2, 32), queued(3, 8))
     assert brought(drive(*small, impatient, policy=Patient(), j2=60, j3=60)) == [3]
     large = waiting(9, cpus=32, priority=50)
@@ -147,7 +147,7 @@ class TestPutBack:
 
     def test_when_it_has_not_started_in_time(self, driver: Driver) -> None:
         raised = driver.jobs[JobId(3)].nice
-        driver.jobs[JobId(1)] = holder(32)  # the job that took the room
+        driver.jobs[JobId(1)] = holder(32)  # the job that took the resources
         assert driver.cycle(90) == ()
         assert driver.cycle(91) == (self.back(raised),)
 

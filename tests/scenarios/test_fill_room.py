@@ -1,4 +1,4 @@
-"""fill: what a forwarded job keeps: its room until it has started, and the nice value that people set."""
+"""fill: what a forwarded job keeps: its nodes until it has started, and the nice value that people set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Slurm looks at a TE job at the head of its queue before a victim is asked for it.
+"""Slurm considers a TE job at the head of its queue before a victim is notified for it.
 
 Everywhere: job 1 holds n1 and job 2 holds n2, without grace periods; job 9 wants half a node, and Slurm says Priority
-of it. A change of its nice value makes Slurm say None until its next look.
+of it. A change of its nice value makes Slurm say None until its next pass.
 """
 
 from __future__ import annotations

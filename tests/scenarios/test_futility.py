@@ -1,4 +1,4 @@
-"""A TE job with a futile order is tried again later and later, and after two orders only when something changed.
+"""A TE job with a futile order is tried again later and later, and after two orders only after a change.
 
 Everywhere: job 1 holds the only node, with no grace period unless said otherwise; job 9 wants half of it. The wait
 begins at 300 s (guard.retry_after_s).
@@ -28,7 +28,7 @@ LIMITED = "QOSMaxCpuPerUserLimit"
 
 
 def asked(drive: Driver) -> list[int]:
-    """Return which jobs the last cycle has asked."""
+    """Jobs that the last cycle notified."""
     return [action.job_id for action in drive.decision.actions if isinstance(action, Requeue)]
 
 

@@ -74,7 +74,7 @@ def test_two_jobs_change_places_where_each_is_good() -> None:
     actions = site.cycle(0)
     notices = [action for action in actions if isinstance(action, Notify)]
     assert {action.job_id for action in notices} == {A, B}
-    # A's room is made by B, and each of them moves: no job gets two notices.
+    # A's nodes are freed by B, and each of them moves: no job gets two notices.
     assert len(notices) == 2
     site.obeys(*actions)
     assert site.cycle(5) == ()

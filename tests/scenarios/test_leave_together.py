@@ -1,4 +1,4 @@
-"""The victims of an order leave together: one that loses all by its requeue is not asked while another one saves.
+"""The victims of an order leave together: one that loses all by its requeue is not notified while another one saves.
 
 Everywhere: job 1 and job 2 hold half of n1 each, job 9 wants all of it. Job 1 has a grace period of 60 s; job 2 has
 declared no signal. KillWait is 30 s, and a requeued job may start again after 121 s.

@@ -51,7 +51,7 @@ def site(*more: Job, until_s: float = STOOD_S) -> Driver:
 
 
 def holds(drive: Driver, at_s: float) -> list[int]:
-    """Return the jobs that are held in a cycle; Slurm is not told."""
+    """Return the jobs that are held in a cycle; Slurm does not hold them."""
     return sorted(one.job_id for one in drive.cycle(at_s) if kind_of(one) == "hold")
 
 

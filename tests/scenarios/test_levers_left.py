@@ -124,7 +124,7 @@ def partitions(drive: Driver, *, te_tier: int = 1) -> Driver:
 
 
 class TestPartitionsOverTheSameNodes:
-    """A job of another partition takes the same room, if it is ahead."""
+    """A job of another partition takes the same resources, if it is ahead."""
 
     def test_the_te_job_is_put_ahead_of_those_of_other_partitions(self) -> None:
         drive = partitions(one_node(waiting(5, cpus=16, priority=700)))
@@ -180,7 +180,7 @@ class TestANodeThatDoesNotRespond:
 
 
 class TestNice:
-    """A nice value that got no answer is sent again; one that Slurm cannot have is not asked for."""
+    """A nice value that got no answer is sent again; one that Slurm cannot have is not sent."""
 
     def test_one_that_timed_out_is_sent_again_and_never_becomes_an_explicit_priority(self) -> None:
         drive = one_node()

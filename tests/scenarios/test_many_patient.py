@@ -1,4 +1,4 @@
-"""Several TE jobs in one poll, some of them patient: the policy is asked twice, and the others have what they had."""
+"""Several TE jobs in one poll, some of them patient: the policy plans twice, and the others have what they had."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY = range(100, 140)
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(Policy[None]):
-    """Another policy, and how often it is asked."""
+    """Another policy, and how often it plans."""
 
     name: ClassVar[str] = "counted"
     serves_te: ClassVar[bool] = True

@@ -225,7 +225,7 @@ def test_a_file_in_doubt_is_emptied_where_no_job_is_marked() -> None:
 
 
 class TestAwaited:
-    """Room that comes free by itself, on a cluster where jobs end all the time."""
+    """Resources that come free by themselves, on a cluster where jobs end all the time."""
 
     def wait_s(self, ends: int, *, trial_cpus: int = 8, nodes: int = 1, **limits: Any) -> int:
         """Return how long TE jobs are to wait when so many jobs of 16 CPUs have just ended."""

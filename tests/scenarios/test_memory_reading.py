@@ -1,7 +1,7 @@
 """Of two readings of a request the one that needs fewer victims is tried first.
 
 Everywhere: four BE jobs hold a GPU and a quarter of the memory of the only node each; job 9 wants one GPU. Its
-partition gives memory with each GPU, and by its record the job may have named none, or have asked for all (--mem=0).
+partition gives memory with each GPU, and by its record the job may have named none, or have requested all (--mem=0).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ LIMITS = Limits(max_preemptions_per_job=2, min_run_time_s=0, cool_down_s=0, max_
 
 
 def look_without(drive: Driver, job_id: int, at_s: float) -> None:
-    """Look once at an answer that lacks this job's record."""
+    """Poll once, with an answer that lacks this job's record."""
     job = drive.jobs.pop(JobId(job_id))
     drive.obeys(*drive.cycle(at_s))
     drive.jobs[job.job_id] = job

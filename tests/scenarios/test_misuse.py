@@ -50,7 +50,7 @@ def another(drive: Driver, job_id: int, *, at_s: float) -> Job:
 
 
 def holds(drive: Driver, at_s: float) -> list[int]:
-    """Return the jobs that are held in a cycle; Slurm holds and releases what it is told."""
+    """Return the jobs that are held in a cycle; Slurm holds and releases them."""
     actions = drive.cycle(at_s)
     drive.obeys(*[one for one in actions if sets(one, Field.HOLD)])
     return sorted(one.job_id for one in actions if kind_of(one) == "hold")

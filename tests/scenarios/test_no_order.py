@@ -1,4 +1,4 @@
-"""No preemption for a TE job that would not start in the room, and none of a job that may not be asked."""
+"""No preemption for a TE job that would not start on the resources, and none of a job that is not eligible."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tesched_core.placement.columns_of import columns_of
 from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
 
-AGAIN_S = 6  # a rerun without a visible effect is asked for again after 5 s
+AGAIN_S = 6  # a rerun without a visible effect is requested again after 5 s
 
 
 def knowing(drive: Driver, **changes: object) -> Driver:
@@ -155,7 +155,7 @@ def test_a_victim_without_a_signal_that_ends_by_itself_is_not_run_again(state: J
     drive.ends(BE, state)
     assert reruns(drive.cycle(1)) == []
     assert drive.victim().departure is (Departure.DIED if state is JobState.FAILED else Departure.FINISHED)
-    # It was asked, so it counts in the hour's limits; it came to its own end, so nothing was lost.
+    # It was notified, so it counts in the hour's limits; it came to its own end, so nothing was lost.
     assert [(one.job_id, one.node_s) for one in drive.memory.paid] == [(BE, 0.0)]
     assert by_job(drive.memory, "preemptions") == {}
 

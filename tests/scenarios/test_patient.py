@@ -117,7 +117,7 @@ def test_two_that_wait_do_not_count_on_resources_that_are_not_there_yet() -> Non
     drive.obeys(*drive.cycle(0))
     assert [drive.order(1).waits, drive.order(2).waits] == [True, True]
     drive.obeys(*drive.cycle(120))
-    # One node serves both: its one victim makes room for two halves.
+    # One node serves both: its one victim frees two halves.
     assert [victim.job_id for order in (drive.order(1), drive.order(2)) for victim in order.victims] == [2]
     assert drive.order(2).nodes == ("n2",)
 

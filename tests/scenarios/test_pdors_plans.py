@@ -172,7 +172,7 @@ def test_no_job_is_left_over_for_ever() -> None:
 def test_a_late_job_is_planned_anew() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
-    # The filler runs on after its 60 s: a slot's patience, then another plan, which still is a promise.
+    # The filler runs on after its 60 s: a slot's patience, then another plan, with reserved slots.
     site.obeys(*site.cycle(65))
     assert site.plan(A).start_at == NOW + 60
     site.obeys(*site.cycle(71))

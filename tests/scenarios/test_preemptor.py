@@ -1,4 +1,4 @@
-"""Changes of the TE job while room is made for it."""
+"""Changes of the TE job while resources are freed for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_ba
 
 
 def noticed() -> Driver:
-    """Return a case in which the only victim has its notice, with room for the TE job elsewhere if job 2 leaves."""
+    """Return a case in which the only victim has its notice, and the TE job fits elsewhere if job 2 leaves."""
     drive = Driver(
         [node("n1"), node("n2")],
         [running(BE, share("n1", 32)), running(2, share("n2", 32), batch=False), waiting(TE, cpus=16)],
@@ -236,7 +236,7 @@ class TestExpiry:
 
     def test_a_victim_that_has_not_left_by_then_is_released(self) -> None:
         drive = noticed()
-        drive.change(BE, state=JobState.SUSPENDED)  # by an admin: it is asked for nothing more
+        drive.change(BE, state=JobState.SUSPENDED)  # by an admin: nothing more is done to it
         drive.cycle(121)
         assert drive.victim().state is VictimState.SPARED
 

@@ -1,4 +1,4 @@
-"""The TE job is first in the queue before a victim makes room for it, and in its old place afterwards.
+"""The TE job is first in the queue before a victim leaves for it, and in its old place afterwards.
 
 Where nothing else is said: all have priority 100, so 101 is needed, 1 is missing, and the margin is 1000.
 """
@@ -34,14 +34,14 @@ from tests.scenarios.driver import (
 
 
 def others(drive: Driver, *job_ids: int) -> Driver:
-    """Make these best-effort jobs, so that tesched makes no room for them."""
+    """Make these best-effort jobs, so that tesched frees nothing for them."""
     best_effort = {JobId(job_id): traits(JobClass.BE) for job_id in job_ids}
     drive.start = drive.start.with_traits({**drive.start.traits, **best_effort})
     return drive
 
 
 class TestHowHigh:
-    """Ahead of every job that could take the room, by the margin of 1000, and of no other."""
+    """Ahead of every job that could take the resources, by the margin of 1000, and of no other."""
 
     def test_ahead_of_the_first_in_the_queue(self) -> None:
         # 701 are needed, 601 are missing
@@ -88,7 +88,7 @@ class TestTheVictimsPlace:
     """Back in the queue, a victim is next among the best-effort jobs, and as it was once it runs again."""
 
     def left(self, *, rival: int = 900) -> Driver:
-        """Return the case in which the TE job has its room, and the victim a new, lower priority (100)."""
+        """Return the case in which the TE job has its nodes, and the victim a new, lower priority (100)."""
         drive = others(one_node(waiting(5, cpus=1, priority=rival)), 5)
         drive.obeys(*drive.cycle(0))
         drive.requeued(BE)
@@ -312,7 +312,7 @@ class TestPutBack:
 
 
 class TestRoomIsFree:
-    """Room that only the queue's order keeps from a TE job needs no victim."""
+    """Resources that only the queue's order keeps from a TE job need no victim."""
 
     def drive(self) -> Driver:
         return Driver([node("n1"), node("n2")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
@@ -346,7 +346,7 @@ class TestRoomIsFree:
 
 
 def test_jobs_with_orders_need_not_be_ahead_of_each_other() -> None:
-    # Each has its own room. Job 9 is 1 short of 101, which puts it ahead of the victims, and not ahead of job 8.
+    # Each has its own nodes. Job 9 is 1 short of 101, which puts it ahead of the victims, and not ahead of job 8.
     drive = Driver(
         [node("n1"), node("n2")],
         [

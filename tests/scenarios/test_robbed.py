@@ -1,7 +1,7 @@
-"""Another job takes room that an order counts on, while its victim is leaving; it becomes a victim, too.
+"""Another job takes resources that an order counts on, while its victim is leaving; it becomes a victim, too.
 
-Everywhere: job 1 holds half of n1 and has 100 s of grace, job 2 holds all of n2 and may not be asked, job 9 wants all
-CPUs of a node; job 1 is asked. Then job 3, which waited, starts on the free half of n1.
+Everywhere: job 1 holds half of n1 and has 100 s of grace, job 2 holds all of n2 and is not eligible, job 9 wants all
+CPUs of a node; job 1 is notified. Then job 3, which waited, starts on the free half of n1.
 """
 
 from __future__ import annotations

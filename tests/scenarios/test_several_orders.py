@@ -1,4 +1,4 @@
-"""Several TE jobs at once: no job is a victim twice, no room is promised twice."""
+"""Several TE jobs at once: no job is a victim twice, no resources are reserved twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_resources_that_a_victim_leaves_over_serve_the_next_te_job() -> None
     assert drive.cycle(2) == ()
     assert (drive.order(2).victims, drive.order(2).nodes) == ((), ("n1",))
     asks(drive, 11, 1)
-    # Job 11 waits with priority 100, and no room is made for it: job 10 has to be ahead of it.
+    # Job 11 waits with priority 100, and nothing is freed for it: job 10 has to be ahead of it.
     assert drive.cycle(4) == (first_in_queue(-1001, job=10, order=2, free=True),)
     assert drive.why_not(11) is RefusalCode.NO_VICTIM
 
@@ -76,7 +76,7 @@ def test_a_victim_that_is_requeued_for_no_preemptor_still_frees_resources_for_th
 
 
 def test_a_victim_that_a_user_suspends_frees_its_cpus_once() -> None:
-    # 16 of 32 CPUs sleep and will be freed; 16 are an exempt job's: there is no room for 17.
+    # 16 of 32 CPUs sleep and will be freed; 16 are an exempt job's: 17 do not fit.
     drive = Driver(
         [node("n1")],
         [running(1, share("n1", 16)), running(2, share("n1", 16), batch=False), waiting(TE, cpus=1)],

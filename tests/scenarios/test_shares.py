@@ -33,7 +33,7 @@ EARLY, LATE, ALONE, OTHER, TRIAL = 10, 20, 30, 31, 99
 
 
 def curve(iterations: int, at_s: float, *, per: float = 1.0) -> Curve:
-    """Return losses that halve every four iterations, told evenly in time up to `at_s`; `per` is their unit."""
+    """Return losses that halve every four iterations, reported evenly in time up to `at_s`; `per` is their unit."""
     k = np.arange(iterations + 1, dtype=np.float64)
     at = NOW + at_s - (iterations - k)
     return Curve.of(np.stack([k, per * 2 ** (-k / 4), at, np.full_like(k, np.nan)], axis=1))
@@ -50,7 +50,7 @@ def array(job_id: int, *, throttle: int = 0) -> Job:
 
 
 class Site(Driver):
-    """The node, with what the trainings have told."""
+    """The node, with what the trainings have reported."""
 
     def __init__(self, *jobs: Job, slaq: Slaq | None = None, limits: Limits | None = None) -> None:
         mine = {int(job.job_id): 3600.0 for job in jobs if job.job_id != TRIAL}
@@ -68,7 +68,7 @@ class Site(Driver):
         return replace(super().snapshot(at_s), reported_by_array=reported(self.told), reported=reported(self.alone))
 
     def tells(self, at_s: float, **iterations: int) -> None:
-        """Let the early and the late training tell their losses up to these iterations."""
+        """Let the early and the late training report their losses up to these iterations."""
         for name, count in iterations.items():
             self.told[{"early": EARLY, "late": LATE}[name]] = curve(count, at_s)
 

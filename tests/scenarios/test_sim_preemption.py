@@ -136,7 +136,7 @@ def test_a_victim_leaves_all_the_same_and_has_paid_when_its_resources_are_no_lon
 
 
 class TestPolling:
-    """A daemon that looks once in 10 s finds a job late, and a deadline, too."""
+    """A daemon that polls once in 10 s finds a job late, and a deadline, too."""
 
     POLLS = replace(PAPER, poll_s=10)
 

@@ -249,7 +249,7 @@ class TestHoldingLoad:
 
 
 class TestWorkload:
-    """What cannot be run is told with the job and the reason."""
+    """What cannot be run is reported with the job and the reason."""
 
     @pytest.mark.parametrize(
         ("job", "says"),

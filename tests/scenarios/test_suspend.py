@@ -223,7 +223,7 @@ def test_a_job_that_is_ending_has_its_cpus_still() -> None:
 
 
 def test_it_leaves_reserved_resources_to_a_trial_but_not_for_ever() -> None:
-    # Job 10's room on n1 is promised before job 1 is suspended there for job 9.
+    # Job 10's resources on n1 are reserved before job 1 is suspended there for job 9.
     drive = started(limits=replace(AUTO, suspend_for_s=100, order_timeout_s=10_000))
     drive.jobs[JobId(10)] = waiting(10, cpus=4)
     other = replace(drive.order(), order_id=OrderId(2), preemptor=JobId(10), state=OrderState.OPEN, victims=())

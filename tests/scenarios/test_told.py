@@ -1,4 +1,4 @@
-"""What the users of victims are told, and when: once for each preemption, after all else, and never in place of it.
+"""Notifications of victims' users, and when: once for each preemption, after all else, and never in place of it.
 
 Everywhere: job 1 holds the only node, job 9 wants half of it, as in `test_victim`.
 """
@@ -23,7 +23,7 @@ HOW = Telling(record=Record.ADMIN_COMMENT, by_command=True, most=1)
 
 
 def cycle(drive: Driver, at_s: float, how: Telling | None = HOW) -> tuple[Action, ...]:
-    """Look at this time; return what is to be done."""
+    """Poll at this time; return what is to be done."""
     drive.memory, drive.decision = step(drive.memory, drive.snapshot(at_s), drive.entries(), drive.limits, telling=how)
     return drive.decision.actions
 

@@ -1,4 +1,4 @@
-"""A TE job awaits what comes free by itself, at the head of its queue, before a victim is asked.
+"""A TE job awaits what comes free by itself, at the head of its queue, before a victim is notified.
 
 Everywhere: job 1 holds n1 and job 2 holds n2, with 60 s and 30 s of grace; job 9 wants half a node. Jobs that held a
 node each have ended in the last 30 s. guard.wait_for_free_s is 10 s.

@@ -18,7 +18,7 @@ from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 
 def undone(drive: Driver, at_s: float) -> tuple[Action, ...]:
-    """Look at this time and return what undo wants done."""
+    """Poll at this time and return what undo wants done."""
     drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
     return drive.decision.actions
 

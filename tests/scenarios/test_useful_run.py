@@ -1,4 +1,4 @@
-"""A preemption has served when its TE job had a useful run: a start alone makes no victim leave for something.
+"""A preemption has served when its TE job had a useful run: a start alone does not justify a victim.
 
 Everywhere: job 1 holds the only node, without a grace period; job 9 wants half of it. A useful run takes 60 s, or a
 tenth of the job's time limit.
@@ -31,7 +31,7 @@ def small() -> Driver:
 
 
 def asked(drive: Driver) -> list[int]:
-    """Return which jobs the last cycle has asked."""
+    """Jobs that the last cycle notified."""
     return [action.job_id for action in drive.decision.actions if isinstance(action, Requeue)]
 
 

@@ -135,7 +135,7 @@ def test_a_victim_that_vanishes_is_not_requeued() -> None:
 def test_a_victim_that_requeued_itself_and_runs_again_is_not_notified_again() -> None:
     drive = noticed()
     drive.requeued(BE)
-    drive.starts(BE, share("n1", 32), at_s=20)  # in its old room, between two looks
+    drive.starts(BE, share("n1", 32), at_s=20)  # on its old nodes, between two polls
     assert drive.cycle(31) == ()
     assert drive.moves() == [(BE, "noticed", "left"), (BE, "left", "back")]
     assert drive.cycle(62) == ()

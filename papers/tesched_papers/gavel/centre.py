@@ -51,7 +51,7 @@ _AS_FAR = 0.99
 def centre(gain: _Array, size: NDArray[np.int64], capacity: NDArray[np.int64]) -> _Array:
     """Return x, (M, T), each from 0 to 1.
 
-    `gain`, (M, T), is what a unit of time on a type brings a job, at least 0, above 0 somewhere that there is room;
+    `gain`, (M, T), is what a unit of time on a type brings a job, at least 0, above 0 on some type with free time;
     `size`, (M,), its accelerators; `capacity`, (T,), those that there are. Raises WorkloadError if it does not
     converge.
     """

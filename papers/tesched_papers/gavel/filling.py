@@ -1,7 +1,7 @@
 """Gavel's rounds as tesched runs them on Slurm: accelerators that come free in mid-round are given away at once.
 
 What differs from the authors' simulator (rounds.py): a job that comes in the middle of a round starts at once where
-there is room, though no time was allocated to it yet; when a job ends, the next one has its room; no job is moved for
+resources are free, though none was allocated to it yet; when a job ends, the next has its place; no job is moved for
 either. A round has its full length, and an allocation is made at its beginning if jobs have come or gone. A job may be
 interrupted between two steps without losing anything. Where a job is as fast on another type, it stays where it is.
 """

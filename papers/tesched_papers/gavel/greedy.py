@@ -1,9 +1,9 @@
 """Schedulers that Gavel's authors compare theirs with: FIFO as they have it, AlloX, and Gandiva's sharing.
 
 Definitions
-    FIFO (`fifo-greedy`)       in the order of arrival each job has the type on which it is fastest, of those with room;
+    FIFO (`fifo-greedy`)       in the order of arrival each job has the type on which it is fastest, of the free ones;
                                the first that does not fit ends it. Again at each allocation.
-         (`fifo-greedy-agnostic`)  a type with room at random, kept until the job ends.
+         (`fifo-greedy-agnostic`)  a free type at random, kept until the job ends.
     AlloX (`allox`)            a job in the k-th place from the last of an accelerator's queue delays k jobs, itself
                                among them, by its run time there. Places are assigned so that the sum is least
                                (Hungarian method); the first on an accelerator has it until it ends. One

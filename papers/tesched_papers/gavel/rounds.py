@@ -2,7 +2,7 @@
 
 Kept from the authors' simulator for the sake of their figures: an allocation is made again only when a job has come or
 gone, and not before 32 minutes have passed since the last one; a job that comes between two allocations waits for the
-next, and the room that the round would give it stays empty; a round ends when its last slice does, so it is a little
+next, and the place that the round would give it stays empty; a round ends when its last slice does, so it is a little
 shorter than its nominal length; a start costs nothing. The last is a parameter here.
 """
 
@@ -96,7 +96,7 @@ class Manner:
 
     #: types choose in a shuffled order, drawn again each round; else as listed
     shuffled: bool = False
-    #: room is given only to jobs with a fraction
+    #: accelerators are given only to jobs with a fraction
     entitled_only: bool = False
     #: pairs of jobs may have the same accelerators
     sharing: bool = False
@@ -304,7 +304,7 @@ class Run:
     def assigned(
         self, order: Sequence[int], rows: NDArray[np.intp] | slice, room: NDArray[np.int64]
     ) -> NDArray[np.intp]:
-        """Return on which types these jobs are, if there is so much room."""
+        """Return on which types these jobs are, if so much is free."""
         return assign(
             order,
             priorities(self.share, self.received_s, self.given_s, self.throughput)[rows],
@@ -321,7 +321,7 @@ class Run:
         cluster, outcome = self.cluster, self.outcome
         before = self.on
         after = self.place()
-        after[~self.allocated] = NOWHERE  # it had been given room, which stays empty
+        after[~self.allocated] = NOWHERE  # it had been given a place, which stays empty
         self.on = after
         rows = np.flatnonzero(after != NOWHERE)
         if len(rows) == 0:

@@ -14,7 +14,7 @@ class BaselinePlacement(StrEnum):
 
     #: one to each machine in turn, going on where the last one ended
     SPREAD = "spread"
-    #: onto one machine if it has room for all, else onto as few as may be
+    #: onto one machine if all fit, else onto as few as may be
     PACKED = "packed"
 
 
@@ -29,7 +29,7 @@ class Rooms:
         self.turn = 0
 
     def take(self, job: TrainingJob, workers: int, slot: int) -> Placement | None:
-        """Return a placement of so many workers and the servers that they need, and take its room; None: no room."""
+        """Place so many workers and the servers that they need, and take the resources; None: they do not fit."""
         servers = -(-workers // job.workers_per_server)
         before, turn = self.free.copy(), self.turn
         order = self._order(job, workers, servers)
@@ -44,7 +44,7 @@ class Rooms:
         )
 
     def hold(self, job: TrainingJob, placement: Placement) -> None:
-        """Take the room of a placement that was made before."""
+        """Take the resources of a placement that was made before."""
         self.free[placement.machines] -= placement.demand(job)
 
     def _order(self, job: TrainingJob, workers: int, servers: int) -> NDArray[np.int64]:
@@ -58,7 +58,7 @@ class Rooms:
         return np.asarray(np.lexsort((rows, np.where(holds_all, room, -room), ~holds_all)), dtype=np.int64)
 
     def _fill(self, order: NDArray[np.int64], amounts: NDArray[np.float64], count: int) -> NDArray[np.int64] | None:
-        """Take room for `count` units on machines in this order, and return how many go to each; None: no room."""
+        """Take resources for `count` units on machines in this order; the number on each. None: they do not fit."""
         takes = amounts > 0
         room = np.floor((self.free[:, takes] / amounts[takes]).min(axis=1) + SLACK).astype(np.int64)
         room = np.maximum(room, 0)
@@ -69,7 +69,7 @@ class Rooms:
             upto = np.cumsum(room[order])
             held[order] = np.clip(count - (upto - room[order]), 0, room[order])
         while (left := count - int(held.sum())) > 0:
-            # One to each that has room, in turn; the last round ends in the middle.
+            # One to each that can take it, in turn; the last round ends in the middle.
             next_ones = [row for row in order if held[row] < room[row]][:left]
             held[next_ones] += 1
             self.turn = (int(next_ones[-1]) + 1) % len(room)

@@ -87,7 +87,7 @@ class _Tally:
 
 
 def simulate(instance: Instance, scheduler: Scheduler) -> Result:
-    """Return what becomes of an instance's jobs. Raises PlacementError if a placement has no room."""
+    """Return what becomes of an instance's jobs. Raises PlacementError if a placement does not fit."""
     by_id = {job.job_id: job for job in instance.jobs}
     tally = _Tally(left={job.job_id: job.samples for job in instance.jobs})
     taken = np.zeros(len(instance.machines.resources))

@@ -9,7 +9,7 @@ e_it = 1 if it may be on several; samples done internally and externally, m_it a
            c_int m_it <= sum_h w, m_it <= (F_i / c_int) sum_h y;  c_ext n_it <= sum_h w, n_it <= (F_i / c_ext) e_it
            sum_t m + n >= V_i sum_d f_id; w_iht <= F_i sum_{d >= t} f_id; capacity on each machine, resource and slot
 
-Where a machine has room for fewer than F_i workers, F_i in its rows is that number: the sooner the program is solved. A
+Where a machine can take fewer than F_i workers, F_i in its rows is that number: the sooner the program is solved. A
 job never needs more than ceil(F_i / gamma_i) servers. Work is not counted in units here, so what PD-ORS loses by its
 units is part of what it loses.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tesched_policies.pdors.model import Speed, TrainingJob
 from tesched_sim.workload import WorkloadError
 
-from tesched_papers.pdors.algorithm.schedule import room_on_one
+from tesched_papers.pdors.algorithm.schedule import workers_on_one
 from tesched_papers.pdors.algorithm.slot import most_units
 from tesched_papers.pdors.workload import Instance
 
@@ -123,7 +123,7 @@ class _Program:
         room_s = most_units(machines.capacity, np.where(machines.takes_servers, nothing, np.inf), job.server)
         both = machines.takes_workers & machines.takes_servers
         together = [
-            room_on_one(job, row[np.newaxis]) * float(one) for row, one in zip(machines.capacity, both, strict=True)
+            workers_on_one(job, row[np.newaxis]) * float(one) for row, one in zip(machines.capacity, both, strict=True)
         ]
         servers = -(-job.batch // job.workers_per_server)
         most_w, most_s = np.minimum(room_w, job.batch), np.minimum(room_s, servers)

@@ -190,7 +190,7 @@ def dorm_workers(
 def _placed(
     slot: int, jobs: Sequence[TrainingJob], workers: Mapping[JobId, int], rooms: Rooms
 ) -> dict[JobId, Placement]:
-    """Return placements of so many workers each, or of as many as the machines' cut-up room lets."""
+    """Return placements of so many workers each, or of as many as the machines' cut-up resources let."""
     placed: dict[JobId, Placement] = {}
     for job in jobs:
         found = next(

@@ -115,7 +115,7 @@ def best_of(some: Sequence[Trial], *, limit_s: float) -> Iterator[tuple[tuple[st
 
 
 def lines(done: Sequence[Done], best: Mapping[tuple[str, int], float]) -> tuple[Line, ...]:
-    """Return the means, in the order in which the runs were asked for."""
+    """Return the means, in the order in which the runs were requested."""
     groups: dict[tuple[str, str], list[Done]] = {}
     for one in done:
         groups.setdefault((one.trial.variant.name, one.trial.method), []).append(one)

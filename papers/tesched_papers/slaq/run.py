@@ -34,7 +34,7 @@ class Sharing:
 
     fits: Fits | None
     objective: Objective = Objective.TOTAL
-    #: whether it is told which curve a job's algorithm has
+    #: whether it knows which curve a job's algorithm has
     families: bool = True
 
 
@@ -168,7 +168,7 @@ class _Run:
         )
 
     def _measure(self, given: Ints, after: Floats, pace: Floats, step_s: float, sums: list[Floats]) -> None:
-        """Add up what is told of the time until the next event."""
+        """Add up what is known of the time until the next event."""
         count = len(self.running)
         total, losses = 0.0, np.empty(count)
         for row, job in enumerate(self.running.tolist()):

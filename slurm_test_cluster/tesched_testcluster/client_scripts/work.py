@@ -2,7 +2,7 @@
 
     python3 work.py NAME SIGNALS STATUS
 
-Told by one of the signals (USR1,TERM) it saves where it is, and exits with the status; with '' it traps none. What it
+At one of the signals (USR1,TERM) it saves where it is, and exits with the status; with '' it traps none. What it
 does is a word a line in `NAME.events`: begun, saved, resumed, done.
 """
 

@@ -1,7 +1,7 @@
 """A daemon that stops itself by a signal before its n-th step: `python crashing_daemon.py CONFIG N [SIGNAL]`.
 
 The signal is SIGKILL if none is given: a crash. With SIGSTOP it goes on at that step once it has SIGCONT. Steps are the
-calls that write or act, of turns that mean to do something: the intent, each action, the conclusion. A crash before one
+calls that write or act, of turns that mean to act: the intent, each action, the conclusion. A crash before one
 is a crash after the one before. It logs each turn to stderr, as a daemon does.
 """
 

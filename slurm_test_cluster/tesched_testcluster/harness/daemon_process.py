@@ -24,14 +24,14 @@ from tesched_testcluster.patience import Patience
 TESCHED = Path(sys.executable).with_name("tesched")
 #: what a turn without an action says
 FIRST_TURN = ("did nothing", "decided nothing")
-#: What only reads the store runs in this process: tests ask again and again until something has come, and a process of
+#: What only reads the store runs in this process: tests ask again and again until an answer has come, and a process of
 #: its own keeps a core busy for half a second, with imports.
 READING = frozenset({"explain", "jobs", "orders", "status"})
 #: With another path a test has other packages, which this process does not have.
 _PYTHONPATH = os.environ.get("PYTHONPATH")
 CRASHING = Path(__file__).with_name("crashing_daemon.py")
 
-#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes.
+#: te-… is trial and error, be-… is best effort; a grace period of 10 s; polls every half second, and takes no pokes.
 #: What gives an order up after a time is set so that no busy machine comes to it: a test of that sets its own
 CONFIG = """
 mode = "{mode}"

@@ -4,7 +4,7 @@ A victim's script ends on its node; slurmctld hears of it some milliseconds late
 puts a job back in the queue that has done its work, and it runs a second time. Here short jobs, each alone on a node of
 a real Slurm, end at a moment drawn evenly from ±50 ms around their requeue:
 
-    commands   the actuator's own requeue: a look, a check, `scontrol requeue incomplete`
+    commands   the actuator's own requeue: a query, a check, `scontrol requeue incomplete`
     pyslurm    the same, where pyslurm is installed
     plain      `scontrol requeue`, which does not ask whether the job has ended
     slurm      Slurm's own preemption (partition_prio, REQUEUE, GraceTime 0) by a job of a higher tier
@@ -75,7 +75,7 @@ say done
 """
 
 #: What slurmctld logs, on both releases, when it puts a running job back in the queue for whatever reason; when it is
-#: asked to; and when it gives a job its nodes.
+#: notified to; and when it gives a job its nodes.
 _REQUEUED = re.compile(r"^\[(\S+)\] .*_job_requeue_op: JobId=(\d+) state")
 _ASKED = re.compile(r"^\[(\S+)\] .*Processing RPC: REQUEST_JOB_REQUEUE")
 #: when it hears that a job's script has ended, by itself
@@ -113,7 +113,7 @@ class Logged:
     heard: dict[int, float] = field(default_factory=dict)
     #: it gave the job its nodes
     given: dict[int, float] = field(default_factory=dict)
-    #: it was asked to requeue some job
+    #: it was to requeue some job
     asked: list[float] = field(default_factory=list)
 
 
@@ -290,7 +290,7 @@ class Bench:
             elif call.preemptor is not None:
                 requeued = given_at.get(call.preemptor, math.inf)
             else:
-                # The command found it ended; or the look before it did, and then there was no command.
+                # The command found it ended; or the query before it did, and then there was no command.
                 asked = (at for at in asked_at if call.began <= at <= call.answered)
                 requeued = next(asked, call.began + lead_s)
             ended = ended_at.get(victim.job_id)

@@ -2,7 +2,7 @@
 
 Held jobs are submitted, as an ordinary user, to a real Slurm, with random text in name, comment, network, mail user,
 account, extra, paths and more, among them forged records, markup, escapes and newlines; and with a random request. Then
-each client looks at the queue, and what it says of each job is compared with what was submitted.
+each client reads the queue, and what it says of each job is compared with what was submitted.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def differences(submitted: Mapping[JobId, Case], jobs: Mapping[JobId, Job]) -> I
         if job is None:
             yield f"job {job_id} is not seen: {case.options}"
             continue
-        # A doubt means that a record of its own could not be told from a forged one: it is left alone, and asked for
+        # A doubt means that a record of its own could not be known from a forged one: it is left alone, and queried
         # again in the next poll.
         told: Sequence[tuple[object, Mapping[str, object]]] = (
             (job, {**case.job, "user": user}),

@@ -44,12 +44,12 @@ from tesched_testcluster.patience import Patience
 FILL = 12
 #: so few that new ones are submitted
 LOW = 9
-#: seconds (of an idle machine) that Slurm has to start a job for which there is room, and to leave alone one for which
+#: seconds (of an idle machine) that Slurm has to start a job that fits, and to leave alone one for which
 #: there is none
 STARTS_WITHIN_S, STAYS_FOR_S = 6.0, 2.5
 #: Between two reads of the queue: short at first, then longer, since each costs as much as a pass of Slurm.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.04, 0.3
-#: part of the cases in which it is asked whether fewer victims would do
+#: part of the cases in which it is checked whether fewer victims would do
 LEAST_ASKED = 0.5
 _BE = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
 _TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
@@ -92,7 +92,7 @@ class Case:
     slurm: str = ""
     #: on one node it holds more than tesched had said
     took_more: str = ""
-    #: how many victims were named, and how many Slurm needs at least; None where that was not asked
+    #: how many victims were named, and how many Slurm needs at least; None where that was not tried
     victims: int = 0
     least: int | None = None
     #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
@@ -101,7 +101,7 @@ class Case:
 
 @dataclass(kw_only=True)
 class Oracle:
-    """A cluster that is asked."""
+    """A cluster that is tried out."""
 
     cluster: LocalCluster
     seed: str
@@ -380,7 +380,7 @@ def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
         f"{name} {held.get(name, 0)} instead of {most}"
         for name, most in zip(room.resources, takes.tolist(), strict=True)
         if held.get(name, 0) > most
-        and (":" not in name or most)  # any type will do where it asked for none
+        and (":" not in name or most)  # any type will do where it requested none
         and (name != "mem_mib" or snapshot.settings.memory_is_shared_out)
     ]
     return f"on {share.node}: {', '.join(more)}" if more else ""

@@ -1,7 +1,7 @@
 """Fewest victims that arithmetic alone allows for a request: what Slurm can't do without, whatever its rules are.
 
 For `placement.py`: where tesched names several victims, a smaller set may be enough. Sets that free too little by mere
-sums are certainly not; others are asked of Slurm. Nothing of tesched's own model of requests is used, which is what is
+sums are certainly not; others are tried on Slurm. Nothing of tesched's own model of requests is used, which is what is
 put to the test. Options that are not read here ask for nothing: more sets are possible then, never fewer.
 """
 
@@ -41,7 +41,7 @@ def wish_of(options: Sequence[str], default_partition: str, *, memory_counts: bo
     per_node_tasks = int(said.get("--ntasks-per-node", "0"))
     least = int(low or 1)
     tasks = int(said.get("-n", max(least * per_node_tasks, least)))
-    least = min(least, tasks)  # sbatch takes fewer nodes than it was told where there are fewer tasks
+    least = min(least, tasks)  # sbatch takes fewer nodes than given where there are fewer tasks
     return Wish(
         least_nodes=least,
         most_nodes=int(high or low or tasks),

@@ -1,4 +1,4 @@
-"""A munged of one's own: its key, its socket, gone with what asked for it."""
+"""A munged of one's own: its key, its socket, gone with what started it."""
 
 from __future__ import annotations
 

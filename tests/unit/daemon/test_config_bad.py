@@ -125,7 +125,7 @@ def misspelt() -> Iterator[tuple[str, str, str]]:
     """Yield for each key a file in which its last letter stands twice."""
     for key in KEYS:
         bare = key.bare + key.bare[-1]
-        # What it holds does not matter; a table's name is looked at before what is in it.
+        # What it holds does not matter; a table's name is checked before what is in it.
         yield key.with_value("1", bare), f"{key.name}{key.bare[-1]}", f"unknown key; did you mean {key.name}?"
 
 
@@ -133,7 +133,7 @@ def out_of_range() -> Iterator[tuple[str, str, str]]:
     """Yield for each number what is below zero, and what is none."""
     for key in KEYS:
         if key.kind in {int, float}:
-            # Every number of this configuration is an amount; the limits are told in one of two ways.
+            # Every number of this configuration is an amount; the limits are shown in one of two ways.
             for value in ("-1", "-9223372036854775809") if key.kind is int else ("-1", "-0.001", "inf", "-inf", "nan"):
                 yield key.with_value(value), key.name, "must be"
 

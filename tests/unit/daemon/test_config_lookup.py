@@ -1,4 +1,4 @@
-"""Where a configuration is looked for that nobody names, which file counts, and which is refused."""
+"""Where an unnamed configuration is searched for, which file counts, and which is refused."""
 
 from __future__ import annotations
 

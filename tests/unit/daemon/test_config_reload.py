@@ -1,4 +1,4 @@
-"""A reload between two turns: what is taken up, what is kept, what systemd is told. The loop's ports are in memory."""
+"""A reload between two turns: what is taken up, what is kept, what systemd is sent. The loop's ports are in memory."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_a_daemon_that_leaves_mode_enforce_puts_back_first_what_is_changed(
     bound = replace(TRIAL.request, required_nodes=("n1",))
     raised = replace(TRIAL, nice=-1051, priority=1101, request=bound)
     site.cluster.seen = replace(FULL_CLUSTER, jobs={job.job_id: job for job in (VICTIM, raised)})
-    # What it is told it does not do: it is told so, and the reload goes on.
+    # What it is to do it does not do: it is logged, and the reload goes on.
     monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
     monkeypatch.setattr("tesched_daemon.undo.POLLS", 2)
     site.reload(BASE.replace("enforce", "observe"))

@@ -21,7 +21,7 @@ SETTINGS = SlurmSettings(min_job_age_s=FORGETS_S)
 
 
 def seen(*job_ids: int, ended: tuple[int, ...] = ()) -> Snapshot:
-    """Return a look at these jobs, which run, but for those that have ended."""
+    """Return a poll of these jobs, which run, but for those that have ended."""
     jobs = [running(job_id, share("n1", 1)) for job_id in job_ids]
     jobs = [replace(job, state=JobState.COMPLETED, allocation=()) if job.job_id in ended else job for job in jobs]
     return cluster([node("n1"), node("n2")], jobs, settings=SETTINGS)

@@ -15,7 +15,7 @@ TE = JobId(9)
 
 @dataclass
 class Watcher:
-    """Sees nothing come, and keeps what it was asked."""
+    """Sees nothing come, and keeps what it was called for."""
 
     asked: list[tuple[float, int]] = field(default_factory=list)
     now: float = 0.0

@@ -1,4 +1,4 @@
-"""Putting back goes on as long as a poll puts something back, and ten polls after that."""
+"""Putting back goes on as long as a poll puts a change back, and ten polls after that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Emptying(Loop):
     """A loop that has so many changes left after each poll."""
 
     def __init__(self, left: Iterator[int]) -> None:
-        """Make no parts: none is asked."""
+        """Make no parts: none is used."""
         self.lefts = left
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:

@@ -1,4 +1,4 @@
-"""The site's command that tells users: what it is given, in which bounds, and that its failures are counted alone."""
+"""The site's command that notifies users: what it is given, in which bounds, and how its failures are counted alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOSTILE = 'x" --bcc=all\n;$(touch pwned)`id`'
 
 
 def preempted(job: int = 1, user: str = "ada", **changes: object) -> TellUser:
-    """Return what is to be told of this job."""
+    """Return the notification of this job."""
     told = {
         "job_id": JobId(job),
         "reason": Reason(code=ReasonCode.TELLS_USER, text="its user is told"),
@@ -76,7 +76,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def counts(teller: Teller) -> tuple[object, object, object]:
-    """Return told, failed, held off."""
+    """Return sent, failed, held off."""
     found = teller.counts()
     return found["told"], found["failed"], found["held_off"]
 
@@ -193,7 +193,7 @@ def test_what_waits_is_bounded(tmp_path: Path) -> None:
         teller.tell(preempted(job))
     # One may have been taken from the queue already.
     assert counts(teller)[2] in {9, 10}
-    teller.configure(TellConfig())  # what waits then has no command to be told by
+    teller.configure(TellConfig())  # what waits then has no command to be sent by
     go.touch()
     teller.close()
 
@@ -211,7 +211,7 @@ class Refusing:
     """An actuator that may not write notes."""
 
     def __init__(self) -> None:
-        """Begin with nothing asked for."""
+        """Begin with nothing requested."""
         self.asked: list[Action] = []
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:

@@ -1,4 +1,4 @@
-"""Pokes: when the looks that they ask for are due, how many there can be, and the socket's own life."""
+"""Pokes: when the polls that they ask for are due, how many there can be, and the socket's own life."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class Turning(Loop):
     """A loop that only notes its turns, which may be held up."""
 
     def __init__(self) -> None:
-        """Make no parts: none is asked."""
+        """Make no parts: none is used."""
         self.began: list[float] = []
         self.asked: list[bool] = []
         self.ended: list[float] = []
@@ -276,7 +276,7 @@ class Turning(Loop):
 
 
 def wait_for_the_poll(service: Service) -> None:
-    """Wait until the poll is what comes next, an hour away: no look is due any more."""
+    """Wait until the poll is what comes next, an hour away: no poke's poll is due any more."""
 
     def in_s() -> float:
         planned = service._scheduler.get_job("turn")
@@ -317,7 +317,7 @@ def test_a_poke_makes_the_service_poll_twice_and_then_wait_again(turning: tuple[
     loop.wait_turn()
     wait_for_the_poll(service)
     first, *second = loop.began[1:]
-    # On a machine that was busy for that long, the first look is the second one as well.
+    # On a machine that was busy for that long, the first poll is the second one as well.
     assert len(second) == 1 or (not second and first >= poked + AGAIN_S)
     assert loop.began[-1] >= poked + AGAIN_S
     assert loop.asked == [False, *[True] * len(loop.began[1:])]

@@ -38,7 +38,7 @@ def whole(job_id: int, name: str, **extra: float) -> Job:
 
 
 class TestFold:
-    """Each plan changes the room that the next job sees."""
+    """Each plan changes the free resources of the next job."""
 
     @every_policy
     def test_two_jobs_never_get_the_same_victim(self, policy: Policy[None]) -> None:

@@ -24,7 +24,7 @@ def job(**changes: Any) -> JobFacts:
 
 
 def taught(runs: Iterable[FinishedRun], *, runs_per_group: int = 64, groups: int = 100) -> RunTimes:
-    """Return what these runs tell."""
+    """Run times that these runs teach."""
     run_times = RunTimes(groups=Groups(runs_per_group, runs_per_group, groups))
     for each in runs:
         run_times.learned(each)

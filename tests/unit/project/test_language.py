@@ -21,7 +21,7 @@ FOLDERS = (
 #: every page that is read, but for those that are generated (docs/man)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "slurm_test_cluster" / "README.md"])
 PRONOUNS = re.compile(r"\b(who|whom|his|him|he|nobody|somebody|everybody|anybody|whoever)\b", re.IGNORECASE)
-#: people, and what stands in for one: a user who ..., the Unix user nobody
+#: people, and what stands in for one: a user who ..., the Unix user of that name
 PEOPLE = re.compile(
     r"\b(users?|admins?|people|persons?|researchers?|authors?|operators?|developers?|readers?|maintainers?|attackers?|"
     r"strangers?|callers?|senders?|owners?|those|anyone|someone|root)\b",

@@ -33,7 +33,7 @@ def groff(source: str, *options: str) -> str:
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something, with all its words."""
+    """Yield every command that acts, with all its words."""
     if not isinstance(command, click.Group):
         yield path, command
         return

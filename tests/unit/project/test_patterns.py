@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 ROOT = Path(__file__).parents[3]
-#: the rooms that run in the daemon; the others read files of their own user
+#: the packages that run in the daemon; the others read files of their own user
 ROOMS = ("core", "daemon", "db", "policies", "predict", "report", "slurm")
 #: characters of the text: twice as many as are read of a script
 LENGTH = 1 << 17
@@ -33,7 +33,7 @@ Pattern: TypeAlias = re.Pattern[str] | re.Pattern[bytes]
 
 
 def patterns() -> dict[str, tuple[Pattern, str]]:
-    """Return the expressions of these rooms, and how each is used.
+    """Return the expressions of these packages, and how each is used.
 
     Those that modules keep, and those that stand in calls of `re`.
     """
@@ -80,7 +80,7 @@ def own_time_bounded(what: str, most_s: float = MOST_CPU_S) -> Iterator[None]:
 
 
 def texts(pattern: str) -> Iterator[str]:
-    """Yield texts for this expression: its own words, then something many times, then what does not fit."""
+    """Yield texts for this expression: its own words, then a repeated text, then what does not fit."""
     words = re.findall(r"[A-Za-z_]*[ =:\[(]|[A-Za-z_]{3,}", pattern)
     for atom in dict.fromkeys((*ATOMS, *words)):
         for end in ENDS:

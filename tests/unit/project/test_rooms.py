@@ -1,4 +1,4 @@
-"""The house: the rooms that pyproject.toml lists are the folders that are there, and none is a stub."""
+"""The house: the packages that pyproject.toml lists are the folders that are there, and none is a stub."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CALLS_OF_A_LOOK = 7
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return the root of a system in which tesched is installed, as far as systemd's tools look."""
+    """Return the root of a system in which tesched is installed, as far as systemd's tools read."""
     for source, target in shared_data().items():
         if source.startswith("systemd/"):
             place = tmp_path / "etc" / target.removeprefix("lib/")
@@ -142,7 +142,7 @@ def test_memory_and_tasks_are_bounded_well_above_what_was_measured(unit: configp
     assert 2 * 2 * 780 <= int(most) * {"M": 1, "G": 1024}[unit_of] <= 8 * 1024
     # OpenBLAS of NumPy and of SciPy: 64 threads each.
     assert int(service["TasksMax"]) >= 4 * 64
-    # A scontrol that grows too large is a failed look, not the end of the daemon.
+    # A scontrol that grows too large is a failed poll, not the end of the daemon.
     assert service["OOMPolicy"] == "continue"
     assert service["LimitCORE"] == "0"
 

@@ -64,7 +64,7 @@ def mail_server() -> Iterator[tuple[str, list[bytes], list[bytes]]]:
 
 
 def run(server: str, **changes: object) -> subprocess.CompletedProcess[str]:
-    """Tell of a preemption."""
+    """Notify of a preemption."""
     argv = [sys.executable, str(EXAMPLE), server, "example.org", "tesched@example.org"]
     return subprocess.run(
         argv, input=json.dumps({**TOLD, **changes}), capture_output=True, text=True, timeout=60, check=False

@@ -18,7 +18,7 @@ INF = float("inf")
 
 @dataclass(frozen=True, kw_only=True)
 class Sketch:
-    """One job. Seconds; what is not said is the plainest thing."""
+    """One job. Seconds; what is not said is the simplest."""
 
     at: float = 0
     run: float

@@ -1,6 +1,6 @@
 """Small results of simulations, written job by job.
 
-What is not said is the plainest thing: a best-effort job on one node of 4 CPUs that takes 1 of them, and is left alone.
+What is not said is the simplest: a best-effort job on one node of 4 CPUs that takes 1 of them, and is left alone.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def result(
 
 
 def four_jobs(policy: str = "fitgpp") -> Result:
-    """Return two TE jobs, a best-effort job that made room for the second, and one that did not end.
+    """Return two TE jobs, a best-effort job that left for the second, and one that did not end.
 
     The victim, on both nodes, gets its notice at 50, leaves at 60, is back at 110 and ends at 260: of 260 s it worked
     200 and lost the 10 s of its grace period. The cluster has 8 CPUs and no job wants any of them from 260 on.

@@ -99,7 +99,7 @@ class TestGpuClusters:
 
     def test_openb_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, OPENB))
-        assert found.run_s.tolist() == [95, 60]  # from when it was scheduled, where that is told
+        assert found.run_s.tolist() == [95, 60]  # from when it was scheduled, where that is recorded
         assert found.waited_s.tolist() == [5, 0]
         assert found.partitions == ("LS", "BE")
         assert found.cpus.tolist() == [12, 2]
@@ -195,7 +195,7 @@ class TestSacct:
 
 
 class TestWhichFormat:
-    """A format is told by the first line, or by the caller."""
+    """A format is known by the first line, or by the caller."""
 
     @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT, CHRONUS, GAVEL])
     def test_the_first_line_shows_the_format(self, tmp_path: Path, text: str) -> None:
@@ -214,7 +214,7 @@ class TestWhichFormat:
 
 
 class TestFilled:
-    """What a trace lacks is made up, and told."""
+    """What a trace lacks is made up, and stated."""
 
     def test_amounts_that_no_node_has_are_spread_over_several(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4")

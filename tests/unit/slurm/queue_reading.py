@@ -18,11 +18,11 @@ from tests.unit.slurm.squeue_says import MARK, said_to, squeue
 class Slurm:
     """Answers as a Slurm with these jobs."""
 
-    #: by the job's id, or by what else is asked
+    #: by the job's id, or by what else is queried
     alone: dict[str, str] = field(default_factory=dict)
     rows_by_task: list[QueueRow] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)
-    #: as squeue 26.05 does, a task whose array is asked for as well is shown as one with it
+    #: as squeue 26.05 does, a task whose array is queried as well is shown as one with it
     folds: bool = False
 
     def rows(self, job_ids: list[str]) -> list[QueueRow]:
@@ -44,7 +44,7 @@ class Answering(Commands):
     def _answer(self, argv, variables=None, enough=None):  # type: ignore[no-untyped-def]
         self.slurm.asked.append(tuple(argv))
         if variables is None:
-            return ""  # something is done, and no format of an answer is asked for
+            return ""  # an action, and no format of an answer is wanted
         if argv[0] == "scontrol":
             said = self.slurm.alone.get(argv[-1])
             mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")

@@ -68,7 +68,7 @@ PLAIN = QueueRow(
 
 
 def squeue(query: Query, rows: Iterable[QueueRow]) -> str:
-    """Return what squeue answers: each value, and behind it what was asked for to stand behind it."""
+    """Return what squeue answers: each value, and behind it the separator that was given."""
     asked = query.environment["SQUEUE_FORMAT2"].split(",")
     behind = [word.partition(":")[2] for word in asked]
     assert [word.partition(":")[0] for word in asked] == list(COLUMNS)

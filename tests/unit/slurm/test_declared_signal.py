@@ -164,7 +164,7 @@ def test_users_are_served_in_turn_whatever_one_of_them_has() -> None:
     jobs = [*flood, *others]
     commands = Scripted(answers={str(job.job_id): DECLARES for job in jobs})
     ticks = iter(range(10_000))
-    # Time for three scripts a look.
+    # Time for three scripts a poll.
     reader = ScriptDeclarations(commands=commands, stopwatch=lambda: next(ticks) * MOST_S / 4)
     reader.read(snapshot(*jobs))
     assert commands.asked == ["600", "1", "700"]

@@ -1,4 +1,4 @@
-"""A record is believed by its place, not by its looks: what a user's text forges costs no other job anything."""
+"""A record is believed by its place, not by its text: what a user's text forges costs no other job anything."""
 
 from __future__ import annotations
 

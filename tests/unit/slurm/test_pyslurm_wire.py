@@ -18,7 +18,7 @@ NUMBERS = [name for name in JobRecord.__struct_fields__ if name != "id" and HINT
 
 
 def record(job_id: Any, **changes: object) -> JobRecord:
-    """Make a record with something in each field."""
+    """Make a record with a value in each field."""
     values: dict[str, Any] = {}
     for name in JobRecord.__struct_fields__:
         hint = HINTS[name]

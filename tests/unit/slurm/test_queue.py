@@ -202,7 +202,7 @@ def test_what_slurm_counts_is_read_where_a_waiting_job_has_no_memory_of_its_own(
         ("gres:gpu:0", "500M", "MinMemoryNode=500M", 500, ()),
         ("gpu:700", "500M", "MinMemoryNode=500M", 500, ()),  # --mem=500, and DefMemPerGPU of 22.05
         ("gpu:700", "0", "MinMemoryNode=0", 0, ()),  # nothing, or --mem=0
-        ("gpu:700", "700M", "MinMemoryTRES=700M", 0, ()),  # 26.05: it does not say what is asked for
+        ("gpu:700", "700M", "MinMemoryTRES=700M", 0, ()),  # 26.05: it does not say what is requested
     ],
 )
 def test_a_default_for_each_gpu_is_not_the_jobs_own_request(
@@ -253,7 +253,7 @@ def test_no_number_of_one_job_is_too_large_for_the_others(column: str, number: s
 
 
 def test_what_follows_from_two_numbers_is_bounded_as_they_are() -> None:
-    # Each alone has room; --mem-per-gpu times --gpus has not.
+    # Each alone fits; --mem-per-gpu times --gpus has not.
     odd = PLAIN._replace(state="PENDING", node_list="", mem_per_tres=f"gres:gpu:{2**50}", tres_per_job="gres:gpu:4096")
     job = only(odd, scontrol(odd))
     assert "the memory that it asks for is out of all bounds" in job.doubt

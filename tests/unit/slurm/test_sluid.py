@@ -144,7 +144,7 @@ def test_another_refusal_stays_what_it_is(then: QueueRow | Failure, kind: Failur
 
 @pytest.mark.parametrize(("by_sluid", "status"), [(True, Status.SENT), (False, Status.SKIPPED)])
 def test_by_sluid_a_slow_poll_is_enough(by_sluid: bool, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit on RPCs (rl_enable) makes each look take a second and more."""
+    """A limit on RPCs (rl_enable) makes each poll take a second and more."""
     requeue = Requeue(job_id=JOB, reason=WHY, restarts=0)
     slurm = Answers(seen=[run_of(FIRST)])
     monkeypatch.setattr(time, "time", iter(range(100)).__next__)

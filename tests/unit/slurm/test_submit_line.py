@@ -1,4 +1,4 @@
-"""The --signal of sbatch's command line: as getopt reads it, and nothing where it could mean two things."""
+"""The --signal of sbatch's command line: as getopt reads it, and nothing where it could mean either of two."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Answers(Commands):
     shown: str | Failure = NO_JSON
     answers: dict[str, str | Failure] = field(default_factory=lambda: {"sacct": AWAY})
     asked: list[str] = field(default_factory=list)
-    #: the jobs that sacct was asked for
+    #: the jobs that sacct was queried for
     sacct_of: list[str] = field(default_factory=list)
 
     def run(
@@ -146,7 +146,7 @@ COMES = "1|RUNNING|sbatch --signal=USR1 s.sh|\n"
 
 @dataclass(kw_only=True)
 class Polls:
-    """A reader that is asked for jobs at moments of the test's own, with slurmdbd."""
+    """A reader that reads jobs at moments of the test's own, with slurmdbd."""
 
     commands: Answers
     jobs: Sequence[Job] = ()
@@ -270,7 +270,7 @@ def test_a_line_that_comes_late_is_taken_all_the_same() -> None:
 
 
 def test_a_line_that_is_awaited_holds_up_no_other_job_of_its_user() -> None:
-    """However many are: each is asked for once before any is asked for again."""
+    """However many are: each is queried once before any is queried again."""
     jobs = [replace(JOB, job_id=JobId(number)) for number in range(1, 41)]
     commands = Answers(answers={"sacct": ""})
     # Time for five questions a poll, each a second after the last one.

@@ -1,20 +1,20 @@
 """PD-ORS: at its arrival a job gets the schedule that is worth most after its price, or is left to the queue.
 
 Definitions
-    ledger         what is promised of each machine's resources in each slot.
+    ledger         what is reserved of each machine's resources in each slot.
     payoff         what the end of a job is worth minus the price of what its schedule takes.
 
 Principle
-    Prices rise exponentially with what is promised (prices.py). The best schedule at today's prices is looked for
-    (schedule.py). If its payoff is above 0 it is promised, and what it takes becomes dearer for all later jobs. A
-    promised schedule is kept; a job that was turned away is not considered again.
+    Prices rise exponentially with what is reserved (prices.py). The best schedule at today's prices is searched for
+    (schedule.py). If its payoff is above 0 it is committed, and what it takes becomes dearer for all later jobs. A
+    committed schedule is kept; a job that was turned away is not considered again.
 
 Worked example
     One machine of 4 GPUs, one slot, U = 8 and L = 0.5 a GPU. A job that takes 2 GPUs and is worth 3 pays 2 * 0.5 = 1:
     accepted. Then a GPU costs 0.5 * 16 ** 0.5 = 2; the next one like it would pay 4 for what is worth 3: left.
 
 Parameters
-    `PriceBounds` (what jobs are expected), `Settings` (how hard to look), the horizon (how many slots are planned).
+    `PriceBounds` (what jobs are expected), `Settings` (how long to search), the horizon (how many slots are planned).
 
 Source
     PD-ORS (model.py), its online algorithm.
@@ -40,29 +40,29 @@ class Answer:
     """Decision for a job, and its reason."""
 
     job_id: JobId
-    #: what it is promised, or why it is left to the queue
+    #: the schedule committed for it, or why it is left to the queue
     outcome: Schedule | NoSchedule
 
     @property
     def schedule(self) -> Schedule | None:
-        """Return what it is promised, if anything."""
+        """Schedule that is committed for it, if any."""
         return self.outcome if isinstance(self.outcome, Schedule) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ledger:
-    """Ledger of promises. It is never changed: a promise makes a new one."""
+    """Ledger of commitments. It is never changed: a commitment makes a new one."""
 
     #: (T, H, R)
     used: NDArray[np.float64]
 
     @classmethod
     def empty(cls, machines: Machines, horizon: int) -> Ledger:
-        """Return a ledger without promises, for slots 0 to `horizon` - 1."""
+        """Return a ledger without commitments, for slots 0 to `horizon` - 1."""
         return cls(used=np.zeros((horizon, *machines.capacity.shape)))
 
     def with_schedule(self, job: TrainingJob, schedule: Schedule, machines: Machines) -> Ledger:
-        """Return the ledger with a schedule promised. Raises ModelError if a machine would be promised twice."""
+        """Return the ledger with a schedule committed. Raises ModelError if a machine would be reserved twice."""
         used = self.used.copy()
         for placement in schedule.placements:
             used[placement.slot, placement.machines] += placement.demand(job)

@@ -1,10 +1,10 @@
-"""Randomised rounding: how much to blow up a fraction before it is rounded, and what is then promised.
+"""Randomised rounding: how much to blow up a fraction before it is rounded, and what is then guaranteed.
 
 Definitions
     program        min c x with A x >= a (covering, m rows) and B x <= b (packing, n rows), x whole and >= 0.
     width          W_a = min a_i / A_ij over A_ij > 0, W_b = min b_i / B_ij over B_ij > 0: how many units of the
                    largest kind a row holds. The larger, the less one unit more or less matters.
-    delta          the probability with which a promise may be broken, above 0, at most 1.
+    delta          the probability with which a guarantee may be broken, above 0, at most 1.
 
 Principle
     x' = G x for the optimum x of the linear program; each entry goes to floor(x') or, with probability x' - floor(x'),
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 def favour_packing(width: float, rows: int, delta: float) -> float:
     """Return G <= 1, so that packing rows of this width W_b hold: (1 - G)^2 / G = 3 ln(3 rows / delta) / W_b.
 
-    The promise needs G >= 1/2: Chernoff's bound in this form is for at most twice the mean.
+    The guarantee needs G >= 1/2: Chernoff's bound in this form is for at most twice the mean.
     """
     q = 3.0 * log(3.0 * rows / delta) / (2.0 * width)
     return 1.0 + q - sqrt(q * q + 2.0 * q)
@@ -45,7 +45,7 @@ def favour_covering(width: float, rows: int, delta: float) -> float:
 
 
 def covered(gain: float, *, width: float, rows: int, delta: float) -> float:
-    """Return which part of `a` is covered at least; 0 where nothing is promised."""
+    """Return which part of `a` is covered at least; 0 where nothing is guaranteed."""
     return max(gain * (1.0 - sqrt(2.0 * log(3.0 * rows / delta) / (gain * width))), 0.0)
 
 

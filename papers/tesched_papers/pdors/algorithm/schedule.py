@@ -13,7 +13,7 @@ Principle
     theta(t, k) is bounded from below without a linear program (slot.py), and is exact where the bound is the answer.
     The pass is made on the bounds; those on the best schedule's path that are not exact yet are solved, and it is made
     again, until the whole path is exact. Any other schedule costs at least its bounds, so the answer is the same as if
-    all of them had been solved. Slots that look alike, as those after the last commitment do, are solved once.
+    all of them had been solved. Slots that are alike, as those after the last commitment do, are solved once.
 
 Worked example
     2 units, 2 slots; theta(0, 1) = 1, theta(0, 2) = 5, theta(1, 1) = 1.5, theta(1, 2) = 3. Theta(0, 2) = 5, Theta(1, 2)
@@ -79,14 +79,14 @@ class Schedule:
         return self.placements[-1].slot
 
 
-def units_of(job: TrainingJob, room: int, settings: Settings) -> tuple[float, int]:
+def units_of(job: TrainingJob, most: int, settings: Settings) -> tuple[float, int]:
     """Return the samples of a unit of work and how many units the job has.
 
-    `room` is how many workers, with their servers, the roomiest machine holds. A unit is a whole part of what these do
+    `most` is how many workers, with their servers, the roomiest machine holds. A unit is a whole part of what these do
     in a slot, or if there are none, of what all workers do on several machines; so such slots are used to the full.
     """
     several = job.samples_per_slot(job.batch, internal=False)
-    one = job.samples_per_slot(room, internal=True) if room else several
+    one = job.samples_per_slot(most, internal=True) if most else several
     parts = max(int(settings.units * one / job.samples), 1)
     if several < one and one / several <= settings.most_parts:
         # A slot on several machines must do at least one unit, or it would never be used.
@@ -97,8 +97,8 @@ def units_of(job: TrainingJob, room: int, settings: Settings) -> tuple[float, in
     return unit, max(int(np.ceil(job.samples / unit * (1 - SLACK))), 1)
 
 
-def room_on_one(job: TrainingJob, free: _Floats) -> int:
-    """Return how many workers, at most `batch`, with their servers have room on the roomiest machine of (H, R)."""
+def workers_on_one(job: TrainingJob, free: _Floats) -> int:
+    """Return how many workers, at most `batch`, with their servers fit on the roomiest machine of (H, R)."""
     each = job.worker + job.server / job.workers_per_server
     takes = each > 0
     # A part of a server is a whole one, so this may be too many.
@@ -150,8 +150,8 @@ class _Table:
         self.draws = draws
         self.kind = _alike(views)
         self.kinds = [int(np.flatnonzero(self.kind == kind)[0]) for kind in range(int(self.kind.max()) + 1)]
-        room = max(room_on_one(job, views[first].free) for first in self.kinds)
-        unit, self.units = units_of(job, room, settings)
+        most = max(workers_on_one(job, views[first].free) for first in self.kinds)
+        unit, self.units = units_of(job, most, settings)
         done = np.arange(1, self.units + 1, dtype=np.float64) * unit
         self.internal = job.workers_for(done, internal=True)
         self.external = job.workers_for(done, internal=False)
@@ -267,7 +267,7 @@ class _Table:
 
 
 def _alike(views: Sequence[SlotView]) -> _Ints:
-    """Return a number for each slot; slots with the same number have the same room at the same prices."""
+    """Return a number for each slot; slots with the same number have as much free at the same prices."""
     numbers: dict[tuple[bytes, bytes, bytes], int] = {}
     kinds = [(v.free.tobytes(), v.worker_price.tobytes(), v.server_price.tobytes()) for v in views]
     return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], dtype=np.int64)

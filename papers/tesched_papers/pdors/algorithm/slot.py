@@ -1,7 +1,7 @@
 """The slot problem: the cheapest machines, in one slot, for W workers and S servers at given prices.
 
 Principle
-    internal   one machine for all: of those with room the cheapest. A comparison.
+    internal   one machine for all: of those that suffice the cheapest. A comparison.
     external   min sum_h (pw_h w_h + ps_h s_h) with w_h alpha + s_h beta <= free_h on each machine, W <= sum w <= F and
                sum s >= S, all whole: a mixed packing and covering program.
         bound      workers alone fill up the cheapest machines, servers alone too. No answer is cheaper; and if both
@@ -12,11 +12,11 @@ Principle
                    several trials, and of those that hold, the cheapest.
         repair     a vertex of the linear program leaves rows without slack, so that of a few dozen trials often none
                    holds. Then what is too much goes from the dearest machines, what is missing comes to the cheapest
-                   with room, and what is beyond W and S is given back. Ours; without it (`repair=False`) it is the
+                   that can take it, and what is beyond W and S is given back. Ours; without it (`repair=False`), the
                    paper's.
 
 Worked example
-    Two machines with room for 2 GPUs each; a worker takes 1, a server none; W = 3. pw = (1, 4), ps = (0.5, 0.1).
+    Two machines with 2 free GPUs each; a worker takes 1, a server none; W = 3. pw = (1, 4), ps = (0.5, 0.1).
     Bound: workers 2 at 1 and 1 at 4, the server at 0.1: 6.1. Both fit together, so that is the answer.
 
 Source
@@ -37,7 +37,7 @@ from tesched_policies.pdors.model import SLACK, TrainingJob
 from tesched_papers.pdors.algorithm.rounding import rounded
 
 #: Gives the generator of random numbers for a slot and a number of workers. The same ones for the same arguments, so
-#: that a plan does not depend on the order in which slots are looked at.
+#: that a plan does not depend on the order in which slots are solved.
 Draws: TypeAlias = Callable[[int, int], np.random.Generator]
 _Ints: TypeAlias = NDArray[np.int64]
 _Floats: TypeAlias = NDArray[np.float64]
@@ -105,14 +105,14 @@ class Bound:
 
 
 def most_units(free: _Floats, price: _Floats, amounts: _Floats) -> _Ints:
-    """Return how many workers (or servers) that take these amounts have room on each machine alone, (H,)."""
+    """Return how many workers (or servers) that take these amounts fit on each machine alone, (H,)."""
     takes = amounts > 0
     room = np.floor((free[:, takes] / amounts[takes]).min(axis=1) + SLACK)
     return np.asarray(np.where(np.isfinite(price), np.maximum(room, 0), 0), dtype=np.int64)
 
 
 def on_one_machine(view: SlotView, job: TrainingJob, workers: _Ints, servers: _Ints) -> tuple[_Floats, _Ints]:
-    """Return the cost and the machine of the internal case for each of K pairs (W, S); inf where none has room."""
+    """Return the cost and the machine of the internal case for each of K pairs (W, S); inf where none suffices."""
     demand = np.outer(workers, job.worker) + np.outer(servers, job.server)
     fits = np.ones((len(workers), len(view.free)), dtype=np.bool_)
     for resource in range(demand.shape[1]):
@@ -332,7 +332,7 @@ class _Program:
             surplus -= gone
 
     def _more(self, held: _Ints, kind: int, machine: int) -> int:
-        """Return how many more of a kind the machine has room for."""
+        """Return how many more of a kind the machine can take."""
         amounts = self.demand[kind]
         takes = amounts > 0
         left = self.free[machine] - held @ self.demand

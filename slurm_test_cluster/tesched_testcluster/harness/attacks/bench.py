@@ -120,7 +120,7 @@ class Bench:
     def unread(self) -> list[tuple[str, str]]:
         """Return label and user of the jobs that could not be read in the daemon's last poll.
 
-        The store has the first of them; where there are more, its client is asked anew.
+        The store has the first of them; where there are more, its client is called anew.
         """
         ((said,),) = self.query("select doubts from daemon")
         doubts: dict[str, Any] = json.loads(said) if said else {"first": [], "count": 0}

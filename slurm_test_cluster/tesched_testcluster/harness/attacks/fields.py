@@ -114,7 +114,7 @@ _any_number = _either(_number, _small)
 _binding = _one_of(
     ("none", "verbose,closest", "map_gpu:0,1", "single:4294967295", "mask_gpu:0xffffffffffffffff", "per_task:0")
 )
-#: each of sbatch's options with a value that says something about the job
+#: each of sbatch's options with a value that changes the job
 OPTIONS: Mapping[str, Make] = {
     "account": _one_of(("lab", "LAB", "vip", "")),
     "array": _one_of(_ARRAYS),

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tesched_testcluster.harness.attacks import raw_rpc
 from tesched_testcluster.harness.attacks.fields import COMMANDS, FLAGS, NUMBERS, OPTIONS, SCRIPTS, UPDATES
 
-#: of heterogeneous jobs: slurmctld 22.05 stands still for six seconds, for everybody, at each one whose script has half
+#: of heterogeneous jobs: slurmctld 22.05 stands still for six seconds, for all users, at each one whose script has half
 #: a million lines
 SHORT_SCRIPTS = sorted(name for name, text in SCRIPTS.items() if text.count("\n") < 1000)
 

@@ -97,7 +97,7 @@ def set_limits(cluster: LocalCluster) -> None:
     for qos, *limits in _LIMITS.values():
         # slurmdbd knows gres/gpu only once slurmctld has registered it.
         cluster.run("sacctmgr", "--immediate", "modify", "qos", qos, "set", *limits)
-    # slurmdbd does not reach every release's slurmctld here, but is asked by each that starts.
+    # slurmdbd does not reach every release's slurmctld here, but is queried by each that starts.
     cluster.stop_slurmctld()
     cluster.start_slurmctld()
     cluster.wait_idle()

@@ -148,7 +148,7 @@ def _soak(soak: Soak, bench: Bench, daemon: Daemon) -> None:
 
 
 def _together(soak: Soak, daemon: Daemon, users: Sequence[User], seconds: float) -> None:
-    """Let these users act for so long, or until something has ended that should not."""
+    """Let these users act for so long, or until a process has ended that should not."""
     over = threading.Event()
     errors: list[BaseException] = []
     threads = [started(user, over, errors.append) for user in users]

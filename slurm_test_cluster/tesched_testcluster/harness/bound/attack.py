@@ -3,7 +3,7 @@
 Definitions
     poll        one call of `step`, at most `poll_s` after the one before
     kill        the daemon ends before, between or after its commands, and goes on with what the store keeps
-    outage      a time without polls, longer than `poll_s`: beyond what is promised, unless TE jobs that wait are held
+    outage      a time without polls, longer than `poll_s`: beyond what is guaranteed, unless TE jobs that wait are held
 
 Principle
     All chance comes from one seed. What the attack draws is meant to hurt: TE jobs as long as their limit, in floods of
@@ -133,7 +133,7 @@ class Episode:
                 next_arrival = next(arrivals, None)
                 continue
             if not self._any_waits() and not self._memory.open_orders():
-                # Polls would do nothing before something happens.
+                # Polls would do nothing before an event.
                 at = min(slurm.next_at(), inf if next_arrival is None else next_arrival[0])
                 next_poll = max(next_poll, at + self._poll_s * chance.random())
                 if next_arrival is not None and next_arrival[0] <= next_poll:

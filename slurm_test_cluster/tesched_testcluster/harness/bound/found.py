@@ -85,9 +85,9 @@ def run(
     *,
     first: int = 0,
     processes: int | None = None,
-    tell: Callable[[int, int, Found], None] = lambda _done, _count, _one: None,
+    progress: Callable[[int, int, Found], None] = lambda _done, _count, _one: None,
 ) -> Found:
-    """Run so many arrivals, episode by episode; `tell` is called after each with how many are over, and of how many.
+    """Run so many arrivals, episode by episode; `progress` is called after each with how many are over, and of how many.
 
     The episodes before the `first`, counted from 0, are left out: an earlier run had them. An interruption ends it, and
     what has come out so far is returned.
@@ -100,7 +100,7 @@ def run(
         for done, (number, one) in enumerate(over, start=1):
             found.add(one)
             ran.add(number)
-            tell(done, len(seeds), one)
+            progress(done, len(seeds), one)
     except KeyboardInterrupt:
         found.stopped_after = first + next((place for place, one in enumerate(seeds) if one not in ran), len(seeds))
     return found

@@ -33,7 +33,7 @@ EPSILON_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is promised. Seconds."""
+    """Terms of the bound. Seconds."""
 
     #: B
     slowdown: float

@@ -2,7 +2,7 @@
 
 `Change`s are what was seen of the jobs from outside of tesched, by what wrote it down: the submission, slurmctld's own
 prolog when a job gets its nodes, each node's Epilog when a run has left it. A best-effort (BE) job's run that leaves
-its nodes before the job has said that it is done was ended for a TE job of another user, as nobody else ends any here.
+its nodes before the job has said that it is done was ended for a TE job of another user, as no user ends any here.
 
 A job that is cancelled while slurmctld's prolog runs for it is never launched, and no node runs an Epilog for it.
 It has left when its cancel has returned, or when another job has its place (`never_launched`).
@@ -88,7 +88,7 @@ class Replay:
         return (job for job in self.jobs.values() if job.phase is Phase.QUEUE and job.eligible_at <= self.now)
 
     def run(self, changes: Sequence[Change]) -> None:
-        """Go through the changes, and tell the ledger."""
+        """Go through the changes, and enter them in the ledger."""
         changes = sorted(changes)
         self.now = changes[0].at
         for change in changes:

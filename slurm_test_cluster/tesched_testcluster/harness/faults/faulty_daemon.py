@@ -67,7 +67,7 @@ class What(StrEnum):
     STRANGE = "strange"
     DONE_UNHEARD = "done, and nobody heard"
     DONE_STRANGE = "done, strange answer"
-    #: something happens to the job between the intent and the action
+    #: the job changes between the intent and the action
     JOB_ENDS = "job ends before the action"
     JOB_SUSPENDED = "job suspended before the action"
     #: the same, and the release that belongs to its requeue does not arrive
@@ -145,7 +145,7 @@ class Daemon:
     loop: Loop = field(init=False)
     faults: dict[tuple[Port, int], What] = field(default_factory=dict)
     _calls: Counter[Port] = field(default_factory=Counter)
-    #: when it last saw the cluster, or began to look, by the clock that only runs
+    #: when it last saw the cluster, or began to poll, by the clock that only runs
     _good_look_s: float | None = None
 
     def turn(self, faults: Sequence[Fault], call: Callable[[], object]) -> None:
@@ -177,7 +177,7 @@ class Daemon:
     # The observer.
 
     def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:  # noqa: ARG002 - each poll is a whole one
-        """Look, or fail to."""
+        """Observe, or fail to."""
         if self._good_look_s is None:
             self._good_look_s = self.slurm.clock.steady_s
         what = self._begins(Port.OBSERVE)
@@ -200,7 +200,7 @@ class Daemon:
     # The actuator.
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
-        """Perform an action, or not, and say what became of it, or something else."""
+        """Perform an action, or not, and say what became of it, or otherwise."""
         what = self._begins(Port.ACT)
         work = self.slurm.jobs.get(action.job_id)
         asks = isinstance(action, Notify | Requeue | Cancel)
@@ -222,7 +222,7 @@ class Daemon:
         return Outcome(action=action, status=status, at=self.slurm.clock.time(), failure=failure)
 
     def _perform(self, action: Action, *, heard: bool) -> FailureKind | None:
-        """Look once more and do it, as the real actuators do; one that is not `heard` ends after its first command."""
+        """Query once more and do it, as the real actuators do; one that is not `heard` ends after its first command."""
         slurm, work = self.slurm, self.slurm.jobs.get(action.job_id)
         if work is None:
             return FailureKind.NOT_FOUND

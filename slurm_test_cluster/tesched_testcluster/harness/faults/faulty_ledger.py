@@ -33,16 +33,16 @@ class Ledger:
     suspended: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     #: whose TE job an order is for
     te_users: dict[OrderId | None, str] = field(default_factory=dict)
-    #: runs that it has meant to suspend: another suspension of them cannot be told from tesched's
+    #: runs that it has meant to suspend: another suspension of them cannot be distinguished from tesched's
     may_be_suspended: set[tuple[JobId, int]] = field(default_factory=set)
     #: which daemon has written last what it means
     meant_by: str = ""
     paused: bool = False
-    #: the clock was set forward while no daemon could tell, so nothing can be said of times any more; and daemons
-    #: that can tell, but have not written yet
+    #: the clock was set forward while no daemon could see it, so nothing can be said of times any more; and daemons
+    #: that can see it, but have not written yet
     untimed: bool = False
     knows_of_jump: str = ""
-    #: runs that held their room when `undo` let them go: one that leaves all the same is not counted
+    #: runs that held their nodes when `undo` let them go: one that leaves all the same is not counted
     undone: set[tuple[JobId, int]] = field(default_factory=set)
     #: when a daemon last saw the cluster
     good_look_s: float = 0.0
@@ -142,7 +142,7 @@ class Ledger:
         return known or next((one for one in self.slurm.forgotten if one.job_id == job_id), None)
 
     def _of_own_user(self, job_id: JobId, restarts: int) -> bool:
-        """Return whether the last that asked this run is a TE job of its own user: that counts for that user alone."""
+        """Check whether the last preemptor of this run is a TE job of its own user: that counts for that user alone."""
         work = self._work(job_id)
         return work is not None and self._asked_by(job_id, restarts) == work.user
 

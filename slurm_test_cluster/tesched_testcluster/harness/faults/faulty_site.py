@@ -98,7 +98,7 @@ class Site:
     # Daemons.
 
     def start(self, name: str, *, takes_over: bool = False) -> Daemon:
-        """Start a daemon, which has not looked yet."""
+        """Start a daemon, which has not polled yet."""
         self._last_pid += 1
         self._pids[name] = self._last_pid
         identity = Identity(

@@ -1,8 +1,8 @@
-"""A Slurm that does exactly what it is told, on a virtual clock; its jobs do what was said when they came.
+"""A Slurm that does exactly what it should, on a virtual clock; its jobs do what was said when they came.
 
 Nodes of four CPUs, one partition, every job on one node. Nothing happens by chance: faults are set by the test that
 drives it. What people did (a nice value, a hold, a suspension) is kept beside what is, so that at the end tesched's
-changes can be told from theirs. A second is the smallest step.
+changes can be distinguished from theirs. A second is the smallest step.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class FaultySlurm:
             self._gone(work)
 
     def _gone(self, work: Work) -> None:
-        """Give the room back."""
+        """Give the resources back."""
         work.node, work.leaves_s = "", None
         if work.state is JobState.PENDING:
             work.restarts += 1

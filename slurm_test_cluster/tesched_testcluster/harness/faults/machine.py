@@ -188,7 +188,7 @@ class Faults(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, MOST_JOBS - 1), what=st.sampled_from(DEEDS))
     def person(self, place: int, what: str) -> None:
-        """Let a user do something to a job, or undo it if it is done."""
+        """Let a user act on a job, or undo that."""
         work = self._one(place)
         if work is None or work.leaves_s is not None:
             return
@@ -218,7 +218,7 @@ class Faults(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(WEATHER), turns=st.integers(0, 6), lasts=st.sampled_from([False, False, False, True]))
     def weather(self, what: str, turns: int, *, lasts: bool) -> None:
-        """Take something away, for some turns or for longer, or give back what was away."""
+        """Take a service away, for some turns or for longer, or give back what was away."""
         self.covered[f"weather: {what}"] += 1
         self._turn_over(what)
         self._turns(turns, 2)
@@ -306,7 +306,7 @@ class Faults(RuleBasedStateMachine):
 
     def _to_the_end(self, site: Site) -> None:
         site.heal()
-        # There is to be something that can be left behind.
+        # There is to be a change that can be left behind.
         for draft in (FILLS_A_NODE, replace(FILLS_A_NODE, kind="te", priority=50)):
             self._submit(draft)
             site.slurm.pass_time(3)

@@ -31,7 +31,7 @@ FREE = Limits(min_run_time_s=0, cool_down_s=0)
 
 
 def excuse(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Why | None:
-    """Return why this job may not be asked."""
+    """Return why this job is not eligible."""
     snapshot = cluster([node("n1")], [job], reservations=[COURSE])
     return excused(snapshot, memory or Memory(), limits).get(job.job_id)
 

@@ -19,7 +19,7 @@ ARRAY = JobId(20)
 
 
 def curve(*points: tuple[float, float], at: float = 0.0, work: float = np.nan) -> Curve:
-    """Return a curve of (iteration, loss), each told as many seconds after `at` as its iteration says."""
+    """Return a curve of (iteration, loss), each reported as many seconds after `at` as its iteration says."""
     return Curve.of([(iteration, loss, at + iteration, work) for iteration, loss in points])
 
 
@@ -70,7 +70,7 @@ def test_a_task_with_the_arrays_own_id_is_a_worker_like_the_others() -> None:
 def test_a_worker_that_is_gone_stays_in_the_mean_as_one_worker() -> None:
     first = heard(Trainings(), {0: told((1, 9.0), workload="lstm", target_loss=0.5), 1: told((1, 6.0))})
     assert pairs(first.reported[ARRAY].curve) == [(1, 7.5)]
-    # Tasks 0 and 1 are gone; task 2 tells the same iteration: (9 + 6 + 3) / 3.
+    # Tasks 0 and 1 are gone; task 2 reports the same iteration: (9 + 6 + 3) / 3.
     then = heard(first, {2: told((1, 3.0), (2, 2.0))})
     found = then.reported[ARRAY]
     assert pairs(found.curve) == [(1, 6.0), (2, 2.0)]

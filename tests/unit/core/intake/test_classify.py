@@ -203,12 +203,12 @@ def test_a_te_job_that_outlives_the_limit_with_which_it_started_is_be(
 
 
 class TestClassified:
-    """What an earlier look found out is kept for a job that has not changed."""
+    """What an earlier poll found out is kept for a job that has not changed."""
 
     MARK = Traits(job_class=EXEMPT, rule="mark of the earlier look", grace_period_s=1, grace_source="")
 
     def again(self, before: Job, now: Job) -> Traits:
-        """Return the traits of `now`, given an earlier look at `before` that bears a mark."""
+        """Return the traits of `now`, given an earlier poll of `before` that bears a mark."""
         known = seen(before).with_traits({before.job_id: self.MARK})
         return classified(seen(now), Classification(), known).traits[now.job_id]
 

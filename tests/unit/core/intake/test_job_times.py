@@ -44,7 +44,7 @@ def test_a_requeued_job_ends_its_run_when_its_processes_are_being_ended() -> Non
         running(10, 10),
         StateChange(at=50, state=JobState.PENDING, restarts=1, completing=True, submit_time=70, nodes=("n1",)),
     ]
-    # Its new submit time lies after the look, so it says nothing of when the run ended.
+    # Its new submit time lies after the poll, so it says nothing of when the run ended.
     assert runs(seen) == (Run(restarts=0, start=10, end=50, nodes=("n1",)),)
 
 

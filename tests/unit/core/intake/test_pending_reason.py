@@ -1,4 +1,4 @@
-"""Waiting jobs that would start if there were room."""
+"""Waiting jobs that would start if they fitted."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_no_resources_are_freed_for_a_heterogeneous_job() -> None:
     assert why[0] is C.UNSUPPORTED
 
 
-#: the trials of a queue in which job 1 waits for room
+#: the trials of a queue in which job 1 waits for resources
 ONE = columns_of(cluster([], [waiting(1)])).trials
 
 

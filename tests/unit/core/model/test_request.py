@@ -36,7 +36,7 @@ GPU2 = (("gpu", 2),)
         ),
         # one task a core, and --mincpus=2: two cores
         (Request(min_cpus_per_node=2, tasks_per_core=1, mem_per_node_mib=5), 1, 2, Tres(cpus=4, mem_mib=5)),
-        # --mincpus=5 makes room for a second task of 2 CPUs, and for its GPUs
+        # --mincpus=5 allows a second task of 2 CPUs, and for its GPUs
         (
             Request(cpus=2, cpus_per_task=2, min_cpus_per_node=5, gres_per_task=GPU2, mem_per_node_mib=5),
             1,

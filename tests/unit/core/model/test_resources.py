@@ -47,7 +47,7 @@ def test_mapping_names_every_component() -> None:
         (Tres(cpus=4, mem_mib=16 * 1024, gres=(("gpu", 2),)), "4 CPUs, 16 GiB, 2 gpu"),
         (Tres(cpus=4, gres=(("lic", 1025), ("tmp", 199 * 2**30))), "4 CPUs, 1025 lic, 199G tmp"),
         (Tres(cpus=2, mem_mib=1500), "2 CPUs, 1500 MiB"),
-        # a typed device is told once, by its type
+        # a typed device is listed once, by its type
         (Tres(cpus=2, gres=(("gpu", 2), ("gpu:a100", 2))), "2 CPUs, 2 gpu:a100"),
     ],
 )

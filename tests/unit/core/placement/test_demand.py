@@ -96,10 +96,10 @@ def test_memory_that_is_not_bounded_is_all_of_it(request_: Request, all_of_it: b
         (Request(), 0),
         (Request(gres_per_node=(("gpu", 3),)), 3),
         (Request(gres_per_node=(("gpu:a100", 2),), min_nodes=3, max_nodes=3), 6),
-        # by job they are counted as asked for, not as rounded up on each node
+        # by job they are counted as requested, not as rounded up on each node
         (Request(gres_per_job=(("gpu", 5),), min_nodes=2, max_nodes=2), 5),
         (Request(gres_per_job=(("gpu:a100", 5), ("shard", 3)), min_nodes=2, max_nodes=2), 5),
-        # another device asked for by job does not hide the GPUs asked for by node
+        # another device requested by job does not hide the GPUs requested by node
         (Request(gres_per_job=(("shard", 3),), gres_per_node=(("gpu", 2),), min_nodes=2, max_nodes=2), 4),
     ],
 )

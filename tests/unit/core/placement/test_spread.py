@@ -17,7 +17,7 @@ from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import cluster, node, running, share, view_of, waiting
 
-#: 5, 2 and 2 of these tasks have room on them
+#: 5, 2 and 2 of these tasks fit on them
 NODES = [node("n1", cpus=16), node("n2", cpus=8), node("n3", cpus=8)]
 EIGHT = Request(cpus=24, tasks=8, cpus_per_task=3, min_cpus_per_node=3, max_nodes=8, mem_per_node_mib=1)
 

@@ -21,7 +21,7 @@ def test_slaq_without_losses_is_pointed_out(tmp_path: Path, be: str, spool: str 
     (tmp_path / "spool").mkdir()
     config = tmp_path / "tesched.toml"
     where = f'[reports]\nspool = "{tmp_path / spool}"\n' if spool else ""
-    # Slurm is not asked: what its configuration file would say is missing.
+    # Slurm is not queried: what its configuration file would say is missing.
     config.write_text(f'[policy]\nbe = "{be}"\n[slurm]\nconf = "/nowhere/slurm.conf"\n{where}')
     found = {one.check: one for one in examine(config)}
     if expected is None:

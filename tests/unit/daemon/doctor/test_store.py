@@ -16,7 +16,7 @@ ANEW = "(made by another development version: move it away and make a new one by
 
 
 def store_found(config: Path) -> list[Finding]:
-    # Slurm is not asked: what its configuration file would say is missing.
+    # Slurm is not queried: what its configuration file would say is missing.
     config.write_text(config.read_text() + '[slurm]\nconf = "/nowhere/slurm.conf"\n')
     return [one for one in examine(config) if one.check == "store"]
 

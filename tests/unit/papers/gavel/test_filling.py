@@ -1,4 +1,4 @@
-"""Gavel's simulation with room filled in mid-round, as the daemon does, worked out by hand."""
+"""Gavel's simulation with free resources filled in mid-round, as the daemon does, worked out by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_job_that_comes_in_mid_round_starts_at_once_where_resources_are_free()
 
 
 def test_resources_that_come_free_in_mid_round_go_to_the_next_job() -> None:
-    # 0 has the first round and ends at 100 in it; 1 follows at once and has not to make room before the end of its.
+    # 0 has the first round and ends at 100 in it; 1 follows at once and has not to leave before the end of its.
     found = run(job(0, 100), job(1, 500))
     assert found.jct_s == {0: 100.0, 1: 600.0}
     assert found.starts == 2
@@ -42,7 +42,7 @@ def test_no_job_is_moved_before_the_round_is_over() -> None:
 
 
 def test_a_round_has_its_full_length_and_a_step_may_be_interrupted() -> None:
-    # A step of job 0 takes 100 s: 3.6 of them are done when it makes room at 360, the rest takes 40 s from 720.
+    # A step of job 0 takes 100 s: 3.6 of them are done when it leaves at 360, the rest takes 40 s from 720.
     found = run(job(0, 4, speed=(0.01, 0, 0)), job(1, 360))
     assert found.jct_s == {0: 760.0, 1: 720.0}
 
@@ -55,7 +55,7 @@ def test_a_start_costs_its_time_once_and_no_more_than_there_was_of_it() -> None:
     found = run(job(0, 500), cluster=Cluster(capacity=(1, 0, 0), fill=True, restart_cost_s=60.0))
     assert found.jct_s == {0: 560.0}
     assert (found.restarting_s, found.busy_s, found.starts) == (60.0, 560.0, 1)
-    # 1 starts at 340 and has paid 20 s when it makes room at 360 for 2, which pays 60 s and ends at 820. Then 1 starts
+    # 1 starts at 340 and has paid 20 s when it leaves at 360 for 2, which pays 60 s and ends at 820. Then 1 starts
     # again, pays 60 s, and works from 880 to 980.
     cluster = Cluster(capacity=(1, 0, 0), fill=True, restart_cost_s=60.0, recompute_s=0)
     jobs = iter([job(0, 280), job(1, 100, at=10.0), job(2, 400, at=350.0)])
@@ -91,7 +91,7 @@ def test_jobs_that_are_as_fast_everywhere_are_moved_less_often_than_in_the_paper
 
 
 class Watched(FillingRun):
-    """Looks after each event."""
+    """Observes each event."""
 
     def turn(self) -> list[int]:
         ended = super().turn()

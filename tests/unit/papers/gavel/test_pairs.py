@@ -150,7 +150,7 @@ def test_pairs_in_rounds_that_are_filled_are_refused() -> None:
 
 
 class Watched(SharingRun):
-    """Looks at each round."""
+    """Observes each round."""
 
     def place(self) -> NDArray[np.intp]:
         found = super().place()

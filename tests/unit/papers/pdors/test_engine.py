@@ -23,7 +23,7 @@ FALLING = Sigmoid(height=10.0, steepness=20.0, patience=1.0)
 
 
 class Scripted:
-    """Says what it was told: (slot, job) -> (machines, workers, servers)."""
+    """Says what it was given: (slot, job) -> (machines, workers, servers)."""
 
     def __init__(self, script: Mapping[tuple[int, int], tuple[list[int], list[int], list[int]]]) -> None:
         self.script = script
@@ -196,7 +196,7 @@ def test_impossible_parameters_are_reported(settings: dict[str, Any], says: str)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_scheduler_keeps_within_the_machines_and_finishes_some_job(name: str) -> None:
-    # The cluster itself refuses what has no room, so it is enough that this ends.
+    # The cluster itself refuses what does not fit, so it is enough that this ends.
     small = pdors_workload(PdOrsWorkload(jobs=12, machines=6, slots=10, batch_max=30, work=0.02), 1)
     assert 0 < run(name, small, Planning()).finished <= 12
 

@@ -1,4 +1,4 @@
-"""PD-ORS's arrivals: what each job is promised, and why others are left to the queue."""
+"""PD-ORS's arrivals: what is reserved for each job, and why others are left to the queue."""
 
 from __future__ import annotations
 

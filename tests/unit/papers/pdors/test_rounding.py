@@ -1,4 +1,4 @@
-"""Randomised rounding: what G promises, counted over 1,000 seeds."""
+"""Randomised rounding: what G guarantees, counted over 1,000 seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tesched_papers.pdors.algorithm.rounding import (
 
 SEEDS = 1000
 DELTA = 0.2
-#: machines; each has room for 40 workers, 60 servers, and 60 of both
+#: machines; each takes 40 workers, 60 servers, and 60 of both
 MACHINES = 12
 WORKERS, SERVERS, ROOM, MOST_WORKERS = 300, 150, 60.0, 320
 
@@ -116,7 +116,7 @@ def test_favouring_covering_covers_and_packs_within_the_guaranteed_factor(
 def test_covering_is_broken_more_often_than_guaranteed_without_a_gain(
     relaxed: tuple[Program, NDArray[np.float64]],
 ) -> None:
-    # That the two tests above can fail: G = 1 keeps no promise of covering.
+    # That the two tests above can fail: G = 1 gives no guarantee of covering.
     one, x = relaxed
     missed = sum(not (one.cover @ drawn_with(x, 1.0, seed) >= one.wanted).all() for seed in range(SEEDS))
     assert missed > DELTA * SEEDS

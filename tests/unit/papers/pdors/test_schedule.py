@@ -11,8 +11,8 @@ from tesched_papers.pdors.algorithm.schedule import (
     Schedule,
     Settings,
     best_schedule,
-    room_on_one,
     units_of,
+    workers_on_one,
 )
 from tesched_papers.pdors.algorithm.slot import External, SlotSettings, SlotView
 from tesched_policies.pdors.model import Sigmoid, Speed, TrainingJob
@@ -46,7 +46,7 @@ def cheapest_by_units(job: TrainingJob, seen: SlotView, unit: float, most: int) 
 
 def best_payoff(job: TrainingJob, views: list[SlotView], settings: Settings) -> float:
     """Return the largest payoff over every way to divide the job's units among the slots."""
-    unit, units = units_of(job, max(room_on_one(job, seen.free) for seen in views), settings)
+    unit, units = units_of(job, max(workers_on_one(job, seen.free) for seen in views), settings)
     theta = [cheapest_by_units(job, seen, unit, units) for seen in views]
     best = -INF
     for shares in product(range(units + 1), repeat=len(views)):
@@ -81,7 +81,7 @@ def random_case(seed: int) -> tuple[TrainingJob, list[SlotView]]:
 def test_no_schedule_pays_more_than_the_one_that_is_found() -> None:
     outcomes: list[Schedule | NoSchedule] = []
     collected.each(range(60), lambda seed: check_best(seed, outcomes), lambda seed: f"seed {seed}")
-    # Schedules, prices too high and too little room are all among them.
+    # Schedules, prices too high and too few free resources are all among them.
     schedules = [one for one in outcomes if isinstance(one, Schedule)]
     assert NoSchedule.ROOM in outcomes
     assert NoSchedule.PRICE in outcomes
@@ -190,7 +190,7 @@ def test_a_unit_is_small_enough_for_the_roomiest_machine() -> None:
 
 def test_free_resources_on_one_machine_count_whole_servers() -> None:
     # 3 workers and 2 servers take 10 CPUs, 4 and 2 take 12; a server for each two workers begun.
-    assert room_on_one(training(batch=9), np.array([[9.0, 10.0], [2.0, 99.0]])) == 3
-    assert room_on_one(training(batch=9), np.array([[9.0, 12.0]])) == 4
-    assert room_on_one(training(batch=2), np.array([[9.0, 12.0]])) == 2
-    assert room_on_one(training(), np.array([[9.0, 3.0]])) == 0
+    assert workers_on_one(training(batch=9), np.array([[9.0, 10.0], [2.0, 99.0]])) == 3
+    assert workers_on_one(training(batch=9), np.array([[9.0, 12.0]])) == 4
+    assert workers_on_one(training(batch=2), np.array([[9.0, 12.0]])) == 2
+    assert workers_on_one(training(), np.array([[9.0, 3.0]])) == 0

@@ -166,7 +166,7 @@ def test_machines_that_take_no_workers_get_none() -> None:
 
 
 def test_no_free_resources_are_no_answer() -> None:
-    # Each alone has room: four workers want 8 of 9 CPUs, two servers 4; together they don't.
+    # Each alone fits: four workers want 8 of 9 CPUs, two servers 4; together they don't.
     seen = view([[4, 9]], [1.0], [1.0])
     assert SlotProblem(seen, training(), SlotSettings()).solve(4, 2, Drawn(0)) is None
     assert SlotProblem(seen, training(), SlotSettings()).solve(5, 1, Drawn(0)) is None

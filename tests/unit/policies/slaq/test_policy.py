@@ -86,7 +86,7 @@ def test_an_iteration_costs_what_was_held_meanwhile() -> None:
     told = points((0, 8.0, -100), (4, 4.0, 0))
     first = elastic(head(10), task(10, 1, cpus=2), told={10: told})
     state = counted(None, members(first), NOW)
-    # Two CPUs for ten seconds, then one more iteration two seconds before the look: it took 16 CPU-seconds of the 20.
+    # Two CPUs for ten seconds, then one more iteration two seconds before the poll: it took 16 CPU-seconds of the 20.
     later = elastic(head(10), task(10, 1, cpus=2), told={10: points((0, 8, -100), (4, 4, 0), (5, 3, 8))}, at_s=10)
     known = counted(state, members(later), NOW + 10).trainings[JobId(10)]
     assert (known.first_iteration, known.iteration, known.used_s, known.since_s) == (4, 5, 16.0, 4.0)
