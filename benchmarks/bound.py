@@ -41,7 +41,7 @@ def main() -> int:
         found = run_episode(chosen.episode, EACH, attack)
     else:
         found = run(
-            chosen.arrivals, chosen.seed, attack, first=chosen.first, processes=chosen.processes, progress=_tell
+            chosen.arrivals, chosen.seed, attack, first=chosen.first, processes=chosen.processes, progress=_show
         )
     if found.stopped_after is not None:
         print(f"\nstopped: --first {found.stopped_after} goes on")
@@ -60,7 +60,7 @@ def main() -> int:
     return int(bool(found.violations))
 
 
-def _tell(done: int, count: int, one: Found) -> None:
+def _show(done: int, count: int, one: Found) -> None:
     """Say what is wrong as soon as it is known, for the whole may take hours; on a terminal also how far it is."""
     for line in one.violations:
         print(line, file=sys.stderr)

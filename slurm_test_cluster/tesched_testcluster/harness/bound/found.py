@@ -87,7 +87,7 @@ def run(
     processes: int | None = None,
     progress: Callable[[int, int, Found], None] = lambda _done, _count, _one: None,
 ) -> Found:
-    """Run so many arrivals, episode by episode; `progress` is called after each with how many are over, and of how many.
+    """Run so many arrivals, episode by episode; `progress` is called after each: how many are over, of how many.
 
     The episodes before the `first`, counted from 0, are left out: an earlier run had them. An interruption ends it, and
     what has come out so far is returned.
