@@ -127,16 +127,11 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
             job_class, name = JobClass.BE, USERS_WORD
 
     notice = _notice(job, pairs, rule, how, declared)
-    return Traits(
+    traits = Traits(
         job_class=job_class,
         rule=name,
         grace_period_s=notice.grace_period_s,
         grace_source=notice.grace_source,
-        notice_signal=notice.signal,
-        notice_target=notice.target,
-        notice_source=notice.source,
-        exit0=notice.exit0,
-        declared=declared,
         elastic="elastic" in bare,
         time_limit_s=job.time_limit_s,
         run_time_s=seconds(pairs.get("run", "")) or None,
@@ -152,6 +147,20 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
             *of_comment(job, word, job_class, name),
             *(of_notice(job, declared, word, notice) if job_class is JobClass.BE else ()),
         ),
+    )
+    return _with_notice(traits, notice, declared)
+
+
+def _with_notice(traits: Traits, notice: Notice, declared: Declared | None) -> Traits:
+    return replace(
+        traits,
+        grace_period_s=notice.grace_period_s,
+        grace_source=notice.grace_source,
+        notice_signal=notice.signal,
+        notice_target=notice.target,
+        notice_source=notice.source,
+        exit0=notice.exit0,
+        declared=declared,
     )
 
 
@@ -262,14 +271,7 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
         rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
         notice = _notice(job, words(job.comment)[1], rule, how, found)
         changed[job_id] = replace(
-            traits,
-            grace_period_s=notice.grace_period_s,
-            grace_source=notice.grace_source,
-            notice_signal=notice.signal,
-            notice_target=notice.target,
-            notice_source=notice.source,
-            exit0=notice.exit0,
-            declared=found,
+            _with_notice(traits, notice, found),
             unread=False,
             not_followed=(
                 *(one for one in traits.not_followed if one.about is not About.NOTICE),
