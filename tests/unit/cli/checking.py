@@ -48,7 +48,7 @@ def checked(
         release=release, requeue_exit=frozenset(requeue_exit), requeue_exit_hold=frozenset(requeue_exit_hold)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read, "_asked", lambda _config: (settings, appends, []))
+        patch.setattr(read, "_slurm_settings", lambda _config: (settings, appends, []))
         patch.setattr(check, "_configured", lambda _path: (config or Config(), []))
         ran = CliRunner().invoke(check.check, ["--json", *words], catch_exceptions=False)
     said = json.loads(ran.stdout)
