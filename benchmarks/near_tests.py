@@ -283,5 +283,9 @@ NEAR = {
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),
     "turnover": ("tests/scenarios/test_marking.py", "tests/scenarios/test_turnover.py"),
     "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py"),
+    "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
+    "sbatch_options": ("tests/unit/daemon/test_pretended.py",),
+    "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
+    "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
 }
