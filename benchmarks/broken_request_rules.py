@@ -255,7 +255,7 @@ REQUEST_MUTATIONS = (
         "False and _brings_too",
     ),
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
-    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "by_task and not alike.all()", "False"),
+    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "if several and not fill", "if False and not fill"),
     Mutation(
         "GRES: tasks that share cores on one node alone",
         "core/tesched_core/placement/demand.py",

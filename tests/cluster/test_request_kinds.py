@@ -30,6 +30,8 @@ KINDS = ClusterDefinition(
         PartitionDefinition(name="bygpu", nodes="s2", settings={"DefMemPerGPU": "600"}),
         PartitionDefinition(name="bycpu", nodes="a[1-2]", settings={"DefMemPerCPU": "500"}),
         PartitionDefinition(name="alike", nodes="a[1-2],s2"),
+        PartitionDefinition(name="mixed", nodes="a1,t1"),
+        PartitionDefinition(name="cpus", nodes="a1,t1", settings={"DefCpuPerGPU": "2"}),
     ),
     def_mem_per_cpu_mib=None,
 )
@@ -97,6 +99,27 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
         7,
         ("-palike", MEM, "-N2", "-n8"),
         "a1,s2",
+    ),
+    # one thread of each core: 2 tasks on 6 cores of a1, and 1 on 3 of t1, whose cores have two threads
+    (
+        (("-wa1", "-n3"), ("-wt1", "-n10", "--no-requeue")),
+        0,
+        ("-pmixed", MEM, "-N2", "-n3", "-c3", "--threads-per-core=1"),
+        "a1,t1",
+    ),
+    # tasks of two CPUs, as each one's GPU brings these: 3 or 4 on a1, and 1 on t1
+    (
+        (("-wa1", "-n1", "--gres=gpu:3"), ("-wt1", "-n2", "--gres=gpu:3", "--no-requeue")),
+        0,
+        ("-pmixed", MEM, "-n4", "-N2", "--gpus-per-task=1", "--cpus-per-gpu=2"),
+        "a1,t1",
+    ),
+    # and by the partition's default
+    (
+        (("-wa1", "-n1", "--gres=gpu:3"), ("-wt1", "-n2", "--gres=gpu:3", "--no-requeue")),
+        0,
+        ("-pcpus", MEM, "-n4", "-N2", "--gpus-per-task=1"),
+        "a1,t1",
     ),
 )
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import NO_GRES, by_device, gres_on_each, takes_whole_nodes
+from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
-from tesched_core.placement.uneven import devices_on_each, start_with_devices
+from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -81,6 +81,24 @@ def with_whole_tasks(request: Request, release: str) -> Request:
     if release.startswith(_STARTS_WITH_TOO_FEW) or each < 2 or request.min_cpus_per_node % each == 0:
         return request
     return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
+
+
+def with_cpus_of_tasks(request: Request, per_gpu: PerGpu, release: str) -> tuple[Request, PerGpu]:
+    """Return both with the CPUs that a task's GPUs bring as those of the task, as 22.05 counts them.
+
+    `-n4 --gpus-per-task=1` has tasks of two CPUs by --cpus-per-gpu=2 or DefCpuPerGPU=2, and they are spread as such.
+    """
+    gpus = [count for name, count in request.gres_per_task if name.partition(":")[0] == "gpu"]
+    each = dict(request.cpus_per_gres).get("gpu", per_gpu.cpus) * sum(gpus)
+    one_kind = len(gpus) == 1 and len(request.cpus_per_gres) < 2
+    if not (release.startswith(_STARTS_WITH_TOO_FEW) and each and one_kind):
+        return request, per_gpu
+    each = max(each, request.cpus_per_task)
+    cpus = max(request.cpus, each * request.tasks)
+    # -n1 --mincpus=3 holds GPUs for two tasks of two CPUs on one node.
+    least = -(-request.min_cpus_per_node // each) * each if request.min_cpus_per_node > each else 1
+    by_task = replace(request, cpus_per_task=each, cpus=cpus, min_cpus_per_node=least, cpus_per_gres=())
+    return by_task, replace(per_gpu, cpus=0)
 
 
 def counts_least_memory(release: str) -> bool:
@@ -184,13 +202,14 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
-    by_task = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
-    if by_task and not alike.all() and not counts_anew(settings.release):
+    by_task, _ = with_cpus_of_tasks(request, PerGpu(cpus=default), settings.release)
+    several = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
+    if several and not fill_cores(by_task, threads).all() and not counts_anew(settings.release):
         # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
     on_each = devices_on_each(request, max(request.min_nodes, 1))
     exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
-    if binds and nodes and not start_with_devices(request, request.min_nodes, threads, exact).any():
+    if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
