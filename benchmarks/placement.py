@@ -78,9 +78,10 @@ def totals(cases: list[Case], seconds: float) -> Totals:
 def row(sums: Totals, release: tuple[int, int], command: str) -> str:
     """Return the figures as a row of the documentation's table, with the Slurm and the command that they are of."""
     year, month = release
+    missed, not_modelled = 100 * sums.missed, 100 * sums.not_modelled
     return (
         f"| {year}.{month:02} (`{command}`) | {sums.cases} | {sums.with_victims} | "
-        f"{sums.counts.get(Verdict.FUTILE, 0)} | {sums.missed:.2%}, of which not modelled {sums.not_modelled:.2%} | "
+        f"{sums.counts.get(Verdict.FUTILE, 0)} | {missed:.2f} %, of which not modelled {not_modelled:.2f} % | "
         f"{sums.victims / max(sums.least, 1):.3f} ({sums.victims} for {sums.least}, in {sums.least_asked} cases) |"
     )
 

@@ -121,6 +121,9 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
         ("-pcpus", MEM, "-n4", "-N2", "--gpus-per-task=1"),
         "a1,t1",
     ),
+    # GPUs that bring more CPUs than the tasks want by the partition's default, beside another GRES; and a whole node
+    ((("-wa1", "-n6"),), 0, ("-pcpus", MEM, "-n2", "--gres=gpu:2,tmp:1G"), "a1"),
+    ((("-wa1", "-n1"),), 0, ("-pcpus", MEM, "-n3", "--exclusive", "--gres=gpu:4,tmp:1G"), "a1"),
 )
 
 

@@ -29,6 +29,8 @@ _STARTS_WITH_TOO_FEW = "22.05"
 #: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free, and
 #: jobs of one node with GRES whose tasks, or CPUs of GPUs, 22.05 counts otherwise
 _COUNTS_ANEW = 26
+#: releases seen to spread tasks with the CPUs of their GPUs
+_GIVES_TASKS_CPUS = ("22.05", "26.05")
 #: what Slurm says of a job that it may not have examined yet
 _NOT_EXAMINED = frozenset({"", "None", "Priority"})
 #: SelectType's plugins with rules that `request.py` has
@@ -84,14 +86,14 @@ def with_whole_tasks(request: Request, release: str) -> Request:
 
 
 def with_cpus_of_tasks(request: Request, per_gpu: PerGpu, release: str) -> tuple[Request, PerGpu]:
-    """Return both with the CPUs that a task's GPUs bring as those of the task, as 22.05 counts them.
+    """Return both with the CPUs that a task's GPUs bring as those of the task, as Slurm counts them.
 
     `-n4 --gpus-per-task=1` has tasks of two CPUs by --cpus-per-gpu=2 or DefCpuPerGPU=2, and they are spread as such.
     """
     gpus = [count for name, count in request.gres_per_task if name.partition(":")[0] == "gpu"]
     each = dict(request.cpus_per_gres).get("gpu", per_gpu.cpus) * sum(gpus)
     one_kind = len(gpus) == 1 and len(request.cpus_per_gres) < 2
-    if not (release.startswith(_STARTS_WITH_TOO_FEW) and each and one_kind):
+    if not (release.startswith(_GIVES_TASKS_CPUS) and each and one_kind):
         return request, per_gpu
     each = max(each, request.cpus_per_task)
     cpus = max(request.cpus, each * request.tasks)
@@ -214,8 +216,11 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
     # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
-    # which it then says at once.
+    # which it then says at once. Whole nodes, and GPUs by node with DefCpuPerGPU, start.
     seen = request.tasks < 2 and job.reason not in _NOT_EXAMINED
+    by_default = not (request.cpus_per_gres or request.gres_per_job or request.gres_per_task)
+    by_default |= takes_whole_nodes(request, partition)
+    seen |= by_default and settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if others_gres and one_node and not seen and _brings_more(request, default):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():

@@ -130,7 +130,8 @@ class TestATaskACore:
         nodes = [with_threads("n1", 8, 2, gpus=1), with_threads("n2", 4, 2, gpus=1)]
         assert plans(nodes, [], A_CORE) == [("n1,n2", ())]
         assert plans(nodes, [], replace(A_CORE, gres_per_node=(("gpu", 1),))) == []
-        assert plans(nodes, [], A_CORE, SlurmSettings(release="26.05.5")) == []
+        assert plans(nodes, [], A_CORE, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(nodes, [], A_CORE, SlurmSettings(release="24.11.5")) == []
         assert plans(nodes, [], replace(A_CORE, tasks_per_core=2, tasks=11, cpus=11)) == []
 
 
@@ -144,7 +145,8 @@ class TestThreads:
     def test_not_with_devices_for_each_task_nor_fewer_threads_nor_where_it_was_not_seen(self) -> None:
         assert plans(self.NODES, [], replace(OF_THREE, gres_per_task=(("gpu", 1),))) == []
         assert plans(self.NODES, [], replace(OF_THREE, threads_per_core=2)) == []
-        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="26.05.5")) == []
+        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="24.11.5")) == []
         four = [with_threads("n1", 16, 4), with_threads("n2", 3, 1)]
         assert plans(four, [], replace(OF_THREE, tasks=6, cpus=18)) == []
 
@@ -153,7 +155,8 @@ class TestThreads:
         one = replace(OF_THREE, threads_per_core=1)
         assert plans(nodes, [], one) == [("n1,n2", ())]
         assert plans(nodes, [running(1, share("n1", 2))], one) == [("n1,n2", (1,))]
-        assert plans(nodes, [], one, SlurmSettings(release="26.05.5")) == []
+        assert plans(nodes, [], one, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(nodes, [], one, SlurmSettings(release="24.11.5")) == []
 
 
 class TestCpusOfATasksGpus:
@@ -187,7 +190,8 @@ class TestCpusOfATasksGpus:
         two = replace(self.OWN, cpus_per_gres=(("gpu", 1),), gres_per_task=(("gpu", 2),))
         assert plans(nodes, [], two) == []
         assert plans(self.NODES, [], replace(self.OWN, exclusive=True)) == []
-        assert plans(self.NODES, [], self.OWN, SlurmSettings(release="26.05.5")) == []
+        assert plans(self.NODES, [], self.OWN, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(self.NODES, [], self.OWN, SlurmSettings(release="24.11.5")) == []
 
 
 class TestDevicesForEachTask:
