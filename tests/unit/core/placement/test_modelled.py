@@ -325,9 +325,10 @@ def test_whole_nodes_in_all_partitions_where_one_gives_no_others(partitions: tup
         Partition(name="q", nodes=EVERYWHERE, oversubscribe="EXCLUSIVE"),
         Partition(name="r", nodes=EVERYWHERE),
     ]
-    snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known)
-    takes = [one.takes[:, 0].tolist() for one in demands_of(te, snapshot, room_of(snapshot))]
-    assert takes[0] == [cpus, cpus]
+    for release, takes in (("22.05.8", cpus), ("26.05.5", 8 if partitions[0] == "q" else 1)):
+        settings = SlurmSettings(release=release)
+        snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known, settings=settings)
+        assert demands_of(te, snapshot, room_of(snapshot))[0].takes[:, 0].tolist() == [takes, takes]
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
