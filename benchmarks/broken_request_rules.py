@@ -257,6 +257,12 @@ REQUEST_MUTATIONS = (
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
     Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "if several and not fill", "if False and not fill"),
     Mutation(
+        "whole nodes in all partitions: but on 26.05",
+        _MODELLED,
+        "if counts_anew(snapshot.settings.release):",
+        "if False:",
+    ),
+    Mutation(
         "GRES beside GPUs that bring CPUs: by default", _MODELLED, "by_default = not (", "by_default = False and ("
     ),
     Mutation("GRES beside GPUs that bring CPUs: whole nodes", _MODELLED, "by_default |= takes_whole", "takes_whole"),

@@ -1,6 +1,6 @@
 """A list of partitions of which one gives whole nodes alone: 22.05 gives the job whole nodes in the others, too.
 
-26.05 gives it what it asked for there.
+26.05 gives it what it requested there.
 """
 
 from __future__ import annotations

@@ -238,8 +238,8 @@ def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
     """Check whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
 
     Once Slurm has tried the job in that one, it wants whole nodes in the others, too, also on nodes that are in these
-    alone (22.05). When that will be is not known; its record does not say so for certain. 26.05 gives it what it asked
-    for.
+    alone (22.05). When that will be is not known; its record does not say so for certain. 26.05 gives it what it
+    requested.
     """
     if counts_anew(snapshot.settings.release):
         return False

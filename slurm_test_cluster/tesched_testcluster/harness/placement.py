@@ -306,7 +306,7 @@ class Oracle:
         )
         self._end([int(job_id) for job_id in plan.victim_ids])
         # It must start: that it does not is known only after a time in which any machine would have started it. One
-        # that may want all memory is asked again (`_second_reading`).
+        # that may want all memory is tried again (`_second_reading`).
         self._wait(lambda: self._reason(te)[0] != "PENDING", self._starts_within_s)
         state, reason = self._reason(te)
         if state == "PENDING":

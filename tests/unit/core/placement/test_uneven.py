@@ -182,7 +182,7 @@ class TestCpusOfATasksGpus:
         assert plans(nodes, gpu, one) == [("n1", ())]
         assert plans(nodes, gpu, replace(one, min_cpus_per_node=3)) == [("n1", (1,))]
 
-    def test_tasks_whose_gpus_fill_no_cores_share_them(self) -> None:
+    def test_tasks_with_gpus_that_fill_no_cores_share_them(self) -> None:
         assert plans(self.NODES, [], replace(self.OWN, cpus_per_gres=(("gpu", 1),))) == []
 
     def test_not_with_several_gpus_a_task_on_whole_nodes_nor_on_releases_where_it_was_not_seen(self) -> None:
