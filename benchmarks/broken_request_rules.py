@@ -256,6 +256,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
     Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "if several and not fill", "if False and not fill"),
+    Mutation("DefCpuPerGPU: GPUs of two types on 26.05", _MODELLED, "if binds and default and types > 1", "if False"),
     Mutation(
         "whole nodes in all partitions: but on 26.05",
         _MODELLED,

@@ -152,6 +152,31 @@ def test_each_kind_starts_where_just_its_victims_have_left(
         assert daemon.json("status")["tally"]["futile"] == 0
 
 
+@pytest.mark.release
+def test_no_victim_leaves_for_gpus_of_two_types_with_cpus_by_default_but_on_22_05(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """26.05 starts it on no node, be that empty; with -n1, of which the record says nothing, it does."""
+    two = ClusterDefinition(
+        groups=(NodeGroup(count=1, cpus=8, sockets=1, gres={"gpu:a": 2, "gpu:b": 2}),),
+        partitions=(PartitionDefinition(name="main", default=True, settings={"DefCpuPerGPU": "2"}),),
+    )
+    cluster, options = make_cluster(two), (MEM, "--gres=gpu:a:1,gpu:b:1")
+    full = submitted(cluster, "be", MEM, "-n8")
+    cluster.wait_state(full, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, "te", *options)
+        if installed_release() < (26, 5):
+            cluster.wait_state(te, "RUNNING")
+            assert cluster.put_back([full]) == [full]
+            return
+        cluster.wait_for(lambda: "GPUs of 2 types" in daemon.ask("explain", str(te)).stdout, "why it waits")
+        daemon.await_polls(cluster)
+        assert cluster.put_back([full]) == []
+        cluster.run("scancel", str(full), str(te))
+        cluster.wait_state(submitted(cluster, "te", "-n1", *options), "RUNNING")
+
+
 @pytest.mark.gate
 def test_what_slurm_starts_by_itself_is_not_called_impossible(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice

@@ -194,6 +194,17 @@ class TestCpusOfATasksGpus:
         assert plans(self.NODES, [], self.OWN, SlurmSettings(release="24.11.5")) == []
 
 
+@pytest.mark.parametrize(("release", "served"), [("22.05.8", True), ("26.05.5", False)])
+def test_gpus_of_two_types_with_cpus_by_default(release: str, *, served: bool) -> None:
+    nodes = [node("n1", gres={"gpu:a": 2, "gpu:b": 2})]
+    settings = SlurmSettings(release=release, def_cpus_per_gpu=2)
+    one = Request(mem_per_node_mib=1, gres_per_node=(("gpu:a", 1), ("gpu:b", 1)))
+    full = [running(1, share("n1", 32))]
+    assert bool(plans(nodes, full, one, settings)) is served
+    assert plans(nodes, full, replace(one, tasks=2, cpus=2, max_nodes=1), settings) == [("n1", (1,))]
+    assert plans(nodes, full, one, replace(settings, def_cpus_per_gpu=0)) == [("n1", (1,))]
+
+
 class TestDevicesForEachTask:
     @pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
     def test_tasks_that_share_a_core_are_not_spread_unevenly(self, release: str) -> None:
