@@ -113,7 +113,7 @@ REQUEST_MUTATIONS = (
     Mutation("by itself: not again once declined", _CANDIDATES, "or family in view.snapshot.declined", "or False"),
     Mutation("by itself: with shards it is not known", _CANDIDATES, "or wants_shards(request)", "or False"),
     Mutation("by itself: on one node", _NUMBER, "for one in demands if one.nodes == 1)", "for one in demands)"),
-    Mutation("spread: shards, where that was seen", _UNEVEN, "SHARD in devices and not seen", "False"),
+    Mutation("spread: shards, where that was seen", _UNEVEN, "SHARD in devices and not gpus_seen", "False"),
     Mutation("spread: GPUs beside as many tasks on each node", _UNEVEN, "by_node if fixed and", "by_node if False and"),
     Mutation("number of nodes: not where it is one of tasks", _NUMBER, " or request.tasks_per_node:", ":"),
     Mutation("number of nodes: not where it is one of CPUs", _NUMBER, "* nodes <= request.cpus", "<= request.cpus"),
@@ -255,7 +255,19 @@ REQUEST_MUTATIONS = (
         "False and _brings_too",
     ),
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
-    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "by_task and not alike.all()", "False"),
+    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "if several and not fill", "if False and not fill"),
+    Mutation("DefCpuPerGPU: GPUs of two types on 26.05", _MODELLED, "if binds and default and types > 1", "if False"),
+    Mutation(
+        "whole nodes in all partitions: but on 26.05",
+        _MODELLED,
+        "if counts_anew(snapshot.settings.release):",
+        "if False:",
+    ),
+    Mutation(
+        "GRES beside GPUs that bring CPUs: by default", _MODELLED, "by_default = not (", "by_default = False and ("
+    ),
+    Mutation("GRES beside GPUs that bring CPUs: whole nodes", _MODELLED, "by_default |= takes_whole", "takes_whole"),
+    Mutation("GRES beside GPUs that bring CPUs: by job", _MODELLED, "seen |= by_default and", "seen |="),
     Mutation(
         "GRES: tasks that share cores on one node alone",
         "core/tesched_core/placement/demand.py",

@@ -11,7 +11,21 @@ _FEWEST = "core/tesched_core/placement/fewest_spread.py"
 
 SPREAD_MUTATIONS = (
     Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
-    Mutation("spread: on releases where it was seen", _UNEVEN, "seen = release", "seen = True or release"),
+    Mutation(
+        "spread: one thread of each core", _UNEVEN, "(_SEEN_ON) and request.threads", "(_SEEN_ON) or request.threads"
+    ),
+    Mutation(
+        "spread: CPUs of a task's GPUs, where it was seen",
+        _MODELLED,
+        "(release.startswith(_GIVES_TASKS_CPUS) and each",
+        "(each",
+    ),
+    Mutation("spread: CPUs of a task's GPUs, but of whole nodes", _DEMAND, "if not whole:  #", "if True:  #"),
+    Mutation(
+        "spread: CPUs of a task's GPUs are enough", _MODELLED, "max(request.cpus, each * request.tasks)", "request.cpus"
+    ),
+    Mutation("spread: nodes of which none has most of both", _SPREAD, "if not ways:  #", "if False:  #"),
+    Mutation("spread: on releases where it was seen", _UNEVEN, "    seen = release", "    seen = True or release"),
     Mutation("spread: a task a core without devices", _UNEVEN, "request.tasks_per_core == 1 and not devices)", "True)"),
     Mutation("spread: GPUs in all without others", _UNEVEN, "others or len(", "len("),
     Mutation(

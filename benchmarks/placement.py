@@ -7,6 +7,8 @@ Cases are those of `tesched_testcluster.harness.placement`. Three numbers count:
 - victims, as a multiple of the fewest with which Slurm starts the job (the goal is at most 1.05), in every other case:
   where by mere sums a smaller set of jobs may be enough, the likeliest one goes first, and Slurm says whether it is.
 
+The last line is a row of the table in docs/reference/slurm-requests.md, with the release and the command.
+
 Every disagreement is printed in full. A job that Slurm says can't start, whatever goes (a limit, constraints), is left
 out of both, as the daemon frees nothing for it.
 """
@@ -30,6 +32,7 @@ from pathlib import Path
 
 import click
 from tesched_testcluster.harness.placement import Case, Verdict, run_cluster
+from tesched_testcluster.local import installed_release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,17 @@ def totals(cases: list[Case], seconds: float) -> Totals:
         least=sum(case.least or 0 for case in asked),
         unsure=sum(not case.least_is_sure for case in asked),
         seconds=seconds,
+    )
+
+
+def row(sums: Totals, release: tuple[int, int], command: str) -> str:
+    """Return the figures as a row of the documentation's table, with the Slurm and the command that they are of."""
+    year, month = release
+    missed, not_modelled = 100 * sums.missed, 100 * sums.not_modelled
+    return (
+        f"| {year}.{month:02} (`{command}`) | {sums.cases} | {sums.with_victims} | "
+        f"{sums.counts.get(Verdict.FUTILE, 0)} | {missed:.2f} %, of which not modelled {not_modelled:.2f} % | "
+        f"{sums.victims / max(sums.least, 1):.3f} ({sums.victims} for {sums.least}, in {sums.least_asked} cases) |"
     )
 
 
@@ -164,6 +178,8 @@ def main(
         f"victims in {sums.least_asked} cases: {sums.victims}, {sums.victims / max(sums.least, 1):.3f} times the "
         f"{sums.least} that Slurm needs (goal at most 1.05); in {sums.unsure} cases it may need fewer"
     )
+    command = f"--cases {cases} --seed {seed} --at-once {at_once}" + "".join(f" --only {word}" for word in only)
+    print(row(sums, installed_release(), command + "".join(f" --on {word}" for word in on)))
 
 
 def _tell(case: Case) -> None:

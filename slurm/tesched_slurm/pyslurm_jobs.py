@@ -96,11 +96,13 @@ def pending_job(record: JobRecord, row: QueueRow) -> Job:
     # Slurm's word for nothing more is none, or an empty one.
     bound = [f"--gres-flags={record.gres_binding}"] if record.gres_binding and asks_for_gres(row) else []
     per_gpu = [f"--ntasks-per-gpu={record.ntasks_per_gpu}"] if record.ntasks_per_gpu else []
+    request = read_request(row, None)
     request = replace(
-        read_request(row, None),
+        request,
         cpus=record.cpus,
         min_cpus_per_node=record.min_cpus_per_node or 0,
-        cpus_per_task=record.cpus_per_task or 1,
+        # pyslurm has none where each GPU brings CPUs (--cpus-per-gpu); with --gpus-per-task they are those of a task.
+        cpus_per_task=record.cpus_per_task or request.cpus_per_task,
         mem_per_node_mib=by_node,
         mem_per_cpu_mib=by_cpu,
         not_modelled=(*bound, *per_gpu),

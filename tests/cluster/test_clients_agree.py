@@ -70,6 +70,7 @@ WAITING: Mapping[str, tuple[str, ...]] = {
     "waits, shape": ("-B", "1:2:1", "--tmp=5M", "--contiguous", "--switches=1", "-N2", "-n2", "--hold"),
     "waits, tasks": ("--ntasks-per-node=2", "--ntasks-per-core=1", "--hint=nomultithread", "-n4", "--hold"),
     "waits, cpus by gpu": ("--gpus=2", "--cpus-per-gpu=3", "--hold"),
+    "waits, cpus by a task's gpu": ("-n2", "--gpus-per-task=1", "--cpus-per-gpu=3", "--hold"),
     "waits, bound": ("--gpus=1", "--gres-flags=enforce-binding", "--hold"),
     "waits, tasks by gpu": ("--gpus=1", "--ntasks-per-gpu=2", "--hold"),
     "waits in an array": ("--array=0,5,7-9%3", "--hold"),

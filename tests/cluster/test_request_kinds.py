@@ -30,6 +30,8 @@ KINDS = ClusterDefinition(
         PartitionDefinition(name="bygpu", nodes="s2", settings={"DefMemPerGPU": "600"}),
         PartitionDefinition(name="bycpu", nodes="a[1-2]", settings={"DefMemPerCPU": "500"}),
         PartitionDefinition(name="alike", nodes="a[1-2],s2"),
+        PartitionDefinition(name="mixed", nodes="a1,t1"),
+        PartitionDefinition(name="cpus", nodes="a1,t1", settings={"DefCpuPerGPU": "2"}),
     ),
     def_mem_per_cpu_mib=None,
 )
@@ -98,6 +100,30 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
         ("-palike", MEM, "-N2", "-n8"),
         "a1,s2",
     ),
+    # one thread of each core: 2 tasks on 6 cores of a1, and 1 on 3 of t1, whose cores have two threads
+    (
+        (("-wa1", "-n3"), ("-wt1", "-n10", "--no-requeue")),
+        0,
+        ("-pmixed", MEM, "-N2", "-n3", "-c3", "--threads-per-core=1"),
+        "a1,t1",
+    ),
+    # tasks of two CPUs, as each one's GPU brings these: 3 or 4 on a1, and 1 on t1
+    (
+        (("-wa1", "-n1", "--gres=gpu:3"), ("-wt1", "-n2", "--gres=gpu:3", "--no-requeue")),
+        0,
+        ("-pmixed", MEM, "-n4", "-N2", "--gpus-per-task=1", "--cpus-per-gpu=2"),
+        "a1,t1",
+    ),
+    # and by the partition's default
+    (
+        (("-wa1", "-n1", "--gres=gpu:3"), ("-wt1", "-n2", "--gres=gpu:3", "--no-requeue")),
+        0,
+        ("-pcpus", MEM, "-n4", "-N2", "--gpus-per-task=1"),
+        "a1,t1",
+    ),
+    # GPUs that bring more CPUs than the tasks want by the partition's default, beside another GRES; and a whole node
+    ((("-wa1", "-n6"),), 0, ("-pcpus", MEM, "-n2", "--gres=gpu:2,tmp:1G"), "a1"),
+    ((("-wa1", "-n1"),), 0, ("-pcpus", MEM, "-n3", "--exclusive", "--gres=gpu:4,tmp:1G"), "a1"),
 )
 
 
@@ -124,6 +150,31 @@ def test_each_kind_starts_where_just_its_victims_have_left(
             cluster.run("scancel", str(te), *map(str, jobs))
             cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
         assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.release
+def test_no_victim_leaves_for_gpus_of_two_types_with_cpus_by_default_but_on_22_05(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """26.05 starts it on no node, be that empty; with -n1, of which the record says nothing, it does."""
+    two = ClusterDefinition(
+        groups=(NodeGroup(count=1, cpus=8, sockets=1, gres={"gpu:a": 2, "gpu:b": 2}),),
+        partitions=(PartitionDefinition(name="main", default=True, settings={"DefCpuPerGPU": "2"}),),
+    )
+    cluster, options = make_cluster(two), (MEM, "--gres=gpu:a:1,gpu:b:1")
+    full = submitted(cluster, "be", MEM, "-n8")
+    cluster.wait_state(full, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, "te", *options)
+        if installed_release() < (26, 5):
+            cluster.wait_state(te, "RUNNING")
+            assert cluster.put_back([full]) == [full]
+            return
+        cluster.wait_for(lambda: "GPUs of 2 types" in daemon.ask("explain", str(te)).stdout, "why it waits")
+        daemon.await_polls(cluster)
+        assert cluster.put_back([full]) == []
+        cluster.run("scancel", str(full), str(te))
+        cluster.wait_state(submitted(cluster, "te", "-n1", *options), "RUNNING")
 
 
 @pytest.mark.gate

@@ -48,6 +48,13 @@ UNEVEN = (
     ((("a1", "-n8"), ("a2", "-n4")), ("-ptwo", "-n6", "--ntasks-per-core=1")),
     # 2 tasks of 3 CPUs on 4 cores of two threads, and 1 on 3 of one
     ((("a1", "-n8"), ("b1", "-n5")), ("-pmixed", "-n3", "-c3")),
+    # with one thread of each core 1 and 2
+    ((("a1", "-n2"), ("b1", "-n3")), ("-pmixed", "-n3", "-c3", "--threads-per-core=1")),
+    # tasks of two CPUs, which their GPUs bring: 3 and 1
+    (
+        (("a1", "-n2", "--gres=gpu:3"), ("b1", "-n2", "--gres=gpu:3")),
+        ("-pmixed", "-n4", "--gpus-per-task=1", "--cpus-per-gpu=2"),
+    ),
 )
 
 
@@ -106,7 +113,9 @@ def test_no_victim_leaves_for_more_tasks_with_a_gpu_each_than_fill_a_core(
         assert sorted(cluster.put_back(jobs)) == jobs
 
 
-@pytest.mark.parametrize("case", gated(UNEVEN, UNEVEN[0]), ids=["gpus", "a-task-a-core", "threads"])
+@pytest.mark.parametrize(
+    "case", gated(UNEVEN, UNEVEN[0]), ids=["gpus", "a-task-a-core", "threads", "one-thread", "by-gpu"]
+)
 def test_one_victim_leaves_where_even_shares_would_cost_two(
     make_cluster: MakeCluster,
     tmp_path: Path,
@@ -119,7 +128,8 @@ def test_one_victim_leaves_where_even_shares_would_cost_two(
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         te = submitted(cluster, "-N2", *options)
         cluster.wait_state(te, "RUNNING")
-        assert len(cluster.put_back(jobs)) == (1 if installed_release() == (22, 5) else 2)
+        even = "--gpus=4" in options and installed_release() != (22, 5)
+        assert len(cluster.put_back(jobs)) == (2 if even else 1)
         daemon.await_polls(cluster)
         assert daemon.json("status")["tally"]["futile"] == 0
 

@@ -57,6 +57,7 @@ from tesched_core.placement.modelled import (
     unsupported,
     unsupported_in,
     wants_shards,
+    with_cpus_of_tasks,
     with_whole_nodes,
     with_whole_tasks,
 )
@@ -192,10 +193,7 @@ def _demand_in(
     defaults = defaults_of(job, partition, snapshot, least_memory(job, room))
     by_gpu = gpus_in_all(job.request) and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
     declined = by_gpu and (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
-    per_gpu = PerGpu(
-        cpus=default_cpus_per_gpu(job.request, partition, snapshot),
-        mem_mib=defaults.per_gpu_mib,
-    )
+    per_gpu = PerGpu(cpus=default_cpus_per_gpu(job.request, partition, snapshot), mem_mib=defaults.per_gpu_mib)
     if declined:
         request = with_default_memory(job.request, defaults.per_gpu_mib, defaults.least_mib)
     else:
@@ -234,6 +232,8 @@ def _demand_in(
     if binds:
         allowed = allowed & with_exactly(by_node_and_in_all(request), room)
     required = rows_of(request.required_nodes, room)
+    if not whole:  # a whole node has CPUs for each of its GPUs
+        request, per_gpu = with_cpus_of_tasks(request, per_gpu, settings.release)
     amounts = _Amounts(
         request=request,
         partition=partition,

@@ -11,6 +11,9 @@ Principle
     is that of its best set of jobs; where these sets are too many, the largest amounts of each resource are added up,
     which may be too much. A victim on several nodes counts on each. The search for victims has the last word.
 
+    With GPUs in all it also finds nodes, of which none has most of the tasks and most of the GPUs, that have enough of
+    both together; with one level, that of what is free or may be, also where no victim leaves, or more of a node.
+
 Worked example
     8 tasks on 2 nodes. 5 fit on n1 now, and 6 if a job leaves; on n2 none, and 2, 4 and 6 if one, two and three leave;
     on n3 none, and 3 if one leaves. Beside n1, n2 costs two victims (5 and 3, or 6 and 2), n3 one (5 and 3).

@@ -15,11 +15,11 @@ import numpy as np
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import NO_GRES, by_device, gres_on_each, takes_whole_nodes
+from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
-from tesched_core.placement.uneven import devices_on_each, start_with_devices
+from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -29,6 +29,8 @@ _STARTS_WITH_TOO_FEW = "22.05"
 #: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free, and
 #: jobs of one node with GRES whose tasks, or CPUs of GPUs, 22.05 counts otherwise
 _COUNTS_ANEW = 26
+#: releases seen to spread tasks with the CPUs of their GPUs
+_GIVES_TASKS_CPUS = ("22.05", "26.05")
 #: what Slurm says of a job that it may not have examined yet
 _NOT_EXAMINED = frozenset({"", "None", "Priority"})
 #: SelectType's plugins with rules that `request.py` has
@@ -81,6 +83,24 @@ def with_whole_tasks(request: Request, release: str) -> Request:
     if release.startswith(_STARTS_WITH_TOO_FEW) or each < 2 or request.min_cpus_per_node % each == 0:
         return request
     return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
+
+
+def with_cpus_of_tasks(request: Request, per_gpu: PerGpu, release: str) -> tuple[Request, PerGpu]:
+    """Return both with the CPUs that a task's GPUs bring as those of the task, as Slurm counts them.
+
+    `-n4 --gpus-per-task=1` has tasks of two CPUs by --cpus-per-gpu=2 or DefCpuPerGPU=2, and they are spread as such.
+    """
+    gpus = [count for name, count in request.gres_per_task if name.partition(":")[0] == "gpu"]
+    each = dict(request.cpus_per_gres).get("gpu", per_gpu.cpus) * sum(gpus)
+    one_kind = len(gpus) == 1 and len(request.cpus_per_gres) < 2
+    if not (release.startswith(_GIVES_TASKS_CPUS) and each and one_kind):
+        return request, per_gpu
+    each = max(each, request.cpus_per_task)
+    cpus = max(request.cpus, each * request.tasks)
+    # -n1 --mincpus=3 holds GPUs for two tasks of two CPUs on one node.
+    least = -(-request.min_cpus_per_node // each) * each if request.min_cpus_per_node > each else 1
+    by_task = replace(request, cpus_per_task=each, cpus=cpus, min_cpus_per_node=least, cpus_per_gres=())
+    return by_task, replace(per_gpu, cpus=0)
 
 
 def counts_least_memory(release: str) -> bool:
@@ -184,19 +204,27 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
-    by_task = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
-    if by_task and not alike.all() and not counts_anew(settings.release):
+    types = len(_gpus_by_type(request, max(request.min_nodes, 1)))
+    if binds and default and types > 1 and request.tasks < 2 and counts_anew(settings.release):
+        # 26.05 leaves it waiting on empty nodes, or holds it; with -n1, which has the same record, it starts.
+        yield f"DefCpuPerGPU={default} with GPUs of {types} types"
+    by_task, _ = with_cpus_of_tasks(request, PerGpu(cpus=default), settings.release)
+    several = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
+    if several and not fill_cores(by_task, threads).all() and not counts_anew(settings.release):
         # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
     on_each = devices_on_each(request, max(request.min_nodes, 1))
     exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
-    if binds and nodes and not start_with_devices(request, request.min_nodes, threads, exact).any():
+    if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
     # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
-    # which it then says at once.
+    # which it then says at once. Whole nodes, and GPUs by node with DefCpuPerGPU, start.
     seen = request.tasks < 2 and job.reason not in _NOT_EXAMINED
+    by_default = not (request.cpus_per_gres or request.gres_per_job or request.gres_per_task)
+    by_default |= takes_whole_nodes(request, partition)
+    seen |= by_default and settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if others_gres and one_node and not seen and _brings_more(request, default):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     for device, count in by_node_and_in_all(request).items() if binds else ():
@@ -214,14 +242,17 @@ def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
     """Check whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
 
     Once Slurm has tried the job in that one, it wants whole nodes in the others, too, also on nodes that are in these
-    alone (22.05). When that will be is not known; its record does not say so for certain.
+    alone (22.05). When that will be is not known; its record does not say so for certain. 26.05 gives it what it
+    requested.
     """
+    if counts_anew(snapshot.settings.release):
+        return False
     parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE" for part in parts)
 
 
 def with_whole_nodes(job: Job) -> Job:
-    """Return the job as Slurm counts it once it has tried it in such a partition."""
+    """Return the job as Slurm (before 26.05) counts it once it has tried it in such a partition."""
     return replace(job, request=replace(job.request, exclusive=True))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
-from tesched_core.placement.fewest_spread import fewest_victims, reach_of
+from tesched_core.placement.fewest_spread import Reach, fewest_victims, reach_of
 from tesched_core.placement.uneven import Uneven
 
 #: nodes of each order of which the fewest victims are worked out
@@ -53,13 +53,18 @@ def spreads(
         orders = list(_orders(uneven, rows, now, then, first))
         fits = (_enough(uneven, order, then, len(demand.required)) for order in orders)
         ways = [(places, then.of(places)) for places in fits if places is not None]
-        if ways and running is not None and pool is not None:
-            some = np.unique(np.concatenate([order[: max(MOST_FIRST, len(demand.required))] for order in orders]))
-            reach = reach_of(uneven, rows[some], room.free, running, pool)
-            fewest = fewest_victims(uneven, reach, ~first[some])
-            if fewest is not None:
-                places, tasks_there, devices_there = fewest
-                ways.append((some[places], _Fit(tasks=tasks_there, devices=devices_there)))
+        if not ways and not _may_suffice(uneven, then):
+            continue
+        some = np.unique(np.concatenate([order[: max(MOST_FIRST, len(demand.required))] for order in orders]))
+        reaches = []
+        if running is not None and pool is not None:
+            reaches.append(reach_of(uneven, rows[some], room.free, running, pool))
+        if not ways:  # also with more victims of a node than are weighed
+            reaches.append(Reach(tasks=then.tasks[np.newaxis, some], devices=then.devices[np.newaxis, some]))
+        fewest = next(filter(None, (fewest_victims(uneven, one, ~first[some]) for one in reaches)), None)
+        if fewest is not None:
+            places, tasks_there, devices_there = fewest
+            ways.append((some[places], _Fit(tasks=tasks_there, devices=devices_there)))
         for places, most in ways:
             tasks, devices = _shares(uneven, now.of(places), most)
             share = (*sorted(zip(rows[places].tolist(), tasks, devices, strict=True)),)
@@ -178,6 +183,15 @@ def _enough(uneven: Uneven, order: NDArray[np.intp], then: _Fit, required: int) 
         if _suffice(uneven, then.of(order[:nodes])):
             return order[:nodes]
     return None
+
+
+def _may_suffice(uneven: Uneven, fit: _Fit) -> bool:
+    """Check whether the nodes with most tasks have enough for them, and those with most GPUs, which may be others."""
+    if not uneven.devices:
+        return False  # those with most tasks are found without a search
+    both = fit.of(np.flatnonzero((fit.tasks > 0) & (fit.devices > 0)))
+    tasks, devices = (np.sort(counts)[::-1][: uneven.most].sum() for counts in (both.tasks, both.devices))
+    return bool(tasks >= uneven.tasks and devices >= uneven.devices)
 
 
 def _suffice(uneven: Uneven, fit: _Fit) -> bool:

@@ -30,8 +30,10 @@ from tesched_core.model.room import Room
 
 #: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
 MOST_TASKS = 256
-#: release on which GPUs in all, a task a core, and tasks of more CPUs than a core has threads were seen to be spread
-_SEEN_ON = "22.05"
+#: releases on which a task a core, tasks of more CPUs than a core has threads, and tasks of one thread of each core
+#: were seen to be spread, and the one on which GPUs in all were: of `-N2 -n4 --gpus=4` with two threads a core, and 3
+#: GPUs and 1 free, 26.05 says BadConstraints
+_SEEN_ON, _GPUS_SEEN_ON = ("22.05", "26.05"), "22.05"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,14 +85,15 @@ def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: boo
     each = max(request.cpus_per_task, 1)
     devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)))
     seen = release.startswith(_SEEN_ON)
-    by_job = bool(request.gres_per_job) and not (seen and in_all(request) is not None)
+    gpus_seen = release.startswith(_GPUS_SEEN_ON)
+    by_job = bool(request.gres_per_job) and not (gpus_seen and in_all(request) is not None)
     by_core = bool(request.tasks_per_core) and not (seen and request.tasks_per_core == 1 and not devices)
     by_gpu = per_gpu.cpus or (request.gres_per_job and (per_gpu.mem_mib or request.mem_per_gres))
     return not any(
         (
             *(by_node, by_core, request.cpus_per_gres, by_job),
             *(request.min_cpus_per_node > each * (tasks_together(request) or 1), request.cpus != request.tasks * each),
-            *(request.sockets_per_node, SHARD in devices and not seen, bool(by_gpu and devices.get("gpu"))),
+            *(request.sockets_per_node, SHARD in devices and not gpus_seen, bool(by_gpu and devices.get("gpu"))),
             # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless two fit on both.
             any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )
@@ -107,7 +110,8 @@ def kinds_of(request: Request, room: Room, release: str, *, binds: bool) -> NDAr
         together |= (each >= room.threads) & (each > 1)
         together |= request.tasks_per_core == 1
     if request.threads_per_core:
-        together = np.zeros_like(together)
+        # A thread of each core is used on all of them; seen with 31 mixtures of free cores.
+        together = np.full_like(together, release.startswith(_SEEN_ON) and request.threads_per_core == 1)
     return np.where(together, 0, room.threads)
 
 

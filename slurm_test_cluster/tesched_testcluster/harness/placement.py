@@ -110,6 +110,8 @@ class Oracle:
     #: words that each request must have
     only: tuple[str, ...] = ()
     _pool: list[int] = field(default_factory=list)
+    #: seconds that the case at hand may take to start once its victims have left; None: as long as anything could
+    _starts_within_s: float | None = None
     #: what the case at hand adds to its record
     _about: dict[str, Any] = field(default_factory=dict)
 
@@ -182,6 +184,7 @@ class Oracle:
         said = " ".join(options)
         # Of every other case, so that in the rest exactly the named victims leave.
         self._about = {}
+        self._starts_within_s = STARTS_WITHIN_S if "--mem=0" in options else None
         least_of = options if self.rng.random() < LEAST_ASKED and "--oversubscribe" not in options else None
         te = self._sbatch("-H", *options)
         if isinstance(te, str):
@@ -274,6 +277,7 @@ class Oracle:
     def _second_reading(self, te: int) -> tuple[Verdict, str, str, str]:
         """Ask again, after Slurm has declined what the lesser reading of the record says."""
         self.cluster.run("scontrol", "update", f"jobid={te}", "reqnodelist=", check=False)
+        self._starts_within_s = None
         snapshot = replace(self._snapshot(te), declined=frozenset({JobId(te)}))
         plan, refusal = _asked(snapshot)
         verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal)
@@ -301,8 +305,9 @@ class Oracle:
             "scontrol", "update", f"jobid={te}", *count, f"reqnodelist={','.join(plan.nodes)}", check=False
         )
         self._end([int(job_id) for job_id in plan.victim_ids])
-        # It must start: that it does not is known only after a time in which any machine would have started it.
-        self._wait(lambda: self._reason(te)[0] != "PENDING", None)
+        # It must start: that it does not is known only after a time in which any machine would have started it. One
+        # that may want all memory is tried again (`_second_reading`).
+        self._wait(lambda: self._reason(te)[0] != "PENDING", self._starts_within_s)
         state, reason = self._reason(te)
         if state == "PENDING":
             return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {self._records(te, plan)}", ""

@@ -74,6 +74,22 @@ def test_gpus_in_all_are_spread_by_victims_too() -> None:
     assert plans(FitGpp().propose(view_of(snapshot), None)) == [("n1,n3", (3,))]
 
 
+#: CPUs and GPUs of nodes, of which only n1 and n2 have enough for 9 tasks and 9 GPUs: not those with most CPUs, n1 and
+#: n4, nor those with most GPUs, n3 and n2
+BOTH = (("n1", 7, 1), ("n2", 3, 8), ("n3", 1, 9), ("n4", 5, 1))
+
+
+@pytest.mark.parametrize(("held", "gpus"), [(0, 9), (1, 9), (MOST_VICTIMS + 1, 9), (0, 10)])
+def test_nodes_of_which_none_has_most_of_both_are_found(held: int, gpus: int) -> None:
+    """`held` GPUs of n2 are those of jobs, more than its levels in the last but one."""
+    nodes = [node(name, cpus=cpus, gres={"gpu": count}) for name, cpus, count in BOTH]
+    jobs = [running(one, share("n2", 0, 0, {"gpu": 1})) for one in range(1, held + 1)]
+    request = Request(cpus=9, tasks=9, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_job=(("gpu", gpus),))
+    snapshot = cluster(nodes, [*jobs, waiting(9, request)], settings=SlurmSettings(release="22.05.8"))
+    found = plans(FitGpp().propose(view_of(snapshot), None))
+    assert found == ([("n1,n2", tuple(range(1, held + 1)))] if gpus == 9 else [])
+
+
 def test_the_reach_is_that_of_the_best_set() -> None:
     """One job has 3 of 4 CPUs, another the GPU: without that one task fits, without both 4 do."""
     jobs = [running(1, share("n1", 3)), running(2, share("n1", 0, 0, {"gpu": 1})), running(3, share("n2", 1))]

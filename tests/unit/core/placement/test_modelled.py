@@ -325,9 +325,10 @@ def test_whole_nodes_in_all_partitions_where_one_gives_no_others(partitions: tup
         Partition(name="q", nodes=EVERYWHERE, oversubscribe="EXCLUSIVE"),
         Partition(name="r", nodes=EVERYWHERE),
     ]
-    snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known)
-    takes = [one.takes[:, 0].tolist() for one in demands_of(te, snapshot, room_of(snapshot))]
-    assert takes[0] == [cpus, cpus]
+    for release, takes in (("22.05.8", cpus), ("26.05.5", 8 if partitions[0] == "q" else 1)):
+        settings = SlurmSettings(release=release)
+        snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known, settings=settings)
+        assert demands_of(te, snapshot, room_of(snapshot))[0].takes[:, 0].tolist() == [takes, takes]
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
@@ -348,6 +349,21 @@ def test_gres_beside_gpus_that_bring_cpus(release: str, *, is_modelled: bool) ->
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
     enough = waiting(9, replace(request, cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1))
     assert not unsupported(enough, snapshot)
+    assert not unsupported(replace(te, request=replace(te.request, exclusive=True)), snapshot)
+
+
+@pytest.mark.parametrize(
+    ("by_node", "by_job", "is_modelled"), [((("gpu", 3),), (), True), ((), (("gpu", 3),), False)], ids=["node", "job"]
+)
+def test_gres_beside_gpus_that_bring_cpus_by_default(
+    by_node: tuple[tuple[str, int], ...], by_job: tuple[tuple[str, int], ...], *, is_modelled: bool
+) -> None:
+    """Seen on 22.05 with one to three tasks, 1 to 4 GPUs of two and three CPUs each, and just so many CPUs free."""
+    request = Request(tasks=3, cpus=3, gres_per_node=(("tmp", 1), *by_node), gres_per_job=by_job, mem_per_node_mib=1)
+    te = waiting(9, request)
+    settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=settings)
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
 
 
 @pytest.mark.parametrize(

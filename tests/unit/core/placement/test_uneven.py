@@ -130,7 +130,8 @@ class TestATaskACore:
         nodes = [with_threads("n1", 8, 2, gpus=1), with_threads("n2", 4, 2, gpus=1)]
         assert plans(nodes, [], A_CORE) == [("n1,n2", ())]
         assert plans(nodes, [], replace(A_CORE, gres_per_node=(("gpu", 1),))) == []
-        assert plans(nodes, [], A_CORE, SlurmSettings(release="26.05.5")) == []
+        assert plans(nodes, [], A_CORE, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(nodes, [], A_CORE, SlurmSettings(release="24.11.5")) == []
         assert plans(nodes, [], replace(A_CORE, tasks_per_core=2, tasks=11, cpus=11)) == []
 
 
@@ -143,10 +144,65 @@ class TestThreads:
 
     def test_not_with_devices_for_each_task_nor_fewer_threads_nor_where_it_was_not_seen(self) -> None:
         assert plans(self.NODES, [], replace(OF_THREE, gres_per_task=(("gpu", 1),))) == []
-        assert plans(self.NODES, [], replace(OF_THREE, threads_per_core=1)) == []
-        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="26.05.5")) == []
+        assert plans(self.NODES, [], replace(OF_THREE, threads_per_core=2)) == []
+        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(self.NODES, [], OF_THREE, SlurmSettings(release="24.11.5")) == []
         four = [with_threads("n1", 16, 4), with_threads("n2", 3, 1)]
         assert plans(four, [], replace(OF_THREE, tasks=6, cpus=18)) == []
+
+    def test_with_one_thread_of_each_core_over_any(self) -> None:
+        nodes = [with_threads("n1", 12, 2), with_threads("n2", 3, 1)]
+        one = replace(OF_THREE, threads_per_core=1)
+        assert plans(nodes, [], one) == [("n1,n2", ())]
+        assert plans(nodes, [running(1, share("n1", 2))], one) == [("n1,n2", (1,))]
+        assert plans(nodes, [], one, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(nodes, [], one, SlurmSettings(release="24.11.5")) == []
+
+
+class TestCpusOfATasksGpus:
+    """--gpus-per-task where each GPU brings CPUs: tasks of so many CPUs, which are spread as such."""
+
+    NODES = (with_threads("n1", 8, 2, gpus=4), with_threads("n2", 2, 1, gpus=1))
+    OWN = replace(BY_TASK, cpus_per_gres=(("gpu", 2),))
+
+    @pytest.mark.parametrize("gpus_bring", ["own", "default", "examined"])
+    def test_each_task_has_those_of_its_gpus(self, gpus_bring: str) -> None:
+        settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=0 if gpus_bring == "own" else 2)
+        request = self.OWN if gpus_bring == "own" else BY_TASK
+        if gpus_bring == "examined":  # Slurm has put the default in the place of -c's, and left the CPUs
+            request = replace(request, cpus_per_task=2)
+        assert plans(self.NODES, [], request, settings) == [("n1,n2", ())]
+        assert plans(self.NODES, [running(1, share("n1", 4))], request, settings) == [("n1,n2", (1,))]
+
+    def test_more_cpus_on_a_node_are_those_of_further_tasks(self) -> None:
+        """`-n1 --mincpus=3` holds two GPUs and the CPUs of both (22.05)."""
+        nodes = [with_threads("n1", 4, 1, gpus=2)]
+        one = replace(self.OWN, tasks=1, cpus=1, min_nodes=1, max_nodes=1)
+        gpu = [running(1, share("n1", 0, gres={"gpu": 1}))]
+        assert plans(nodes, gpu, one) == [("n1", ())]
+        assert plans(nodes, gpu, replace(one, min_cpus_per_node=3)) == [("n1", (1,))]
+
+    def test_tasks_with_gpus_that_fill_no_cores_share_them(self) -> None:
+        assert plans(self.NODES, [], replace(self.OWN, cpus_per_gres=(("gpu", 1),))) == []
+
+    def test_not_with_several_gpus_a_task_on_whole_nodes_nor_on_releases_where_it_was_not_seen(self) -> None:
+        nodes = [with_threads("n1", 12, 2, gpus=6), with_threads("n2", 4, 1, gpus=2)]
+        two = replace(self.OWN, cpus_per_gres=(("gpu", 1),), gres_per_task=(("gpu", 2),))
+        assert plans(nodes, [], two) == []
+        assert plans(self.NODES, [], replace(self.OWN, exclusive=True)) == []
+        assert plans(self.NODES, [], self.OWN, SlurmSettings(release="26.05.5")) == [("n1,n2", ())]
+        assert plans(self.NODES, [], self.OWN, SlurmSettings(release="24.11.5")) == []
+
+
+@pytest.mark.parametrize(("release", "served"), [("22.05.8", True), ("26.05.5", False)])
+def test_gpus_of_two_types_with_cpus_by_default(release: str, *, served: bool) -> None:
+    nodes = [node("n1", gres={"gpu:a": 2, "gpu:b": 2})]
+    settings = SlurmSettings(release=release, def_cpus_per_gpu=2)
+    one = Request(mem_per_node_mib=1, gres_per_node=(("gpu:a", 1), ("gpu:b", 1)))
+    full = [running(1, share("n1", 32))]
+    assert bool(plans(nodes, full, one, settings)) is served
+    assert plans(nodes, full, replace(one, tasks=2, cpus=2, max_nodes=1), settings) == [("n1", (1,))]
+    assert plans(nodes, full, one, replace(settings, def_cpus_per_gpu=0)) == [("n1", (1,))]
 
 
 class TestDevicesForEachTask:
