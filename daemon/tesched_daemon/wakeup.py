@@ -84,10 +84,17 @@ class Agenda:
         self._again: float | None = None
         self._looks = Bucket(allowance=LOOKS)
 
-    def poke(self, at: float) -> None:
-        """Take a poke in. Any number of them before a turn begins are one."""
+    def poke(self, at: float, *, again: bool = True) -> None:
+        """Take a poke in. Any number of them before a turn begins are one.
+
+        Without `again` slurmctld has made the job, and needs no second look; nor a first one, if one is still to come
+        that an earlier poke has asked for.
+        """
+        if not again and self._again is not None:
+            return
         self._now = at + AFTER_S if self._now is None else self._now
-        self._again = at + AGAIN_S
+        if again:
+            self._again = at + AGAIN_S
 
     def begins(self, at: float) -> bool:
         """Take in that a turn begins, the look that all earlier pokes asked for; return whether there were any."""
