@@ -63,6 +63,8 @@ def test_a_trial_is_found_after_slurmctld_was_restarted(
     with seldom_polling(full, tmp_path, one_client, *more):
         full.stop_slurmctld()
         full.start_slurmctld()
+        # Until its node has registered anew, no victim would help a trial.
+        full.wait_for(lambda: full.node("n1")["State"] == "ALLOCATED", "the node to register")
         full.wait_state(full.sbatch("--job-name=te-1", *WHOLE, wrap="sleep 1000"), "RUNNING")
 
 
