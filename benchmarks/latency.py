@@ -54,8 +54,7 @@ POKED: tuple[Way, ...] = ("hook", "hook-late")
 BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
 NODES, GPUS = 8, 8
 GRACE_S = 10
-#: polls of a daemon that is poked
-FAR_S = 30.0
+FAR_S = 30.0  # polls of a daemon that is poked
 HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
 #: the socket's path in HOOK
 INSTALLED = "/run/tesched/poke.sock"
@@ -90,8 +89,7 @@ STAGES = (
     "slurmd starts the trial",
 )
 _ANY_LOOK = r"sched: Running job scheduler|_attempt_backfill: beginning"
-#: slurmctld's own pass, which comes each second; its others have their causes
-_OF_ITS_OWN = "sched: Running job scheduler for full queue"
+_OF_ITS_OWN = "sched: Running job scheduler for full queue"  # each second; slurmctld's other passes have causes
 
 
 @dataclass(frozen=True, kw_only=True)
