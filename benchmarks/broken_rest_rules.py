@@ -23,7 +23,7 @@ REST_MUTATIONS = (
         "if False:",
     ),
     Mutation("found: a job that goes is none", _SIGNS, "(now.links, now.size) >= (before.links, before.size)", "True"),
-    Mutation("found: one that came before the first look", _SIGNS, "return before is None or any(", "return any("),
+    Mutation("found: one that came before the first call", _SIGNS, "return before is None or any(", "return any("),
     Mutation(
         "found: a count set to 0 is no job",
         _SIGNS,

@@ -20,12 +20,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import Question, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.actions import Failure, FailureKind, Outcome
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.limits import Limits, YieldBy
@@ -57,7 +58,6 @@ from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.hook_fit import HookFit
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.marks_file import MarksFile
-from tesched_daemon.new_jobs import NewJobs
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
@@ -102,6 +102,22 @@ class CycleResult:
     left: int = 0
 
 
+class JobFinder(Protocol):
+    """Finds new jobs between two polls (`new_jobs.py`)."""
+
+    def follow(self, settings: SlurmSettings, pace: Pace, *, preempts: Callable[[], bool]) -> None:
+        """Go by these settings. `preempts` says whether any job runs that a trial could preempt."""
+        ...
+
+    def pause(self, why: str) -> None:
+        """Find nothing until the next `follow`, for this reason."""
+        ...
+
+    def said(self, pace: Pace) -> str:
+        """Describe how new jobs are found now."""
+        ...
+
+
 @dataclass(kw_only=True)
 class Loop:
     """The loop's parts, and what it carries from turn to turn."""
@@ -141,7 +157,7 @@ class Loop:
     #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
     watcher: Watcher | None = None
     #: what finds new jobs between two polls; None: polls and pokes alone
-    new_jobs: NewJobs | None = None
+    new_jobs: JobFinder | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind

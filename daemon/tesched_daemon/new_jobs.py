@@ -3,13 +3,13 @@
 Definitions
     state folder    StateSaveLocation of slurm.conf, where slurmctld writes the script of each batch job at its
                     submission. Watched on slurmctld's host: ten calls of stat(2) each `EACH_S`, no RPC.
-    test            one RPC that asks for the number of jobs submitted (sdiag). It works from any host, and sees srun
+    test            one RPC that reads the number of jobs submitted (sdiag). It works from any host, and sees srun
                     and salloc, too.
 
 Principle
     A poll at rest is one RPC, and so is a test: within the 30 RPCs a minute of the polls no test finds a job sooner
     than they do. So tests are the site's to buy (loop.tests_per_minute, 0 by default), and are made only while
-    something can come of them: while a best-effort job runs, which a trial could preempt; not on a standby, not in
+    a preemption could follow: while a best-effort job runs, which a trial could preempt; not on a standby, not in
     mode observe, and not where slurmctld limits this user's RPCs. A test that takes long is followed by as long a
     pause, and one that fails by a longer and longer one, `MOST_S` at most.
     What is found is bounded as pokes are: by `wakeup_shares.FOUND` for all users together, and by `Agenda` with all
@@ -42,7 +42,7 @@ from tesched_daemon.settings import Pace
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the state folder.
+#: Seconds between two reads of the state folder.
 EACH_S = 0.05
 #: Seconds after which it is checked whether there is anything to do by now.
 IDLE_S = 1.0

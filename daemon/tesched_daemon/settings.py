@@ -39,7 +39,7 @@ class Pace:
     socket: str = "/run/tesched/poke.sock"
     #: new batch jobs are found in slurmctld's state folder, where this host is slurmctld's (`new_jobs.py`)
     watch_state_folder: bool = True
-    #: how often a minute slurmctld is asked whether a job was submitted, while a BE job runs; 0: never
+    #: tests a minute whether a job was submitted, one RPC each, while a BE job runs; 0: none
     tests_per_minute: Annotated[int, Range(least=6, most=1200, right="0, or from 6 to 1200", or_zero=True)] = 0
 
     def __post_init__(self) -> None:

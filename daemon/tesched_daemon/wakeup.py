@@ -87,8 +87,8 @@ class Agenda:
     def poke(self, at: float, *, again: bool = True) -> None:
         """Take a poke in. Any number of them before a turn begins are one.
 
-        Without `again` slurmctld has made the job, and needs no second look; nor a first one, if one is still to come
-        that an earlier poke has asked for.
+        Without `again` one poll will do, since slurmctld has made the job; none, if the second poll of an earlier poke
+        is still to come.
         """
         if not again and self._again is not None:
             return

@@ -11,7 +11,7 @@ Principle
     none on the folder itself: a daemon without rights on slurmctld's files sees that a script came, and no script. It
     costs slurmctld nothing. The count is one RPC, which locks no jobs and is as long for 100,000 jobs as for none;
     unlike Slurm's own test for changes (`slurm_load_jobs` with a time) it stays as it is when jobs start, end or are
-    looked at by the schedulers, and needs no structures of a release.
+    considered by the schedulers, and needs no structures of a release.
 
 Worked example
     hash.7 had 12 links and was changed at 10:00:00; now it has 13: a job has come. With 11, one was forgotten. With 12
