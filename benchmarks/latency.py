@@ -48,7 +48,7 @@ from benchmarks.scheduling import Scheduling, scheduling_option
 
 Way = Literal["slurm", "hook", "poll", "watch", "tests", "hook-late", "poll-late", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
-#: the daemon is told of each submission
+#: each submission pokes the daemon
 POKED: tuple[Way, ...] = ("hook", "hook-late")
 #: Slurm preempts for the trials of a partition
 BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")

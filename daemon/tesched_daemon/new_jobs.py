@@ -77,7 +77,7 @@ class NewJobs:
     count: SubmissionCount
     #: called for each job that is found and served
     poked: Callable[[], None] = lambda: None
-    #: whether the share has room for it
+    #: whether it is within its share
     served: Callable[[], bool] = lambda: True
     stopwatch: Callable[[], float] = time.monotonic
     _folders: ScriptFolders | None = field(default=None, init=False)

@@ -1,4 +1,4 @@
-"""New jobs that the daemon finds by itself: when it looks for them, and what it says of that."""
+"""New jobs that the daemon finds by itself: when it reads what shows them, and what it says of that."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_job_above_its_share_pokes_for_nothing() -> None:
 
 def test_a_script_in_slurmctlds_state_folder_is_a_poke(here: SlurmSettings) -> None:
     one = finder()
-    assert one.new_jobs.check_folders() == IDLE_S, "not told yet"
+    assert one.new_jobs.check_folders() == IDLE_S, "nothing is known yet"
     one.new_jobs.follow(here, Pace(), preempts=lambda: False)
     assert one.new_jobs.check_folders() == EACH_S
     one.pokes.clear()
