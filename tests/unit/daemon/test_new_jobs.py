@@ -12,6 +12,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.rate_limit import RateLimit
+from tesched_core.ports import Lead
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.new_jobs import new_jobs as examined
 from tesched_daemon.new_jobs import AGAIN_S, EACH_S, IDLE_S, MOST_S, NewJobs
@@ -177,6 +178,16 @@ def test_the_loop_says_what_it_is_to_go_by(mode: Mode, tests: int) -> None:
     loop.turn()
     one.new_jobs.test()
     assert one.count.asked == tests
+
+
+def test_a_standby_finds_no_jobs(here: SlurmSettings) -> None:
+    one = finder()
+    one.new_jobs.follow(here, Pace(tests_per_minute=600), preempts=lambda: True)
+    loop = loop_of(Cluster(seen=FULL_CLUSTER), Notebook(says=Lead(leader="another daemon leads")))
+    loop.new_jobs = one.new_jobs
+    loop.turn()
+    assert (one.new_jobs.check_folders(), one.new_jobs.test(), one.count.asked) == (IDLE_S, IDLE_S, 0)
+    assert "this daemon is a standby" in one.new_jobs.said(Pace())
 
 
 def test_jobs_are_found_until_the_block_ends() -> None:
