@@ -6,8 +6,30 @@ from benchmarks.mutation import Mutation
 
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
+_FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
+    Mutation("found: a share for all", _FOUND, "if new and self.served():", "if new:"),
+    Mutation(
+        "found: a pause as long as the test", _FOUND, "max(60.0 / per_minute - took_s, took_s)", "60 / per_minute"
+    ),
+    Mutation("found: no test under a limit", _FOUND, "and settings.rate_limit is not None", "and False"),
+    Mutation("found: no test while nothing can be preempted", _FOUND, "and not preempts()", "and False"),
+    Mutation("found: tests that fail come less often", _FOUND, "min(2.0 ** min(self._failed, 6), MOST_S)", "1.0"),
+    Mutation(
+        "found: no poll beside the hook's",
+        "daemon/tesched_daemon/wakeup.py",
+        "if not again and self._again is not None:",
+        "if False:",
+    ),
+    Mutation("found: a job that goes is none", _SIGNS, "(now.links, now.size) >= (before.links, before.size)", "True"),
+    Mutation("found: one that came before the first call", _SIGNS, "return before is None or any(", "return any("),
+    Mutation(
+        "found: a count set to 0 is no job",
+        _SIGNS,
+        "self._count != before and self._count > 0",
+        "self._count != before",
+    ),
     Mutation("rest: ends that count", _OBSERVER, "return not (waits or ends or", "return not (waits or"),
     Mutation("rest: a record that a text has foreseen", _OBSERVER, "count - known.count > len(new) or ", ""),
     Mutation("rest: records are counted", _OBSERVER, "or count != known.count ", ""),

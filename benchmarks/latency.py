@@ -1,10 +1,11 @@
 """Wait of a trial until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
-Six private clusters of eight nodes take turns, so that all see the same machine:
+Private clusters of eight nodes take turns, so that all see the same machine:
 
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
 - poll: tesched, which polls every `--poll` seconds, without pokes
+- watch: the same, and it watches slurmctld's state folder, as by default; tests: it makes 600 tests a minute instead
 - hook-late, poll-late: the same, and Slurm's word on a job is awaited in any case (guard.await_first_look = true)
 - plugin: Slurm preempts by preempt/tesched (`make plugin`) what tesched has marked before (guard.lever = "plugin"), for
   trials in a partition of the same tier
@@ -15,8 +16,7 @@ SIGTERM. With `--checkpoint` they declare a signal and take that long before the
 with preempt_send_user_signal, the only way in which it gives such a notice. With `plugin` they save on SIGTERM instead,
 for which KillWait is 10 s. There the marks of all victims are awaited before a trial is submitted.
 
-Where the time goes comes from slurmctld's log, the state store and what the jobs wrote. Its columns are means: they add
-up to the mean.
+Where the time goes comes from slurmctld's log, the state store and what the jobs wrote, as means.
 """
 
 from __future__ import annotations
@@ -46,18 +46,15 @@ from tesched_testcluster.local import LocalCluster
 
 from benchmarks.scheduling import Scheduling, scheduling_option
 
-Way = Literal["slurm", "hook", "poll", "hook-late", "poll-late", "plugin"]
+Way = Literal["slurm", "hook", "poll", "watch", "tests", "hook-late", "poll-late", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: the daemon is poked at each submission
 POKED: tuple[Way, ...] = ("hook", "hook-late")
 #: Slurm preempts for the trials of a partition
 BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
-#: what Slurm says of a job is awaited in any case
-LATE: tuple[Way, ...] = ("hook-late", "poll-late")
 NODES, GPUS = 8, 8
 GRACE_S = 10
-#: polls of a daemon that is poked
-FAR_S = 30.0
+FAR_S = 30.0  # polls of a daemon that is poked
 HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
 #: the socket's path in HOOK
 INSTALLED = "/run/tesched/poke.sock"
@@ -72,11 +69,13 @@ max_preemptions_per_account_hour = 100000
 max_preemptions_per_node_hour = 100000
 max_lost_node_hours_per_day = 100000
 """
-#: of the way `plugin`, besides
-LEVER = """lever = "plugin"
-[slurm]
-marks = "{marks}"
-"""
+#: of some ways, besides
+MORE: Mapping[Way, str] = {
+    "plugin": 'lever = "plugin"\n[slurm]\nmarks = "{marks}"\n',
+    "watch": "[loop]\nwatch_state_folder = true\n",
+    "tests": "[loop]\ntests_per_minute = 600\n",
+    **dict.fromkeys(("hook-late", "poll-late"), "await_first_look = true\n"),
+}
 #: what a trial's time is made of, in its order
 STAGES = (
     "sbatch, until slurmctld has the job",
@@ -90,8 +89,7 @@ STAGES = (
     "slurmd starts the trial",
 )
 _ANY_LOOK = r"sched: Running job scheduler|_attempt_backfill: beginning"
-#: slurmctld's own pass, which comes each second; its others have their causes
-_OF_ITS_OWN = "sched: Running job scheduler for full queue"
+_OF_ITS_OWN = "sched: Running job scheduler for full queue"  # each second; slurmctld's other passes have causes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +267,7 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
             store = f"sqlite:///{folder}/tesched.sqlite"
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
-            more = LEVER.format(marks=cluster.marks) if way == "plugin" else ""
-            drop_in.write_text(UNBOUNDED + ("await_first_look = true\n" if way in LATE else more))
+            drop_in.write_text(UNBOUNDED + MORE.get(way, "").format(marks=cluster.marks))
             poll_s = FAR_S if way in POKED else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
@@ -325,6 +322,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     "--checkpoint", "checkpoint_s", type=click.FloatRange(0, 8), default=0, show_default=True, help="Seconds."
 )
 @click.option("--epilog/--no-epilog", default=True, show_default=True, help="Whether slurm.conf has an Epilog.")
+@click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only these, beside slurm.")
 @click.option("--enforced", is_flag=True, help="Limits of users, accounts and QOS are enforced; none is set.")
 @scheduling_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the moments of submission.")
@@ -337,6 +335,7 @@ def main(
     epilog: bool,
     enforced: bool,
     scheduling: Scheduling,
+    ways: Sequence[Way],
     seed: int,
     as_json: bool,
 ) -> None:
@@ -344,7 +343,8 @@ def main(
     rng = random.Random(seed)  # noqa: S311 - when to submit
     setting = Setting(poll_s=poll_s, checkpoint_s=checkpoint_s, epilog=epilog, scheduling=scheduling, enforced=enforced)
     with ExitStack() as stack:
-        stands = [stack.enter_context(stand(way, setting)) for way in WAYS]
+        chosen = [way for way in WAYS if not ways or way in ("slurm", *ways)]
+        stands = [stack.enter_context(stand(way, setting)) for way in chosen]
         for trial in (Stand.idle_trial, Stand.full_trial):
             for each in stands if trial is Stand.full_trial else ():
                 each.fill()
@@ -368,12 +368,12 @@ def main(
     print(f"Slurm {release}: seconds from sbatch to the trial's first word")
     for what, taken in (("idle", [each.idle_s for each in stands]), ("full", [each.full_s for each in stands])):
         print(f"\n{what:>10}{'n':>5}{'p50':>8}{'p95':>8}{'max':>8}{'mean':>8}{'p50 / slurm':>14}")
-        for way, took_s in zip(WAYS, taken, strict=True):
+        for way, took_s in zip(chosen, taken, strict=True):
             figures = _figures(took_s, taken[0])
             values = "".join(f"{figures[name]:>8.2f}" for name in ("p50_s", "p95_s", "max_s", "mean_s"))
             print(f"{way:>10}{len(took_s):>5}{values}{figures['p50_ratio']:>14.2f}")
     means = [_means(each) for each in stands]
-    print(f"\n{'full, mean seconds':<44}" + "".join(f"{way:>12}" for way in WAYS))
+    print(f"\n{'full, mean seconds':<44}" + "".join(f"{way:>12}" for way in chosen))
     for name in STAGES:
         print(f"{name:<44}" + "".join(f"{one[name]:>12.3f}" if name in one else f"{'':>12}" for one in means))
 

@@ -262,6 +262,8 @@ NEAR = {
             "tests/integration/test_web.py",
         ),
     ),
+    "new_jobs": ("tests/unit/daemon/test_new_jobs.py",),
+    "submission_signs": ("tests/unit/slurm/test_submission_signs.py",),
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tesched_daemon.settings import Pace
+from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.harness.slurm_clients import CLIENTS
@@ -48,18 +49,23 @@ def main() -> None:
                 print(f"{choice:<10}{interval_s:>6g} {case:<10}{had.total():>6}{said:>8.0f}   {kinds}", flush=True)
 
 
-def measured(choice: ClientChoice, interval_s: float, case: str, after_s: float) -> tuple[Counter[str], float]:
-    """Return the RPCs that slurmctld had of a daemon in a minute, by kind, and how many the daemon says there were."""
+def measured(
+    choice: ClientChoice, interval_s: float, case: str, after_s: float, *, watches: bool = True
+) -> tuple[Counter[str], float]:
+    """Return the RPCs that slurmctld had of a daemon in a minute, by kind, and how many the daemon says there were.
+
+    By default it finds new jobs in slurmctld's state folder.
+    """
     with LocalCluster() as cluster, TemporaryDirectory() as folder:
         if case != "idle":
             fill(cluster)
-        with running_daemon(cluster, Path(folder), choice, poll_interval_s=interval_s) as daemon:
+        with running_daemon(cluster, Path(folder), choice, poll_interval_s=interval_s, watches=watches) as daemon:
             spend(cluster, after_s, case)
             cluster.run("sdiag", "-r")
             spend(cluster, WINDOW_S, case)
             had = counted(cluster)
             rates = daemon.json("status")["daemon"]["calls"]
-    return had, sum(rates.values())
+    return had, sum(rate for kind, rate in rates.items() if kind not in {SERVED, LEFT})
 
 
 def spend(cluster: LocalCluster, seconds: float, case: str) -> None:

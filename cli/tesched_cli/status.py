@@ -157,6 +157,7 @@ def _page(
         parts += [
             Text(f"last     {would_have(view.daemon.mode, view.daemon.summary)}"),
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
+            *([Text(f"new jobs {view.daemon.new_jobs}")] if view.daemon.new_jobs and how.state.running else ()),
         ]
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
     parts += trouble_lines(view, limits, now)

@@ -166,6 +166,8 @@ class CycleReport:
     metrics_trouble: str = ""
     #: why no job counts as idle, though a file is to say which do, in words; empty if nothing is wrong
     idle_trouble: str = ""
+    #: how new jobs are found between two polls, in words
+    new_jobs: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforcement: Enforcement | None = None
     #: limits of associations and QOS that could not be read

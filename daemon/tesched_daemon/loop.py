@@ -20,17 +20,19 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import Question, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.actions import Failure, FailureKind, Outcome
+from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.clock_jump import shift_times
 from tesched_core.orders.first_look import awaiting_limits
 from tesched_core.orders.outcomes import learned
@@ -100,6 +102,22 @@ class CycleResult:
     left: int = 0
 
 
+class JobFinder(Protocol):
+    """Finds new jobs between two polls (`new_jobs.py`)."""
+
+    def follow(self, settings: SlurmSettings, pace: Pace, *, preempts: Callable[[], bool]) -> None:
+        """Go by these settings. `preempts` says whether any job runs that a trial could preempt."""
+        ...
+
+    def pause(self, why: str) -> None:
+        """Find nothing until the next `follow`, for this reason."""
+        ...
+
+    def said(self, pace: Pace) -> str:
+        """Describe how new jobs are found now."""
+        ...
+
+
 @dataclass(kw_only=True)
 class Loop:
     """The loop's parts, and what it carries from turn to turn."""
@@ -138,6 +156,8 @@ class Loop:
     admission: AdmissionFile | None = None
     #: None: while a TE job waits for Slurm's first pass, each poll is one of everything
     watcher: Watcher | None = None
+    #: what finds new jobs between two polls; None: polls and pokes alone
+    new_jobs: JobFinder | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
@@ -218,6 +238,8 @@ class Loop:
             self._memory, self._last, self._failures, self._clocks, self._perhaps = None, None, 0, None, None
             if self.admission is not None:
                 self.admission.leave()
+            if self.new_jobs is not None:
+                self.new_jobs.pause("this daemon is a standby")
             return CycleResult(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
         fresh = self._memory is None
         memory = self.journal.load() if self._memory is None else self._memory
@@ -250,6 +272,7 @@ class Loop:
             then = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
             then, decision = self._decided(then, snapshot, lead.paused)
             next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
+            self._follow(snapshot)
             self._intended_at = self.clock(), self.stopwatch()
             step_s = self._intended_at[1] - seen_at
             report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
@@ -281,6 +304,20 @@ class Loop:
             until = decision.admission if self.mode is Mode.ENFORCE else None
             away_s = longest_wait_s(self.pace, snapshot.settings.rate_limit)
             self.admission.follow(until, self.classes, now=self.clock(), longest_wait_s=away_s)
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        """Say what new jobs are to be found by until the next poll."""
+        if self.new_jobs is None:
+            return
+        if self.mode is Mode.OBSERVE:
+            self.new_jobs.pause("mode observe")
+            return
+
+        def preempts() -> bool:
+            running = (job.job_id for job in snapshot.jobs.values() if job.state is JobState.RUNNING)
+            return any(snapshot.job_class(job_id) is JobClass.BE for job_id in running)
+
+        self.new_jobs.follow(snapshot.settings, self.pace, preempts=preempts)
 
     def _next_probe_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
         """Return the seconds until the next turn, a probe or a poll; the next poll is so far away, or nearer."""
@@ -433,6 +470,7 @@ class Loop:
             admission_trouble=self.admission.failure if self.admission else "",
             metrics_trouble=self.metrics_trouble(),
             idle_trouble=self.idle.trouble if self.idle else "",
+            new_jobs=self.new_jobs.said(self.pace) if self.new_jobs is not None else "",
             enforcement=self._enforcement(seen),
         )
 

@@ -135,10 +135,10 @@ class Service:
         """Ask for the configuration to be read again, as SIGHUP does; returns at once."""
         self._asked.put(_Ask.RELOAD)
 
-    def poke(self) -> None:
-        """Ask for a turn at once, and for another a moment later; returns at once. Many pokes are one."""
+    def poke(self, *, again: bool = True) -> None:
+        """Ask for a turn at once, and with `again` for another a moment later; returns at once. Many pokes are one."""
         with self._planning:
-            self._agenda.poke(time.monotonic())
+            self._agenda.poke(time.monotonic(), again=again)
             # The end of a turn under way plans the next one.
             if not self._turning:
                 self._plan()

@@ -37,6 +37,10 @@ class Pace:
     backoff_max_s: Annotated[float, _BACKOFF] = 30.0
     #: the socket on which pokes are taken (`wakeup.py`); empty for none
     socket: str = "/run/tesched/poke.sock"
+    #: new batch jobs are found in slurmctld's state folder, where this host is slurmctld's (`new_jobs.py`)
+    watch_state_folder: bool = True
+    #: tests a minute whether a job was submitted, one RPC each, while a BE job runs; 0: none
+    tests_per_minute: Annotated[int, Range(least=6, most=1200, right="0, or from 6 to 1200", or_zero=True)] = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a pace that cannot be kept."""

@@ -84,10 +84,17 @@ class Agenda:
         self._again: float | None = None
         self._polls = Bucket(allowance=POLLS)
 
-    def poke(self, at: float) -> None:
-        """Take a poke in. Any number of them before a turn begins are one."""
+    def poke(self, at: float, *, again: bool = True) -> None:
+        """Take a poke in. Any number of them before a turn begins are one.
+
+        Without `again` one poll will do, since slurmctld has made the job; none, if the second poll of an earlier poke
+        is still to come.
+        """
+        if not again and self._again is not None:
+            return
         self._now = at + AFTER_S if self._now is None else self._now
-        self._again = at + AGAIN_S
+        if again:
+            self._again = at + AGAIN_S
 
     def begins(self, at: float) -> bool:
         """Take in that a turn begins, the poll that serves all earlier pokes; return whether there were any."""

@@ -47,6 +47,8 @@ POKES = Allowance(burst=5, every_s=10.0)
 SUBMISSIONS = Allowance(burst=20, every_s=5.0)
 #: of the hook's own user where it names no user: an older hook, an admin's script
 HOOK = Allowance(burst=30, every_s=2.0)
+#: of all users with submissions that the daemon finds by itself (`new_jobs.py`)
+FOUND = Allowance(burst=20, every_s=5.0)
 #: of all users with pokes that a full queue may have turned away
 TURNED_AWAY = Allowance(burst=1, every_s=5.0)
 #: What the hook says: the user of the submission.
@@ -60,7 +62,7 @@ _KEPT = 1000
 
 #: Owner of a share: the kind, and the user.
 _Owner = tuple[str, int]
-_ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "queue": TURNED_AWAY}
+_ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "found": FOUND, "queue": TURNED_AWAY}
 #: What `tesched status` counts, as a kind beside the calls to Slurm.
 SERVED, LEFT = "poke served", "poke left to the poll"
 
@@ -97,6 +99,13 @@ class WakeupShares:
         """Take in that the queue was full; return whether that is served as a poke."""
         with self._lock:
             return self._bucket(("queue", 0)).take(self._stopwatch())
+
+    def found(self) -> bool:
+        """Take in that the daemon found a new job by itself; return whether that is served as a poke."""
+        with self._lock:
+            served = self._bucket(("found", 0)).take(self._stopwatch())
+            self._counts[SERVED if served else LEFT] += 1
+            return served
 
     def counts(self) -> dict[str, int]:
         """Count the pokes that were served so far, and those left to the poll."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -24,6 +25,7 @@ from tesched_policies.registry import STATES
 from tesched_slurm import clients
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sacct_history import Accounted, accounted
+from tesched_slurm.submission_signs import SubmissionCount
 
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
@@ -37,6 +39,7 @@ from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.metrics.exporter import Exporter
+from tesched_daemon.new_jobs import NewJobs
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.service import Service
@@ -186,11 +189,13 @@ def run(path: Path, *, once: bool = False) -> None:
 def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     """Run until SIGTERM; then put back what is changed, where that is configured."""
     shares = WakeupShares(lambda: clients.slurm_user(_commands(reloader.running)))
+    count = SubmissionCount(commands=_commands(reloader.running))
     to_slurm = loop.calls
-    loop.calls = lambda: {**to_slurm(), **shares.counts()}
+    loop.calls = lambda: {**to_slurm(), **shares.counts(), **count.commands.calls}
     names = "+".join(entry.policy.label for entry in loop.policies)
     log.info("tesched starts in mode %s, policy %s", loop.mode, names)
     service = Service(loop, reload=reloader.reload)
+    loop.new_jobs = new_jobs = NewJobs(count=count, poked=partial(service.poke, again=False), served=shares.found)
     reports = reloader.running.reports
     if loop.admission is not None:
         # One that an earlier process has left, before the socket is there: this one's mode may be another.
@@ -202,6 +207,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
+        new_jobs.running(),
     ):
         service.run()
         # While the socket is there: a job that is held finds a daemon, or is not held.

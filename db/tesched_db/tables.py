@@ -130,6 +130,8 @@ class DaemonRow(Base):
     metrics_trouble: Mapped[str]
     #: why no job counts as idle, in words; empty if nothing is wrong
     idle_trouble: Mapped[str]
+    #: how new jobs are found between two polls, in words
+    new_jobs: Mapped[str]
     #: how far the limits on TE jobs are enforced (`enforcement.Enforcement`); {}: none is set
     enforced: Mapped[dict[str, Any]]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]

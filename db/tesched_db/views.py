@@ -76,6 +76,8 @@ class DaemonView:
     metrics_trouble: str = ""
     #: why no job counts as idle, in words; empty if nothing is wrong
     idle_trouble: str = ""
+    #: how new jobs are found between two polls, in words
+    new_jobs: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read

@@ -242,6 +242,8 @@ def read_settings(answer: str) -> SlurmSettings:
             else setting("cred_expire of AuthInfo", expire[1] if expire else "120") + 1
         ),
         conf=values.get("SLURM_CONF", ""),
+        controllers=tuple(value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost")),
+        state_folder=values.get("StateSaveLocation", ""),
         job_submit=frozenset(
             name.strip().removeprefix("job_submit/") for name in words.names(values.get("JobSubmitPlugins", "(null)"))
         ),

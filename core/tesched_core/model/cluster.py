@@ -371,6 +371,10 @@ class SlurmSettings:
     requeue_delay_s: int = 121
     #: slurm.conf's path on slurmctld's host; empty: not known
     conf: str = ""
+    #: hosts of slurmctld, the primary one first (SlurmctldHost)
+    controllers: tuple[str, ...] = ()
+    #: folder in which slurmctld keeps its state, on these (StateSaveLocation); empty: not known
+    state_folder: str = ""
     #: submission plugins, without their prefix (JobSubmitPlugins)
     job_submit: frozenset[str] = frozenset()
     #: PriorityType, such as priority/basic

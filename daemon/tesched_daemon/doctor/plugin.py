@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from tesched_slurm.bounded_process import run_bounded
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
+from tesched_daemon.new_jobs import runs_here
 from tesched_daemon.plugin_file import FILE, built_for, find_file
 from tesched_daemon.plugin_fit import PAGE, misfits, remarks
 
@@ -91,9 +91,7 @@ def _file(settings: SlurmSettings, plugin: PluginSettings, values: Mapping[str, 
 
 def _is_here(values: Mapping[str, str]) -> bool:
     """Check whether slurmctld, or its backup, runs on this host."""
-    here = socket.gethostname().partition(".")[0]
-    hosts = (value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost"))
-    return here in {host.partition(".")[0] for host in hosts}
+    return runs_here(value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost"))
 
 
 def _damage(folders: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor import bound, plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.first_look import first_look
+from tesched_daemon.doctor.new_jobs import new_jobs
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
 from tesched_daemon.doctor.rate_limit import rate_limit
@@ -87,6 +88,7 @@ def examine(config: Config) -> Iterator[Finding]:
         yield _preemption(config, controller)
     yield from plugin.examine(config, settings, controller.values, user_name())
     yield first_look(config, settings)
+    yield new_jobs(config, settings, user_name())
     yield _kill_wait(settings)
     yield _requeue_delay(settings)
     yield from licenses(settings)

@@ -43,6 +43,7 @@ conf = "{slurm_conf}"
 [loop]
 poll_interval_s = {poll_interval_s}
 socket = "{socket}"
+watch_state_folder = {watches}
 [policy]
 te = "{te}"
 be = "{be}"
@@ -110,8 +111,9 @@ def write_config(
     *,
     poll_interval_s: float = 0.5,
     socket: str = "",
+    watches: bool = False,
 ) -> Path:
-    """Write a daemon's configuration."""
+    """Write a daemon's configuration. Only one that `watches` finds new jobs between two polls by itself."""
     config = folder / "tesched.toml"
     te, _, be = policy.partition("+")
     config.write_text(
@@ -124,6 +126,7 @@ def write_config(
             slurm_conf=cluster.slurm_conf,
             poll_interval_s=poll_interval_s,
             socket=socket,
+            watches=str(watches).lower(),
         )
     )
     return config
@@ -139,12 +142,15 @@ def running_daemon(
     *,
     poll_interval_s: float = 0.5,
     socket: str = "",
+    watches: bool = False,
 ) -> Iterator[Daemon]:
     """Run a daemon until the block ends; it must then end by SIGTERM with status 0.
 
     `policy` is the TE policy's name, or with a best-effort policy besides "patient+fill".
     """
-    config = write_config(cluster, folder, client, mode, policy, poll_interval_s=poll_interval_s, socket=socket)
+    config = write_config(
+        cluster, folder, client, mode, policy, poll_interval_s=poll_interval_s, socket=socket, watches=watches
+    )
     with daemon_of(cluster, config) as daemon:
         yield daemon
 

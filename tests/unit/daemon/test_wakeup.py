@@ -56,6 +56,22 @@ def test_a_poke_is_a_poll_as_soon_as_the_job_is_there_and_a_second_one_a_moment_
     assert not agenda.begins(140.3)
 
 
+def test_a_job_that_is_found_is_one_poll_and_none_beside_the_hooks() -> None:
+    agenda = polled()
+    agenda.poke(110.0, again=False)
+    assert agenda.begins(110.0 + AFTER_S)
+    agenda.ended(110.05, took_s=0.02, next_in_s=30, troubled=False)
+    assert agenda.wait_s(110.05) == pytest.approx(30)
+    agenda.poke(120.0)
+    agenda.begins(120.0 + AFTER_S)
+    agenda.ended(120.05, took_s=0.02, next_in_s=30, troubled=False)
+    agenda.poke(120.06, again=False)
+    assert agenda.wait_s(120.06) == pytest.approx(AGAIN_S - 0.06)
+    assert agenda.begins(120.0 + AGAIN_S)
+    agenda.ended(120.3, took_s=0.02, next_in_s=30, troubled=False)
+    assert agenda.wait_s(120.3) == pytest.approx(30)
+
+
 def test_many_pokes_during_a_turn_are_one_more_turn_and_its_second_poll() -> None:
     agenda = polled()
     agenda.begins(110.0)

@@ -15,7 +15,17 @@ import pytest
 from tesched_daemon import wakeup
 from tesched_daemon.rates import Allowance, Bucket
 from tesched_daemon.wakeup import listening, poke
-from tesched_daemon.wakeup_shares import ASKS_S, HOOK, LEFT, POKES, SERVED, SUBMISSIONS, TURNED_AWAY, WakeupShares
+from tesched_daemon.wakeup_shares import (
+    ASKS_S,
+    FOUND,
+    HOOK,
+    LEFT,
+    POKES,
+    SERVED,
+    SUBMISSIONS,
+    TURNED_AWAY,
+    WakeupShares,
+)
 from tesched_testcluster.patience import HANG_S, Patience
 
 from tests.flooding import USER, flooding
@@ -46,6 +56,14 @@ def shares(clock: Clock) -> WakeupShares:
 def served(shares: WakeupShares, count: int, sender: int, said: bytes = b"poke") -> int:
     """Return how many of so many pokes at once are served."""
     return sum(shares.take(sender, said) for _ in range(count))
+
+
+def test_jobs_found_have_a_share_of_all_users_together(shares: WakeupShares, clock: Clock) -> None:
+    assert sum(shares.found() for _ in range(100)) == FOUND.burst
+    assert shares.counts() == {SERVED: FOUND.burst, LEFT: 100 - FOUND.burst}
+    assert served(shares, 1, SLURM, b"submitted 1000"), "the hook's is another"
+    clock.at += FOUND.every_s
+    assert (shares.found(), shares.found()) == (True, False)
 
 
 def test_a_bucket_gives_its_burst_and_then_one_at_a_time() -> None:
