@@ -33,7 +33,7 @@ from tesched_core.model.actions import (
     Status,
     sets,
 )
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.refused import PUTS_BACK, field_of
@@ -68,15 +68,8 @@ def nice_set(
             shown=job.priority,
             undone=times_undone(one, job, by),
         )
-    return Change(
-        by=by,
-        job_id=job.job_id,
-        field=Field.NICE,
-        previous=job.nice,
-        value=value,
-        at=context.now,
-        since=context.now,
-        order_id=order_id,
+    return replace(
+        first_change(job.job_id, Field.NICE, job.nice, value, context.now, by=by, order_id=order_id),
         own=job.priority if context.snapshot.settings.priority_type == BASIC else None,
         shown=job.priority,
         restarts=job.restarts,

@@ -28,7 +28,7 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
 from tesched_core.fields.reconcile import FieldRule, FieldState
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
-from tesched_core.model.change import Change, is_as_set
+from tesched_core.model.change import Change, first_change, is_as_set
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.order import Order
@@ -109,16 +109,12 @@ class NodeBindingRule(FieldRule[Nodes]):
             previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
         count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
         since = earlier.since if earlier is not None else None
-        return Change(
-            job_id=job.job_id,
-            field=Field.NODES,
-            previous=previous,
-            value=Nodes(names=nodes, count=count),
+        value = Nodes(names=nodes, count=count)
+        return replace(
+            first_change(job.job_id, Field.NODES, previous, value, context.now, order_id=order_id),
             # What an order before this one has set is ours, too, until the new list is seen.
             before=Nodes(names=_now(job)) if one is not None and self.state_of(one, job).is_ours else None,
-            at=context.now,
             since=context.now if since is None else since,
-            order_id=order_id,
         )
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:

@@ -37,7 +37,7 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.model.actions import releases
-from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, lets_through
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, first_change, lets_through
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.hook import has_hook_mark
@@ -133,13 +133,8 @@ def _is_free(job: Job, context: CycleContext) -> bool:
 def _let_through(one: Change[int], context: CycleContext) -> Change[int]:
     # Of an array, one task that is held still tells that it was not released as a whole.
     whole = one.of_array and not any(task.pending and task.held for task in context.tasks_of(one.job_id))
-    return Change(
-        job_id=one.job_id,
-        field=Field.HOLD,
-        previous=FREE,
-        value=LET_THROUGH,
-        at=context.now,
-        since=context.now,
+    return replace(
+        first_change(one.job_id, Field.HOLD, FREE, LET_THROUGH, context.now),
         taken_at=context.now,
         restored=True,
         restarts=one.restarts,

@@ -22,7 +22,7 @@ from tesched_core.fields.nice import (
 )
 from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -72,17 +72,10 @@ def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: Cyc
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
     explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
-    fresh = Change(
-        by=By.PREEMPTOR,
-        job_id=job.job_id,
-        field=Field.PRIORITY,
-        previous=job.priority,
-        value=explicit,
-        at=context.now,
-        since=context.now,
-        order_id=order_id,
-        undone=undone,
+    fresh = first_change(
+        job.job_id, Field.PRIORITY, job.priority, explicit, context.now, by=By.PREEMPTOR, order_id=order_id
     )
+    fresh = replace(fresh, undone=undone)
     if one is not None and _ignored(one, job, context):
         return fresh
     in_force = one is not None and value_of(job, one) != one.previous

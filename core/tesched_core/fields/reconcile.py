@@ -44,7 +44,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed
 from tesched_core.model.actions import FailureKind, Outcome, Reason, SetField, Status, sets
-from tesched_core.model.change import Change
+from tesched_core.model.change import Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -126,6 +126,10 @@ def unsent(one: Change[V], *, dry: bool) -> Change[V]:
     if one.before is not None:
         return replace(one, value=one.before, before=None)
     return replace(one, dry=True) if dry else replace(one, value=one.previous)
+
+
+def _first(want: Want[V], field: Field, shown: V, now: UnixSeconds) -> Change[V]:
+    return first_change(want.job_id, field, shown, want.value, now, order_id=want.why.order_id)
 
 
 class FieldRule(Lever, Generic[V]):
@@ -234,7 +238,7 @@ class FieldRule(Lever, Generic[V]):
             return
         one, shown = changes.get(want.job_id), self.read(job)
         if one is None:
-            after = None if want.value == shown else self._first(want, shown, context)
+            after = None if want.value == shown else _first(want, self.field, shown, context.now)
         else:
             after = wanted(want, one, self.state_of(one, job), shown, now=context.now, again_s=self.again_s)
         if after is None or after == one or not self._may_send(job, context):
@@ -263,17 +267,6 @@ class FieldRule(Lever, Generic[V]):
             and job_id in jobs
             and self.can_be_set(jobs[job_id])
             for job_id, one in memory.changes_of(self.name).items()
-        )
-
-    def _first(self, want: Want[V], shown: V, context: CycleContext) -> Change[V]:
-        return Change(
-            job_id=want.job_id,
-            field=self.field,
-            previous=shown,
-            value=want.value,
-            at=context.now,
-            since=context.now,
-            order_id=want.why.order_id,
         )
 
     def _keep(self, one: Change[V], after: Change[V] | None, context: CycleContext) -> None:

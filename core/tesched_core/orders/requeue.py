@@ -36,7 +36,7 @@ from tesched_core.model.actions import (
     SetField,
     Status,
 )
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import FREE, HELD, By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -123,15 +123,8 @@ class RequeueLever(Lever):
             return
         if ("REQUEUE_HOLD" in job.flags) is not failed:
             return
-        context.changes_of(self.name)[job.job_id] = Change(
-            by=By.REQUEUE,
-            job_id=job.job_id,
-            field=Field.HOLD,
-            previous=0,
-            value=1,
-            at=context.now,
-            since=context.now,
-            order_id=order.order_id,
+        context.changes_of(self.name)[job.job_id] = first_change(
+            job.job_id, Field.HOLD, FREE, HELD, context.now, by=By.REQUEUE, order_id=order.order_id
         )
 
     def has_left_held(self, victim: Victim, order: Order, context: CycleContext) -> bool:
