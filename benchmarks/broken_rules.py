@@ -439,9 +439,9 @@ MUTATIONS = (
     ),
     Mutation(
         "bound: before the notice",
-        "core/tesched_core/fields/node_binding.py",
-        "        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))",
-        "        self.action(job.job_id, reason, one.value, one.previous)",
+        "core/tesched_core/fields/of_orders.py",
+        "= (NICE_RULE, NODE_BINDING_RULE)",
+        "= (NICE_RULE,)",
     ),
     Mutation(
         "bound: set free when the order is over",

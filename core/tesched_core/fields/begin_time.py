@@ -79,7 +79,7 @@ class BeginTimeRule(FieldRule[int]):
         """Leave the begin time to others, for as long as the order is open."""
         return replace(one, restored=True)
 
-    def was_set(self, before: Change[int] | None, want: Want[int], context: CycleContext) -> None:
+    def was_set(self, before: Change[int] | None, after: Change[int], want: Want[int], context: CycleContext) -> None:
         """Record that a victim stays away, once."""
         if before is None and want.why.order_id is not None:
             text = f"does not start again before the order ends: {want.why.text}"

@@ -23,9 +23,9 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.reconcile import Want
 from tesched_core.model.actions import (
     Action,
-    OrderId,
     Outcome,
     Reason,
     ReasonCode,
@@ -52,10 +52,9 @@ MOST_AGAIN = 3
 BASIC = "priority/basic"
 
 
-def nice_set(
-    job: Job, value: int, one: Change[int] | None, *, by: By, order_id: OrderId | None, context: CycleContext
-) -> Change[int]:
-    """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
+def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], context: CycleContext) -> Change[int]:
+    """Change by which the job gets this nice value: the first one, or the one after `one`."""
+    by, order_id = want.by, want.why.order_id
     if one is not None:
         return replace(
             with_own(one, job),
@@ -84,7 +83,7 @@ def is_undone(one: Change[int], job: Job) -> bool:
     return one.field is Field.PRIORITY and one.taken_at is not None and job.priority != one.value
 
 
-def times_undone(one: Change[int], job: Job, by: By) -> int:
+def times_undone(one: Change[int], job: Job, by: By | None) -> int:
     """Count how often others have put back what was set for this purpose: for another one it begins anew."""
     return one.undone + is_undone(one, job) if one.by is by else 0
 

@@ -20,13 +20,13 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
-from tesched_core.fields.reconcile import FieldRule, FieldState
+from tesched_core.fields.reconcile import FieldRule, FieldState, Want
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.change import Change, first_change, is_as_set
 from tesched_core.model.cluster import Job
@@ -58,28 +58,16 @@ class NodeBindingRule(FieldRule[Nodes]):
             return FieldState.EARLIER
         return FieldState.PARTLY if is_as_set(job, one) else FieldState.OTHERS
 
-    def keep_bound(self, order: Order, context: CycleContext) -> None:
-        """Bind the preemptor to the nodes of its order before its victims are notified; again if that was lost."""
+    def wants_of(self, order: Order, context: CycleContext) -> Iterable[Want[Nodes]]:
+        """Yield that the preemptor is bound to the nodes of its order, which it waits for."""
         job = context.snapshot.jobs.get(order.preemptor)
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
-        if job is None or not job.pending or not (order.victims or in_round) or not is_bindable(job):
+        if job is None or not (order.victims or in_round) or not is_bindable(job):
             return
-        # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
-        unwanted = not in_round and context.is_refused(Field.NODES, job.user)
-        if unwanted or _long_enough(job.job_id, order, context):
+        if _long_enough(job.job_id, order, context):
             return
-        changes, nodes = context.changes_of(self.name), tuple(sorted(order.nodes))
-        one: Change[Nodes] | None = changes.get(job.job_id)
-        if one is None or one.restored or one.order_id != order.order_id or one.value.names != nodes:
-            one = self._bound(job, nodes, order.order_id, context)
-            if one is None:
-                return
-            changes[job.job_id] = one
-        elif self.state_of(one, job) not in {FieldState.OWN, FieldState.EARLIER}:
-            return
-        else:
-            changes[job.job_id] = replace(one, at=context.now, taken_at=None)
-        reason = Reason(
+        nodes = tuple(sorted(order.nodes))
+        why = Reason(
             code=ReasonCode.BOUND,
             text=(
                 f"its turn in this round is on {','.join(nodes)}"
@@ -89,14 +77,28 @@ class NodeBindingRule(FieldRule[Nodes]):
             preemptor=job.job_id,
             order_id=order.order_id,
         )
-        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))
+        # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
+        yield Want(job_id=job.job_id, value=Nodes(names=nodes), why=why, insists=in_round)
+
+    def changed(
+        self, want: Want[Nodes], one: Change[Nodes] | None, job: Job, context: CycleContext
+    ) -> Change[Nodes] | None:
+        """Change by which a job is bound; it is sent again if that was lost."""
+        is_new = one is None or one.restored or one.order_id != want.why.order_id
+        if one is None or is_new or one.value.names != want.value.names:
+            return self._bound(job, want, one, context)
+        lost = self.state_of(one, job) in {FieldState.OWN, FieldState.EARLIER}
+        return replace(one, at=context.now, taken_at=None) if lost else None
+
+    def setting(self, after: Change[Nodes], why: Reason, job: Job) -> SetField:
+        """Action that binds a job; its `previous` is what the job wants by itself."""
+        return self.action(job.job_id, why, after.value, after.previous)
 
     def _bound(
-        self, job: Job, nodes: tuple[str, ...], order_id: OrderId, context: CycleContext
+        self, job: Job, want: Want[Nodes], earlier: Change[Nodes] | None, context: CycleContext
     ) -> Change[Nodes] | None:
         """Return the change by which a job is bound to these nodes; None: it must have others by itself."""
-        in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
-        earlier: Change[Nodes] | None = context.changes_of(self.name).get(job.job_id)
+        in_round, nodes = context.snapshot.job_class(job.job_id) is JobClass.BE, want.value.names
         one = None if earlier is None or earlier.restored else earlier
         previous = one.previous if one is not None else Nodes(names=_now(job))
         # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
@@ -111,7 +113,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         since = earlier.since if earlier is not None else None
         value = Nodes(names=nodes, count=count)
         return replace(
-            first_change(job.job_id, Field.NODES, previous, value, context.now, order_id=order_id),
+            first_change(job.job_id, Field.NODES, previous, value, context.now, order_id=want.why.order_id),
             # What an order before this one has set is ours, too, until the new list is seen.
             before=Nodes(names=_now(job)) if one is not None and self.state_of(one, job).is_ours else None,
             since=context.now if since is None else since,

@@ -12,16 +12,15 @@ from tesched_core.fields.contract import Orders, certainly_failed
 from tesched_core.fields.nice import (
     MAX_PRIORITY,
     MIN_NICE,
-    by_nice,
-    by_priority,
     is_left,
     is_ours,
     nice_set,
     times_undone,
     value_of,
 )
+from tesched_core.fields.reconcile import Want
 from tesched_core.intake.pending_reason import WANTS_ROOM
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -37,41 +36,35 @@ PRIORITY_MARGIN = 1000
 RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 
 
-def keep_first(order: Order, context: CycleContext) -> None:
-    """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
+def want_of(order: Order, context: CycleContext) -> Want[int] | None:
+    """Priority that the preemptor needs before its victims leave, or another job takes the resources; None: it has it.
+
+    The value is the least priority with which it is first in its queue.
+    """
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.held:
-        return
-    wanted = needed_priority(job, order.victims, context)
-    missing = wanted - job.priority
-    if missing <= 0 or job.nice <= MIN_NICE:
-        return
-    before = _in_force(job.job_id, context)
-    one = _raised(job, wanted, missing, order.order_id, context)
-    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
-    if not in_round and context.is_refused(one.field, job.user):
-        return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
-    context.changes_of(Field.NICE)[job.job_id] = one
-    if before is not None and one.undone > before.undone:
-        text = f"{_what_undid_it(before, job)}; it is raised again"
-        context.moved(order.order_id, job.job_id, "raised", "raised", text)
-    reason = Reason(
+        return None
+    needed = needed_priority(job, order.victims, context)
+    if needed <= job.priority or job.nice <= MIN_NICE:
+        return None
+    why = Reason(
         code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
         text="it must be first in the queue, or another job takes the resources",
         preemptor=job.job_id,
         order_id=order.order_id,
     )
-    raised_by = by_nice if one.field is Field.NICE else by_priority
-    context.actions.append(raised_by(job, reason, one.value))
+    # Another one is first by itself, or its victims leave already (`orders/refused_changes.py`).
+    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+    return Want(job_id=job.job_id, value=needed, why=why, by=By.PREEMPTOR, insists=in_round)
 
 
-def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
-    """Return the change that makes the job first."""
-    one = _in_force(job.job_id, context)
+def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleContext) -> Change[int]:
+    """Change that makes the job first: what was set of its nice value, for whatever purpose, is raised further."""
+    one = None if one is None or one.restored else one
     undone = 0 if one is None else times_undone(one, job, By.PREEMPTOR)
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
-    explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
+    explicit, order_id = min(want.value + PRIORITY_MARGIN, MAX_PRIORITY), want.why.order_id
     fresh = first_change(
         job.job_id, Field.PRIORITY, job.priority, explicit, context.now, by=By.PREEMPTOR, order_id=order_id
     )
@@ -82,13 +75,20 @@ def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: Cyc
     if not in_force and context.is_refused(Field.NICE, job.user):
         return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
     if one is None or one.field is Field.NICE:
+        missing = want.value - job.priority
         value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
-        new = nice_set(job, value, one, by=By.PREEMPTOR, order_id=order_id, context=context)
-        return replace(new, undone=undone)
+        return replace(nice_set(job, value, one, want, context), undone=undone)
     taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
     return replace(
         one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
     )
+
+
+def say_again(before: Change[int] | None, after: Change[int], job: Job, context: CycleContext) -> None:
+    """Record that a raise is made again, since others have undone it."""
+    if before is not None and after.order_id is not None and after.undone > before.undone:
+        text = f"{_what_undid_it(before, job)}; it is raised again"
+        context.moved(after.order_id, job.job_id, "raised", "raised", text)
 
 
 def why_left(order: Order, job: Job, context: CycleContext) -> str:
@@ -110,12 +110,6 @@ def after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool)
         return replace(one, taken_at=outcome.at)
     # Else an earlier raise did arrive.
     return None if is_first and (outcome.status is Status.WOULD or certainly_failed(outcome)) else one
-
-
-def _in_force(job_id: JobId, context: CycleContext) -> Change[int] | None:
-    """Return what was set of the job's nice value, for whatever purpose: that is raised further; None: nothing was."""
-    one = context.changes_of(Field.NICE).get(job_id)
-    return None if one is None or one.restored else one
 
 
 def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:

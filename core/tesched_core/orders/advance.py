@@ -14,16 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.nice_rule import NICE_RULE
-from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import keep_first, why_left
-from tesched_core.fields.victim_boost import bring_forward, why_not
+from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.model.actions import OrderId, ReasonCode
-from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_memory import Past
@@ -74,12 +70,7 @@ def advance(
     drop_ended_waits(context)
     context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
-    context.returning = {
-        victim.job_id
-        for order in context.orders
-        for victim in order.victims
-        if victim.state is VictimState.LEFT and not why_not(victim, context)
-    }
+    context.returning = returning(context)
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
         orders[order.order_id] = _advance_order(order, context)
@@ -102,8 +93,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
         else:
-            keep_first(order, context)
-            NODE_BINDING_RULE.keep_bound(order, context)
+            carry_out(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
     for victim, after in zip(order.victims, victims, strict=True):
         if after.settled and not victim.settled:
@@ -113,7 +103,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
         order = judged(order, context)
-        NICE_RULE.settle(order.preemptor, By.PREEMPTOR, order, context)
+        settle(order, context)
         order = ended_if_settled(order, context)
     return order
 
@@ -147,7 +137,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
-    elif why := why_left(order, job, context):
+    elif why := why_overruled(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and context.is_awaited(order):
         # One that moves is a victim of its own, and may not start right after its end.
@@ -256,11 +246,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             victim = replace(victim, size=victim.size.waiting(job))
     if REQUEUE_LEVER.has_left_held(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
-    no_claim = why_not(victim, context) if victim.awaited else ""
-    if victim.awaited and not no_claim:
-        bring_forward(victim, order, context)
-    else:
-        NICE_RULE.settle(victim.job_id, By.VICTIM, order, context, no_claim)
+    place_victim(victim, order, context)
     return victim
 
 

@@ -22,7 +22,7 @@ from math import inf
 from typing import Any
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.node_binding import NODE_BINDING_RULE
+from tesched_core.fields.of_orders import carry_out
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.change import Change
@@ -191,7 +191,7 @@ def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) 
     there = ",".join(plan.nodes)
     text = f"other jobs have taken resources that were free on {','.join(order.nodes)}; it is bound to {there} instead"
     order = context.order_step(order, replace(order, nodes=plan.nodes), text)
-    NODE_BINDING_RULE.keep_bound(order, context)
+    carry_out(order, context)
     if not plan.victims:
         return replace(memory, orders={**memory.orders, order.order_id: order})
     return _with_more(order, plan.victims, memory, context)
