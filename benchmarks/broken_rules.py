@@ -322,19 +322,19 @@ MUTATIONS = (
     ),
     Mutation(
         "order: a victim left held is released",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         "if job is None or not job.held or",
         "if True or job is None or not job.held or",
     ),
     Mutation(
         "order: a hold that the job asked for stays",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         '("REQUEUE_HOLD" in job.flags) is not failed',
         "False",
     ),
     Mutation(
         "order: who was left held is then brought forward",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         "return victim.job_id in context.changes_of(self.name)",
         "return True",
     ),

@@ -35,7 +35,7 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
-from tesched_core.model.field import Field, HoldState
+from tesched_core.model.field import Field
 from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -105,13 +105,13 @@ def put_back(
     """
     jobs = [job for job in jobs if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
-    context.changes_of(_name_of(one))[one.job_id] = one
+    context.changes_of(Field.NICE)[one.job_id] = one
     code = ReasonCode.FILLED if one.by is By.QUEUE else ReasonCode.ORDER_ENDED
     reason = Reason(code=code, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
-        context.changes_of(_name_of(one))[one.job_id] = replace(one, own=None)
+        context.changes_of(Field.NICE)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
@@ -123,11 +123,6 @@ def put_back(
             text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
-
-
-def _name_of(one: Change[int]) -> str:
-    """Return under which field the change is kept: an explicit priority stands for a nice value."""
-    return Field.HOLD if one.field is Field.HOLD else Field.NICE
 
 
 def is_futile(one: Change[int], job: Job) -> bool:
@@ -181,15 +176,6 @@ def restoring(one: Change[int], job: Job, reason: Reason) -> SetField | None:
     if not is_ours(job, one) or _has_own_explicitly(one, job):
         return None
     reason = replace(reason, text=f"put its {one.field} back to {one.previous}")
-    if one.field is Field.HOLD:
-        text = "its requeue left it held, and no user or admin had held it"
-        return SetField(
-            job_id=job.job_id,
-            reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text),
-            field=Field.HOLD,
-            value=HoldState.RELEASED,
-            previous=HoldState.HELD,
-        )
     if one.field is Field.NICE:
         return by_nice(job, reason, one.previous)
     return by_priority(job, reason, one.previous)
@@ -251,8 +237,6 @@ def _has_own_explicitly(one: Change[int], job: Job) -> bool:
 
 def value_of(job: Job, one: Change[int]) -> int:
     """Return the value that the job shows in the field of the change."""
-    if one.field is Field.HOLD:
-        return int(job.held)
     return job.nice if one.field is Field.NICE else job.priority
 
 

@@ -54,7 +54,7 @@ class NiceRule(FieldLever[int]):
     def wants_of(self, order: Order, context: CycleContext) -> Iterable[Want[int]]:
         """Yield that the preemptor is first in its queue.
 
-        In one cycle it is raised once for an order; for a new one not at all, if another order has set its nice value in it.
+        In one cycle it is raised once for an order; for a new one not at all, if another has set its nice value in it.
         """
         is_new = all(one.order_id != order.order_id for one in context.orders)
         mine = (one for one in context.actions if one.job_id == order.preemptor)

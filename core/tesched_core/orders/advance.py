@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
@@ -244,7 +245,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         victim = _look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
             victim = replace(victim, size=victim.size.waiting(job))
-    if REQUEUE_LEVER.has_left_held(victim, order, context):
+    if LEFT_HELD_RULE.releases(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
     place_victim(victim, order, context)
     return victim
@@ -287,7 +288,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     by_slurm = in_queue and context.snapshot.settings.holds_expedited
     failed = by_slurm and had_its_notice(victim)
     if ours or failed:
-        REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
+        LEFT_HELD_RULE.note(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
     victim = left
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:

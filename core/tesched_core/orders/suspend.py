@@ -41,6 +41,7 @@ import numpy as np
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_way, with_victim
+from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.guard.budget import paying
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
@@ -50,7 +51,6 @@ from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.requeue import REQUEUE_LEVER
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.reserved import beside_preemptors
 from tesched_core.policy import View
@@ -134,7 +134,7 @@ class SuspendLever(Lever):
             return self.follow_victim(victim, job, order, context)
         text = "it is not suspended any more"
         spared = context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
-        REQUEUE_LEVER.look_for_hold(victim, job, order, context)
+        LEFT_HELD_RULE.note(victim, job, order, context)
         return spared
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
