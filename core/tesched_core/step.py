@@ -26,7 +26,7 @@ from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
 from tesched_core.model.field import Field
-from tesched_core.model.limits import Limits, TeLimits, YieldBy
+from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -35,7 +35,7 @@ from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
-from tesched_core.orders.marking import marked, see_what_slurm_did
+from tesched_core.orders.marking import see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.settled import excuse_waits
@@ -120,15 +120,6 @@ def step(
         state = memory.policy_states.get(policy.name)
         if policy.serves_te:
             served.add_victims(*add_victims(served.memory, context, policy, state, limits))
-            if limits.lever is YieldBy.PLUGIN and not paused:
-                view = _view(entry, served, context, waiting, gains)
-                marks, refusals, failed = marked(policy, state, view, context)
-                intents.append(marks)
-                served.refusals += refusals
-                served.failures += [failed] if failed else []
-                continue
-            if not waiting:
-                continue
         view = _view(entry, served, context, waiting, gains)
         proposal: Proposal[Any] = serve(policy, state, view, served, context)
         intents += proposal.intents

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import SlurmSettings
-from tesched_core.model.field import Field
+from tesched_core.model.field import OF_ARRAYS
 from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -57,7 +57,7 @@ def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
     of_orders |= {victim.job_id for order in memory.open_orders() for victim in order.victims if not victim.settled}
     named = of_orders.union(
         memory.bystanders,
-        *(by_job for field, by_job in memory.changes.items() if field != Field.THROTTLE),
+        *(by_job for field, by_job in memory.changes.items() if field not in OF_ARRAYS),
         _arrays(memory, snapshot),
     )
     # Most records are of jobs that it shows.
@@ -68,6 +68,6 @@ def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
 
 
 def _arrays(memory: Memory, snapshot: Snapshot) -> set[JobId]:
-    """Find the arrays with a throttle of tesched's of which no task is shown: an array's id may be no job's."""
-    throttled = set(memory.changes_of(Field.THROTTLE))
-    return throttled - {job.array_job_id for job in snapshot.jobs.values()} if throttled else throttled
+    """Find the arrays with a change of tesched's of which no task is shown: an array's id may be no job's."""
+    arrays = {array for field in OF_ARRAYS for array in memory.changes_of(field)}
+    return arrays - {job.array_job_id for job in snapshot.jobs.values()} if arrays else arrays
