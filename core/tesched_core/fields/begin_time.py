@@ -1,7 +1,7 @@
 """Begin time rule: a victim that has left does not start again while another one of its order holds its nodes.
 
 Definitions
-    holding    a victim of an open order that has not left its nodes: it saves its work, ends, or is asked later
+    holding    a victim of an open order that has not left its nodes: it saves its work, ends, or is notified later
     deferred   a victim that has left and waits to run again, and whose begin time has been put later
     step       by so much: a minute, or more where polls are far apart (`_step_s`)
 

@@ -38,7 +38,7 @@ MOST_HELD = 50
 #: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
 UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
-#: when the hold of a job was asked for that only the hook holds
+#: time of the command for a hold that only the hook has set
 _NEVER = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Rule of holds that a requeue leaves: nobody has asked for them, so they are ended.
+"""Rule of holds that a requeue leaves: none of them was wanted, so they are ended.
 
 Slurm puts a job that was suspended when it was requeued back in the queue held, and an expedited one that has failed of
 its notice (tried on 22.05 and 26.05). Such a hold is a change of tesched's: remembered for its order, released until it

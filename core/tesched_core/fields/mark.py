@@ -34,7 +34,7 @@ class MarkRule(Lever):
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Write the marks, where they have changed or are to be renewed."""
         wanted = {job_id: mark for one in intents for job_id, mark in one.marks.items()}
-        # Without a mark nothing is preempted, whoever asks.
+        # Without a mark nothing is preempted, for any job.
         rules = next((one.te_rules for one in intents if wanted), TeRules())
         self._write(wanted, rules, context)
 

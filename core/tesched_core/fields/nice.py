@@ -9,7 +9,7 @@ is set again, to another value, as Slurm does nothing about one that is in place
 put it back.
 
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
-between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
+between what it was before and what tesched sent last is taken for one of tesched's: it is not known of every
 change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left. With
 priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
 there is, so what was undone in between would be missing for ever. Then that priority is set explicitly, unless
@@ -168,7 +168,7 @@ def _is_held(job: Job) -> bool:
 
 
 def restoring(one: Change[int], job: Job, reason: Reason) -> SetField | None:
-    """Return what puts a job's value back; None: it shows none of tesched's."""
+    """Action that puts a job's value back; None: it shows none of tesched's."""
     own = _lost_place(one, job)
     if own is not None:
         text = f"put its priority back to {own}: a change of its nice value was undone"

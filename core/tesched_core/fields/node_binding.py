@@ -4,13 +4,13 @@ A TE job with victims waits for their resources: it is bound to their nodes befo
 start elsewhere a moment later, on resources that came free by themselves, and the preemption is futile, since a notice
 cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes.
 
-A best-effort job for which a round makes room is bound however long it takes.
+A best-effort job for which a round frees resources is bound however long it takes.
 
 Of a job that leaves its number of nodes open (-n alone, --nodes=2-4) the number is set at the same time: Slurm may do
 with fewer than those that it is bound to, or add others (`placement/node_count.py`). Another number that its user sets
 meanwhile is its user's.
 
-A job is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the
+A job is set free when its order frees no more resources, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
 ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. Slurm does not change
 this of a job that runs. So the binding is remembered until the job has ended, and a job that is put back in the queue
@@ -48,7 +48,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         return Nodes(names=_now(job))
 
     def state_of(self, one: Change[Nodes], job: Job) -> FieldState:
-        """Return where the nodes of a job stand; where it shows its own list, by their number."""
+        """State of a job's nodes; where it shows its own list, by their number."""
         names = _now(job)
         if names == one.previous.names and not is_as_set(job, one):
             return FieldState.OWN
@@ -120,7 +120,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         )
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
-        """Set free the jobs that wait bound for an order that makes no room for them any more."""
+        """Set free the jobs that wait bound for an order that frees nothing for them any more."""
         holding = {order.order_id: order for order in open_now(orders)}
         bound = context.changes_of(self.name).items()
         self.put_back_others({job_id for job_id, one in bound if not _is_over(job_id, one, holding, context)}, context)
@@ -169,7 +169,7 @@ def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> boo
 
 
 def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
-    """Check whether a bound job's order no longer makes room, or it was bound for long enough."""
+    """Check whether a bound job's order no longer frees resources, or it was bound for long enough."""
     order = None if one.order_id is None else holding.get(one.order_id)
     return order is None or _long_enough(job_id, order, context)
 

@@ -1,4 +1,4 @@
-"""Fields that orders want something of: it is carried out where an order says so, before its victims are notified.
+"""Fields of which orders want a value: that is carried out where an order says so, before its victims are notified.
 
 What is not wanted any more is put back at the end of the cycle, as for every field (`fields/reconcile.py`); a place in
 the queue as soon as its order does not need it.

@@ -92,7 +92,7 @@ def say_again(before: Change[int] | None, after: Change[int], job: Job, context:
 
 
 def why_left(order: Order, job: Job, context: CycleContext) -> str:
-    """Return why the order's job is not raised once more, in words; empty if it may be."""
+    """Reason that the order's job is not raised once more, in words; empty if it may be."""
     one = context.changes_of(Field.NICE).get(job.job_id)
     if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
         return ""
@@ -122,18 +122,18 @@ def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
 
 
 def _what_undid_it(one: Change[int], job: Job) -> str:
-    """Return how it shows that a raise is not in force, in words."""
+    """Sign that a raise is not in force, in words."""
     if one.field is Field.NICE and job.nice == one.value:
         return f"its priority is {job.priority} again though its nice value stays {job.nice}"
     return f"its {one.field} was set to {value_of(job, one)} by others"
 
 
 def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext) -> int:
-    """Return the least priority with which the job is ahead of every other one that could take its room.
+    """Return the least priority with which the job is ahead of every other one that could take its resources.
 
     Those are the pending jobs of its tier in the partitions that share nodes with its own, and its victims, which come
-    back with the priority that they had. Of the jobs for which room is being made as well those that came later are
-    among them: raised above a victim of its own, a later one would be ahead of this one, and take what comes free.
+    back with the priority that they had. Of the other jobs for which resources are freed those that came later
+    are among them: raised above a victim of its own, a later one would be ahead of this one, and take what comes free.
     """
     jobs = context.snapshot.jobs
     rivals = context.partitions_beside(job.partitions)
@@ -150,10 +150,10 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext
 
 
 def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
-    """Return why no victim is asked for this plan's job, where a job of a higher tier waits for the same nodes.
+    """Refusal of this plan, where a job of a higher tier waits for the same nodes; None: none does.
 
     Slurm comes to that one first, whatever their priorities are, and it would take what the victims leave. TE jobs do
-    not count: room is made for them as well.
+    not count: resources are freed for them as well.
     """
     if isinstance(plan, AwaitRoom):
         return None

@@ -88,7 +88,7 @@ class FieldState(Enum):
 
 
 def state_of(one: Change[V], shown: V) -> FieldState:
-    """Return where a field stands that is shown with this value."""
+    """State of a field that is shown with this value."""
     if shown == one.previous:
         return FieldState.OWN
     if shown == one.value:
@@ -103,7 +103,7 @@ def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFT
 
 
 def unwanted(one: Change[V], where: FieldState, now: UnixSeconds) -> tuple[Change[V] | None, bool]:
-    """Return what is left of a change that is not wanted any more (None: it is over), and whether to put it back."""
+    """Rest of a change that is not wanted any more (None: it is over), and whether it is to be put back."""
     if one.dry or one.restored or where is FieldState.OTHERS:
         return None, False
     if where is FieldState.OWN:
@@ -210,22 +210,22 @@ class FieldRule(FieldLever[V]):
 
     @abstractmethod
     def back(self, one: Change[V], job: Job, context: CycleContext) -> SetField:
-        """Return what puts the field back."""
+        """Action that puts the field back."""
 
     def state_of(self, one: Change[V], job: Job) -> FieldState:
-        """Return where Slurm shows the field to be."""
+        """State of the field, as Slurm shows it."""
         return state_of(one, self.read(job))
 
     def taken_over(self, one: Change[V]) -> Change[V] | None:
-        """Return what is remembered of a change once others have set the field; None: that is the job's own now."""
+        """Record that stays of a change once others have set the field; None: that is the job's own now."""
         return None
 
     def over(self, one: Change[V]) -> Change[V] | None:
-        """Return what is remembered of a change that is seen to be put back; None: nothing."""
+        """Record that stays of a change that is seen to be put back; None: nothing."""
         return None
 
     def unset(self, one: Change[V], job: Job | None) -> Change[V] | None:
-        """Return what is remembered of the change of a job of which the field can't be set any more; None: nothing."""
+        """Record that stays of a change where the field can't be set any more; None: nothing."""
         return None
 
     def unsent(self, one: Change[V], outcome: Outcome) -> Change[V] | None:

@@ -25,7 +25,7 @@ VICTIM_MARGIN = PRIORITY_MARGIN // 2
 
 
 def why_not(victim: Victim, context: CycleContext) -> str:
-    """Return why a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
+    """Reason that a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
 
     By a TE job of its own user none has: a small job and a trial would take a place that others wait for. And it
     is for what the victim had: a user may change a waiting job.

@@ -2,7 +2,7 @@
 
 Rules that hold in every branch:
 
-- A victim is given notice at most once. It is asked to go once its grace period is over, and again only while the
+- A victim is given notice at most once. It is requeued once its grace period is over, and again only while the
   snapshot shows the very run that was meant still on its nodes.
 - A victim that finished is never requeued: Slurm would run it a second time.
 - A signal is sent only to a job for which one was declared, and a victim that died of it is put back in the queue.
@@ -115,7 +115,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     if run is None and order.preemptor in context.absent:
         return order  # unknown: its victims are left alone until it is seen again, or is believed to be gone
     if run is not None:
-        # Between two looks it may have ended, too.
+        # Between two polls it may have ended, too.
         here = set(run.last_nodes) <= set(order.nodes) or not order.nodes
         ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
         where = ",".join(run.last_nodes) or "the nodes freed for it"
@@ -163,7 +163,7 @@ def _soon_over(order: Order, context: CycleContext) -> bool:
 
 
 def _hanging(order: Order, context: CycleContext) -> str:
-    """Return which victims have been ending for longer than an order awaits, in words; empty if none."""
+    """Victims that have been ending for longer than an order awaits, in words; empty if none."""
     jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_ROOM)
     hanging = [job for job in jobs if job is not None and job.completing]
     named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hanging)
@@ -171,7 +171,7 @@ def _hanging(order: Order, context: CycleContext) -> str:
 
 
 def _grown(order: Order, job: Job, context: CycleContext) -> str:
-    """Return what a waiting preemptor asks for that is more than when its order was made; empty if nothing is."""
+    """Growth of a waiting preemptor's request since its order was made, in words; empty if there is none."""
     if order.size is None or not job.pending or job.partly_read:
         return ""
     return growth(order.size.waiting(job), size_of(job, context.own_request(job)))
@@ -256,13 +256,13 @@ def _spare(
 ) -> Victim:
     if was_asked(victim) and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
-        # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
+        # had no part in that: were it kept from them, too, a job and its withdrawal would keep any victim from them.
         context.draft.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
     return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
 
 
 def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after it was seen to have left its room; what it has paid by that goes to `context`."""
+    """Return the victim after it was seen to have left its nodes; what it has paid by that goes to `context`."""
     used_s = context.now - (victim.noticed_at if victim.noticed_at is not None else context.now)
     since = "it was to be suspended" if victim.by_suspending else "its notice"
     text = f"{DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
@@ -271,7 +271,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     victim = replace(victim, departure=departure)
     left = context.victim_step(order, victim, replace(victim, state=VictimState.LEFT, left_at=context.now), text)
     if victim.noticed_at is not None or departure in PREEMPTED:
-        # However it ended, it was asked: that is what hours and budgets count.
+        # However it ended, it was notified: that is what hours and budgets count.
         context.draft.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.is_limited:
@@ -365,7 +365,7 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension.
 
-    One that would leave before the others of its order is asked later (`orders/leave_together.py`).
+    One that would leave before the others of its order is notified later (`orders/leave_together.py`).
     """
     preemptor = context.snapshot.jobs.get(order.preemptor)
     if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:

@@ -1,9 +1,9 @@
 """Remembered jobs that an answer of slurmctld does not show: they are not concluded to be gone at once.
 
-A single record can be missing in one answer (it could not be read, or slurmctld was asked in a bad moment). Slurm shows
-a job that has ended for MinJobAge. So a remembered job is kept until it has been missing for that long, bounded; then
-Slurm has forgotten it, and it will not run again under this id. Answers in which most jobs are missing are not believed
-at all (the daemon's `plausibility.py`).
+A single record can be missing in one answer (it could not be read, or slurmctld was queried in a bad moment). Slurm
+shows a job that has ended for MinJobAge. So a remembered job is kept until it has been missing for that long, bounded;
+then Slurm has forgotten it, and it will not run again under this id. Answers in which most jobs are missing are not
+believed at all (the daemon's `plausibility.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_S = 600.0
 
 
 def believed_gone_after_s(settings: SlurmSettings) -> float:
-    """Return for how long a job may be missing before it counts as forgotten by Slurm, seconds."""
+    """Time after which a missing job counts as forgotten by Slurm, seconds."""
     return min(settings.min_job_age_s or MOST_S, MOST_S)
 
 

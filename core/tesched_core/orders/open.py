@@ -22,7 +22,7 @@ from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan
 
 
 def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `context`."""
+    """Return the memory with a new order, or one that waited and now frees resources; its actions go to `context`."""
     snapshot = context.snapshot
     before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
     order_id = before.order_id if before else memory.next_order

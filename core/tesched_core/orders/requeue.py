@@ -8,7 +8,7 @@ Definitions
     lost                a victim that should run again and was not put back in the queue in that time. The goal is 0.
 
 Principle
-    Slurm looks at the jobs that depend on a job (afterok) in its next scheduling pass. As long as the victim is put
+    Slurm considers the jobs that depend on a job (afterok) in its next scheduling pass. As long as the victim is put
     back before that, they wait on as if nothing had happened; else Slurm calls their dependency never satisfied, and
     it must be written anew. Jobs that waited for its end or its failure (afterany, afternotok) have started by then.
 
@@ -43,7 +43,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.notice import not_taken
 
-#: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
+#: Seconds after a victim has left in which the jobs that depend on it are mended: Slurm's passes are at most 60 s
 #: apart, and from the rerun on they find a job that waits.
 MEND_FOR_S = 120.0
 
@@ -54,7 +54,7 @@ class RequeueLever(Lever):
     name = "requeue"
 
     def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
-        """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
+        """Return the victim after its requeue was sent, or of one that ends for good its cancel; or once more."""
         again = victim.state is VictimState.REQUEUING
         text = (
             f"it has no grace period, and job {order.preemptor} needs its resources"
@@ -71,9 +71,9 @@ class RequeueLever(Lever):
         return context.victim_step(order, victim, requeuing, told)
 
     def rerun(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
-        """Return the victim after it was asked that its job be put back in the queue, since its run has ended.
+        """Return the victim after its rerun was sent: its run has ended, and its job is to be put back in the queue.
 
-        At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
+        At once: a job that depends on it (afterok) is considered in Slurm's next pass, and is stuck from then on.
         """
         how = "has saved its work and ended" if victim.departure is Departure.SAVED else "died of its notice"
         reason = Reason(
@@ -122,7 +122,7 @@ class RequeueLever(Lever):
                 orders[asked.order_id] = with_victim(asked, job_id, partial(_stays, spared=final(outcome)))
                 context.moved(asked.order_id, job_id, "sent", "not sent", said(outcome))
             elif again is not None and final(outcome) and _has_left(again, job_id):
-                # After any other failure it is asked for again, until Slurm has forgotten the job; so is an early one.
+                # After any other failure it is sent again, until Slurm has forgotten the job; so is an early one.
                 why = f"Slurm does not put it back in the queue ({said(outcome)})"
                 is_lost = partial(lost, why=why, order=again, context=context)
                 orders[again.order_id] = with_victim(again, job_id, is_lost)

@@ -1,4 +1,4 @@
-"""Serving: a policy is asked, the guard admits or refuses its plans, and each that is left becomes an order."""
+"""Serving: a policy proposes, the guard admits or refuses its plans, and each that is left becomes an order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Served:
     memory: Memory
     refusals: Refusals
     plans: list[Plan] = field(default_factory=list)
-    #: victims that were asked in this cycle
+    #: victims of this cycle's orders
     asked: int = 0
     #: policies that raised an error, in words
     failures: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ def _of_its_own(
 
 
 def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContext, *, has_limits: bool) -> str:
-    """Return why the policy may not propose this for the job, or for the array; empty if it may."""
+    """Reason that the policy may not propose this for the job, or for the array; empty if it may."""
     known = view.snapshot.jobs.get(job_id)
     of_array = isinstance(intent, LeverIntent) and intent.of_array
     jobs = context.tasks_of(job_id) if of_array else [known] if known is not None else []
@@ -135,8 +135,8 @@ def _planned(
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
-    the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway. Where its
-    owner's patience is why, it is asked once for all such jobs: as if no job might be their victim.
+    the guard drops one, the policy proposes anew without it, unless no further order may be opened anyway. Where its
+    owner's patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
     will_wait = deadlines.waiting if deadlines is not None else ()
@@ -167,7 +167,7 @@ def _planned(
             view = replace(view, find_eligible=partial(replace, view.eligibility, not_for=patient))
             continue
         gone = {refusal.preemptor for refusal in dropped}
-        if is_early:  # the policy has asked others all the same
+        if is_early:  # the policy has selected others all the same
             gone |= unplanned.keys()
         refusals += Refusals([part for part in said.parts if part.preemptor in gone]) + Refusals(dropped)
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
@@ -202,7 +202,7 @@ def _of_patient(refusals: Refusals, unplanned: Mapping[JobId, Why]) -> Refusals:
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans but for those without victims of jobs at which Slurm has not looked: these start."""
+    """Return the plans but for those without victims of jobs that Slurm has not considered: these start."""
     soon = [
         plan
         for plan in plans
