@@ -13,8 +13,8 @@ Principle
 
     So the saving ones have their notice at once, all of them: each may leave long before its grace period is over. A
     quick one is requeued when the last of them has left, or when its lead is all that is left of the longest grace
-    period or, of one that is ending, of what the last Epilog there took. An order that is withdrawn before that has cost
-    it nothing.
+    period or, of one that is ending, of what the last Epilog there took. An order that is withdrawn before that has
+    cost it nothing.
 
 Worked example
     Job 1 has declared a signal and a grace period of 60 s, job 2 none; jobs like job 2 take 2 s to leave, and a
