@@ -20,7 +20,12 @@ ENDING_MUTATIONS = (
     Mutation("early rerun: once", _EARLY, "context.now - sent_at <= RESEND_AFTER_S", "False"),
     Mutation("early rerun: the run that had the notice", _EARLY, " and job.restarts == victim.restarts", ""),
     Mutation("early rerun: refused, it is not lost yet", _REQUEUE, " and _has_left(again, job_id)", ""),
-    Mutation("expedited: RequeueExitHold is the site's", _REQUEUE, ' or "SPECIAL_EXIT" in job.flags', ""),
+    Mutation(
+        "expedited: RequeueExitHold is the site's",
+        "core/tesched_core/fields/left_held.py",
+        ' or "SPECIAL_EXIT" in job.flags',
+        "",
+    ),
     Mutation("expedited: on such a site", _ADVANCE, "and context.snapshot.settings.holds_expedited", ""),
     Mutation(
         "early rerun: it has died of its notice",

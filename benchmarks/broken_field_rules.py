@@ -50,13 +50,13 @@ FIELD_MUTATIONS = (
         _RECORD,
     ),
     Mutation(
-        "field: a refusal", _FIELD, "if context.is_refused(self.field, job.user, puts_back=puts_back):", "if False:"
+        "field: a refusal", _FIELD, "if context.is_refused(one.field, job.user, puts_back=puts_back):", "if False:"
     ),
     Mutation(
         "field: what is put back is refused apart",
         _FIELD,
-        "self._may_send(job, context, puts_back=True)",
-        "self._may_send(job, context)",
+        "self._may_send(one, job, context, puts_back=True)",
+        "self._may_send(one, job, context)",
     ),
     Mutation("field: most in a poll", _FIELD, "self.most_a_poll == inf or sum(", "True or sum("),
     Mutation(
@@ -97,8 +97,8 @@ FIELD_MUTATIONS = (
     Mutation(
         "nice: a boost that becomes a raise is one change",
         "core/tesched_core/fields/priority.py",
-        "return None if one is None or one.restored else one",
-        "return one if one is not None and one.by is By.PREEMPTOR else None",
+        "one = None if one is None or one.restored else one",
+        "one = one if one is not None and one.by is By.PREEMPTOR else None",
     ),
     Mutation(
         "nice: a boost does not put a raise back",

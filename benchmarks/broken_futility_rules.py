@@ -292,7 +292,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "a hold of somebody else stays",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         "or victim.held_before or",
         "or",
     ),

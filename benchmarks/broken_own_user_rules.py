@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/model/order.py"
 _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
 _BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_core/orders/suspend.py"
+_OF_ORDERS = "core/tesched_core/fields/of_orders.py"
 _OWN = "victim.of_own_user"
 _EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
 _IDLE = "daemon/tesched_daemon/idle_file.py"
@@ -25,7 +26,7 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
     Mutation("own: not one of those it is compared with", _BOOST, "if not why_not(other, context)}", "}"),
-    Mutation("own: none that returns", _ADVANCE, "LEFT and not why_not(victim, context)", "LEFT"),
+    Mutation("own: none that returns", _OF_ORDERS, "LEFT and not victim_boost.why_not(victim, context)", "LEFT"),
     Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
     Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),
     Mutation(

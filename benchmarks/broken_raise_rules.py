@@ -22,12 +22,17 @@ RAISE_MUTATIONS = (
         "job.nice != one.value or is_left(one, job)",
         "job.nice != one.value",
     ),
-    Mutation("raise: a BE job's is made again", _QUEUE, "    _set_again(stays, going, context)\n", ""),
+    Mutation(
+        "raise: a BE job's is made again",
+        _QUEUE,
+        "if not one.restored and _is_to_be_made_again",
+        "if False and _is_to_be_made_again",
+    ),
     Mutation(
         "raise: the order ends",
         "core/tesched_core/orders/advance.py",
-        "elif why := why_left",
-        "elif why := False and why_left",
+        "elif why := why_overruled",
+        "elif why := False and why_overruled",
     ),
     Mutation(
         "raise: none is needed by a job that is first",

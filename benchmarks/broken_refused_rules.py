@@ -30,7 +30,7 @@ REFUSED_MUTATIONS = (
     Mutation("refused: overtaken, the order ends", _ADVANCE, "if why := given_up(order, context):", "if why := '':"),
     Mutation("refused: explicitly instead", _PRIORITY, "if not in_force and context", "if False and context"),
     Mutation("refused: what is in force stays", _PRIORITY, "if not in_force and context", "if context"),
-    Mutation("refused: unbound", _BINDING, "unwanted = not in_round and", "unwanted = False and"),
+    Mutation("refused: unbound", _BINDING, "why=why, insists=in_round", "why=why, insists=True"),
     Mutation("refused: an order goes on", _ORDERS, "if not needed or not is_refusal(outcome):", "if True:"),
     Mutation(
         "refused: a raise is put back later",
@@ -51,8 +51,8 @@ REFUSED_MUTATIONS = (
     Mutation(
         "refused: no place for a victim at each poll",
         "core/tesched_core/fields/victim_boost.py",
-        "if context.is_refused(Field.NICE, job.user):",
-        "if False:",
+        "why=why, by=By.VICTIM)",
+        "why=why, by=By.VICTIM, insists=True)",
     ),
     Mutation(
         "refused: a later order says so",

@@ -322,19 +322,19 @@ MUTATIONS = (
     ),
     Mutation(
         "order: a victim left held is released",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         "if job is None or not job.held or",
         "if True or job is None or not job.held or",
     ),
     Mutation(
         "order: a hold that the job asked for stays",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         '("REQUEUE_HOLD" in job.flags) is not failed',
         "False",
     ),
     Mutation(
         "order: who was left held is then brought forward",
-        "core/tesched_core/orders/requeue.py",
+        "core/tesched_core/fields/left_held.py",
         "return victim.job_id in context.changes_of(self.name)",
         "return True",
     ),
@@ -439,9 +439,9 @@ MUTATIONS = (
     ),
     Mutation(
         "bound: before the notice",
-        "core/tesched_core/fields/node_binding.py",
-        "        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))",
-        "        self.action(job.job_id, reason, one.value, one.previous)",
+        "core/tesched_core/fields/of_orders.py",
+        "= (NICE_RULE, NODE_BINDING_RULE)",
+        "= (NICE_RULE,)",
     ),
     Mutation(
         "bound: set free when the order is over",

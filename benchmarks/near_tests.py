@@ -106,6 +106,8 @@ NEAR = {
     "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py", *_OWN),
     "ends_for_good": ("tests/unit/core/intake/test_ends_for_good.py", "tests/scenarios/test_ends_for_good.py"),
     "requeue": ("tests/scenarios/test_ends_for_good.py",),
+    "left_held": ("tests/scenarios/test_left_held.py", "tests/scenarios/test_victim.py"),
+    "of_orders": ("tests/scenarios/test_binding.py", "tests/scenarios/test_own_user.py"),
     "patience": ("tests/scenarios/test_patience.py",),
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),

@@ -37,7 +37,7 @@ class CycleContext:
     limits: Limits
     #: the memory as far as orders and levers write it in this cycle
     draft: MemoryDraft = field(default_factory=MemoryDraft)
-    #: jobs that orders make room for: none of them has to be ahead of another
+    #: jobs that orders free resources for: none of them has to be ahead of another
     preemptors: set[JobId] = field(default_factory=set)
     #: those under way when the step began
     orders: tuple[Order, ...] = ()
@@ -54,7 +54,7 @@ class CycleContext:
     known_ending_times: EndingTimes = field(default_factory=dict)
     #: kinds of change that Slurm refuses, which are not tried yet again; empty where all is tried (`undo`)
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
-    #: no policy is asked: an admin has paused tesched
+    #: no policy proposes: an admin has paused tesched
     paused: bool = False
     #: the longest time between two polls, in seconds
     longest_wait_s: float = 0.0
@@ -109,11 +109,11 @@ class CycleContext:
         return one is not None and one.holds(user, self.now, puts_back=puts_back)
 
     def own_request(self, job: Job) -> Request:
-        """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+        """Request of the job itself, without the nodes to which tesched has bound it."""
         return own_request(job, self.changes_of(Field.NODES).get(job.job_id))
 
     def is_awaited(self, order: Order) -> bool:
-        """Check whether an order that makes room awaits jobs that are ending on its nodes.
+        """Check whether an order that frees resources awaits jobs that are ending on its nodes.
 
         These are its victims or, where it has none and its preemptor does not fit yet, what ends there by itself. A job
         that takes too long hangs (`intake/leave_times.py`), and is not awaited any more.

@@ -219,6 +219,11 @@ Plan: TypeAlias = MakeRoom | AwaitRoom
 class LeverIntent:
     """Intent for one job that a lever carries out (`fields/contract.py`); proposed anew at each poll, or put back."""
 
+    #: it is for an array as a whole
+    of_array: ClassVar[bool] = False
+    #: it keeps jobs, or tasks, from starting: none that is protected
+    keeps_waiting: ClassVar[bool] = False
+
     #: of an array, the array's
     job_id: JobId
     #: one sentence
@@ -241,6 +246,8 @@ class BoostJob(LeverIntent):
 class HoldJob(LeverIntent):
     """The job is held: it would start where or when it should not."""
 
+    keeps_waiting: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseJob(LeverIntent):
@@ -250,6 +257,9 @@ class ReleaseJob(LeverIntent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleArray(LeverIntent):
     """The array may run this many tasks; its own throttle comes back as soon as this is not proposed any more."""
+
+    of_array: ClassVar[bool] = True
+    keeps_waiting: ClassVar[bool] = True
 
     tasks: int
 

@@ -2,7 +2,7 @@
 
     step(memory, snapshot, policies, limits) -> (memory', decision)
 
-Orders under way go on first. Then each policy is asked in turn, with the view after what the policies before it have
+Orders under way go on first. Then each policy proposes in turn, with the view after what the policies before it have
 reserved; the guard admits or refuses what it proposes, and the levers carry out what is left. `orders/outcomes.py`
 takes in what became of the actions, where that is known before the next snapshot.
 """
@@ -26,7 +26,7 @@ from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
 from tesched_core.model.field import Field
-from tesched_core.model.limits import Limits, TeLimits, YieldBy
+from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -35,7 +35,7 @@ from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
-from tesched_core.orders.marking import marked, see_what_slurm_did
+from tesched_core.orders.marking import see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.settled import excuse_waits
@@ -67,10 +67,10 @@ def step(
     counts_bystanders: bool = True,
     levers: Sequence[Lever] = LEVERS,
 ) -> tuple[Memory, Decision]:
-    """Return what to remember and what to do, given what was seen.
+    """Decide one cycle: the memory after it, and the decision, by what was seen.
 
-    While it is `paused` (why, in words), what is under way goes on, and no policy is asked. `telling` says how users
-    are told; None: they are not. The next poll comes within `longest_wait_s`, in seconds, unless Slurm fails or the
+    While it is `paused` (why, in words), what is under way goes on, and no policy proposes. `telling` says how users
+    are notified; None: they are not. The next poll comes within `longest_wait_s`, in seconds, unless Slurm fails or the
     daemon does. With `counts_bystanders` the delays of waiting BE jobs are kept. Pure: the same arguments give the
     same two. The snapshot must be classified (`classify.classified`).
     """
@@ -120,15 +120,6 @@ def step(
         state = memory.policy_states.get(policy.name)
         if policy.serves_te:
             served.add_victims(*add_victims(served.memory, context, policy, state, limits))
-            if limits.lever is YieldBy.PLUGIN and not paused:
-                view = _view(entry, served, context, waiting, gains)
-                marks, refusals, failed = marked(policy, state, view, context)
-                intents.append(marks)
-                served.refusals += refusals
-                served.failures += [failed] if failed else []
-                continue
-            if not waiting:
-                continue
         view = _view(entry, served, context, waiting, gains)
         proposal: Proposal[Any] = serve(policy, state, view, served, context)
         intents += proposal.intents
@@ -148,7 +139,7 @@ def step(
     if counts_bystanders:
         memory = see_bystanders(memory, context)
     done = summary(served.plans, context, waiting, memory, not_now)
-    # The last of all: what is told may fail, or take long, and nothing else waits for it.
+    # The last of all: a note may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
     memory = replace(memory, newly_lost=frozenset())
     told = (Refusal(job_id=one, preemptor=one, code=RefusalCode.NOTE, text=text) for one, text in notes.items())
@@ -262,7 +253,7 @@ def _bound(late: Sequence[Refusal], context: CycleContext) -> BoundNow | None:
 def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, float]:
     found: dict[JobId, float] = {}
     for entry in policies:
-        with suppress(Exception):  # a site's own code; what it raises is told when the policy is asked
+        with suppress(Exception):  # a site's own code; what it raises is reported when the policy proposes
             found |= entry.policy.gains(memory.policy_states.get(entry.policy.name))
     return found
 

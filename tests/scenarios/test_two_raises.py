@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tesched_core.model.field import Field
@@ -59,3 +59,13 @@ def test_a_boosted_job_that_becomes_a_preemptor_has_its_own_nice_value_when_both
         drive.obeys(*drive.cycle(at_s))
     assert drive.jobs[JobId(MOVES)].nice == 0
     assert JobId(MOVES) not in drive.memory.changes_of(Field.NICE)
+
+
+def test_a_job_that_is_boosted_twice_in_one_poll_gets_one_command() -> None:
+    jobs = [running(RUNS, share("n1", 32)), waiting(MOVES, cpus=32), waiting(FIRST, cpus=32, priority=700)]
+    twice = Wants(intents=(BOOST, replace(BOOST, why="TE jobs wait for it", is_due=True)))
+    drive = Driver([node("n1")], jobs, best_effort=twice, run_times={RUNS: 60.0, MOVES: 60.0, FIRST: 60.0})
+    sent = drive.cycle(0)
+    assert [action.job_id for action in sent] == [MOVES]
+    drive.obeys(*sent)
+    assert drive.jobs[JobId(MOVES)].nice < 0

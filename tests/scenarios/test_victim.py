@@ -290,6 +290,13 @@ class TestLeftHeld:
         drive.change(BE, priority=0, reason="JobHeldUser")
         assert drive.cycle(37) == ()
 
+    def test_a_hold_that_was_set_on_its_run_stays(self) -> None:
+        drive = noticed()
+        drive.change(BE, priority=0)
+        drive.obeys(*drive.cycle(30))
+        drive.change(BE, priority=0, reason="JobHeldUser")
+        assert drive.cycle(31) == ()
+
     def test_a_hold_that_its_exit_code_requested_stays(self) -> None:
         drive = self.left_held()
         drive.change(BE, flags=frozenset({"SPECIAL_EXIT"}))

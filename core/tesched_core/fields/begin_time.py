@@ -1,7 +1,7 @@
 """Begin time rule: a victim that has left does not start again while another one of its order holds its nodes.
 
 Definitions
-    holding    a victim of an open order that has not left its nodes: it saves its work, ends, or is asked later
+    holding    a victim of an open order that has not left its nodes: it saves its work, ends, or is notified later
     deferred   a victim that has left and waits to run again, and whose begin time has been put later
     step       by so much: a minute, or more where polls are far apart (`_step_s`)
 
@@ -79,7 +79,7 @@ class BeginTimeRule(FieldRule[int]):
         """Leave the begin time to others, for as long as the order is open."""
         return replace(one, restored=True)
 
-    def was_set(self, before: Change[int] | None, want: Want[int], context: CycleContext) -> None:
+    def was_set(self, before: Change[int] | None, after: Change[int], want: Want[int], context: CycleContext) -> None:
         """Record that a victim stays away, once."""
         if before is None and want.why.order_id is not None:
             text = f"does not start again before the order ends: {want.why.text}"

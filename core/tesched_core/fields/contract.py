@@ -43,7 +43,7 @@ class Lever(ABC):
     intents: ClassVar[tuple[type[Any], ...]] = ()
 
     def follow(self, context: CycleContext) -> None:
-        """Drop or correct the changes by what the snapshot shows, before a policy is asked."""
+        """Drop or correct the changes by what the snapshot shows, before a policy proposes."""
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Carry the intents of this cycle out, and put back what neither an intent nor an order wants any more."""
@@ -99,5 +99,5 @@ def final(outcome: Outcome) -> bool:
 
 
 def said(outcome: Outcome) -> str:
-    """Return what Slurm said, one line."""
+    """Answer of Slurm, one line."""
     return outcome.failure.message if outcome.failure else "skipped"

@@ -23,7 +23,7 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
 from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
-from tesched_core.model.change import FREE, HELD, LET_THROUGH, By, Change
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
@@ -38,7 +38,7 @@ MOST_HELD = 50
 #: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
 UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
-#: when the hold of a job was asked for that only the hook holds
+#: time of the command for a hold that only the hook has set
 _NEVER = 0.0
 
 
@@ -157,14 +157,7 @@ class HoldRule(Lever):
 
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
-    return Change(
-        job_id=job_id,
-        field=Field.HOLD,
-        previous=FREE,
-        value=HELD,
-        at=context.now,
-        since=context.now,
-    )
+    return first_change(job_id, Field.HOLD, FREE, HELD, context.now)
 
 
 def _set(job_id: JobId, reason: Reason, value: HoldState) -> SetField:

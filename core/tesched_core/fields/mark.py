@@ -15,7 +15,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever, Orders
 from tesched_core.model.actions import CameBack, MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
-from tesched_core.model.change import Change, Mark, TeRules
+from tesched_core.model.change import Mark, TeRules, first_change
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -34,7 +34,7 @@ class MarkRule(Lever):
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Write the marks, where they have changed or are to be renewed."""
         wanted = {job_id: mark for one in intents for job_id, mark in one.marks.items()}
-        # Without a mark nothing is preempted, whoever asks.
+        # Without a mark nothing is preempted, for any job.
         rules = next((one.te_rules for one in intents if wanted), TeRules())
         self._write(wanted, rules, context)
 
@@ -59,14 +59,8 @@ class MarkRule(Lever):
         for job_id in ended:  # known until the file without it is written
             marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))
         for job_id, mark in wanted.items():
-            marks[job_id] = Change(
-                job_id=job_id,
-                field=Field.MARK,
-                previous=_NONE,
-                value=mark,
-                at=context.now,
-                since=since.get(job_id, context.now),
-            )
+            first = first_change(job_id, Field.MARK, _NONE, mark, context.now)
+            marks[job_id] = replace(first, since=since.get(job_id, context.now))
         text = f"{len(wanted)} job(s) may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
         if rules.barred:
             text += (

@@ -9,7 +9,7 @@ is set again, to another value, as Slurm does nothing about one that is in place
 put it back.
 
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
-between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
+between what it was before and what tesched sent last is taken for one of tesched's: it is not known of every
 change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left. With
 priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
 there is, so what was undone in between would be missing for ever. Then that priority is set explicitly, unless
@@ -23,9 +23,9 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
+from tesched_core.fields.reconcile import Want
 from tesched_core.model.actions import (
     Action,
-    OrderId,
     Outcome,
     Reason,
     ReasonCode,
@@ -33,9 +33,9 @@ from tesched_core.model.actions import (
     Status,
     sets,
 )
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
-from tesched_core.model.field import Field, HoldState
+from tesched_core.model.field import Field
 from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -52,10 +52,9 @@ MOST_AGAIN = 3
 BASIC = "priority/basic"
 
 
-def nice_set(
-    job: Job, value: int, one: Change[int] | None, *, by: By, order_id: OrderId | None, context: CycleContext
-) -> Change[int]:
-    """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
+def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], context: CycleContext) -> Change[int]:
+    """Change by which the job gets this nice value: the first one, or the one after `one`."""
+    by, order_id = want.by, want.why.order_id
     if one is not None:
         return replace(
             with_own(one, job),
@@ -68,15 +67,8 @@ def nice_set(
             shown=job.priority,
             undone=times_undone(one, job, by),
         )
-    return Change(
-        by=by,
-        job_id=job.job_id,
-        field=Field.NICE,
-        previous=job.nice,
-        value=value,
-        at=context.now,
-        since=context.now,
-        order_id=order_id,
+    return replace(
+        first_change(job.job_id, Field.NICE, job.nice, value, context.now, by=by, order_id=order_id),
         own=job.priority if context.snapshot.settings.priority_type == BASIC else None,
         shown=job.priority,
         restarts=job.restarts,
@@ -91,7 +83,7 @@ def is_undone(one: Change[int], job: Job) -> bool:
     return one.field is Field.PRIORITY and one.taken_at is not None and job.priority != one.value
 
 
-def times_undone(one: Change[int], job: Job, by: By) -> int:
+def times_undone(one: Change[int], job: Job, by: By | None) -> int:
     """Count how often others have put back what was set for this purpose: for another one it begins anew."""
     return one.undone + is_undone(one, job) if one.by is by else 0
 
@@ -113,13 +105,13 @@ def put_back(
     """
     jobs = [job for job in jobs if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
-    context.changes_of(_name_of(one))[one.job_id] = one
+    context.changes_of(Field.NICE)[one.job_id] = one
     code = ReasonCode.FILLED if one.by is By.QUEUE else ReasonCode.ORDER_ENDED
     reason = Reason(code=code, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
-        context.changes_of(_name_of(one))[one.job_id] = replace(one, own=None)
+        context.changes_of(Field.NICE)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
@@ -131,11 +123,6 @@ def put_back(
             text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
-
-
-def _name_of(one: Change[int]) -> str:
-    """Return under which field the change is kept: an explicit priority stands for a nice value."""
-    return Field.HOLD if one.field is Field.HOLD else Field.NICE
 
 
 def is_futile(one: Change[int], job: Job) -> bool:
@@ -181,7 +168,7 @@ def _is_held(job: Job) -> bool:
 
 
 def restoring(one: Change[int], job: Job, reason: Reason) -> SetField | None:
-    """Return what puts a job's value back; None: it shows none of tesched's."""
+    """Action that puts a job's value back; None: it shows none of tesched's."""
     own = _lost_place(one, job)
     if own is not None:
         text = f"put its priority back to {own}: a change of its nice value was undone"
@@ -189,15 +176,6 @@ def restoring(one: Change[int], job: Job, reason: Reason) -> SetField | None:
     if not is_ours(job, one) or _has_own_explicitly(one, job):
         return None
     reason = replace(reason, text=f"put its {one.field} back to {one.previous}")
-    if one.field is Field.HOLD:
-        text = "its requeue left it held, and no user or admin had held it"
-        return SetField(
-            job_id=job.job_id,
-            reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text),
-            field=Field.HOLD,
-            value=HoldState.RELEASED,
-            previous=HoldState.HELD,
-        )
     if one.field is Field.NICE:
         return by_nice(job, reason, one.previous)
     return by_priority(job, reason, one.previous)
@@ -259,8 +237,6 @@ def _has_own_explicitly(one: Change[int], job: Job) -> bool:
 
 def value_of(job: Job, one: Change[int]) -> int:
     """Return the value that the job shows in the field of the change."""
-    if one.field is Field.HOLD:
-        return int(job.held)
     return job.nice if one.field is Field.NICE else job.priority
 
 

@@ -8,16 +8,18 @@ seen, set again and put back is the same for all of them (`nice.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields import priority, queue_boost, victim_boost
-from tesched_core.fields.contract import Lever, Orders, under_way
-from tesched_core.fields.nice import counted, put_back
-from tesched_core.model.actions import Outcome, ReasonCode, sets
+from tesched_core.fields.contract import Orders, under_way
+from tesched_core.fields.nice import by_nice, by_priority, counted, put_back
+from tesched_core.fields.reconcile import FieldLever, Want
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, sets
 from tesched_core.model.change import By, Change
+from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
@@ -35,11 +37,50 @@ _CODES: Mapping[By, frozenset[ReasonCode]] = MappingProxyType(
 )
 
 
-class NiceRule(Lever):
-    """Nice values of jobs, and explicit priorities where Slurm ignores them."""
+class NiceRule(FieldLever[int]):
+    """Nice values of jobs, and explicit priorities where Slurm ignores them.
+
+    The value of a want is the least priority that the job is to have; the nice value that gives it is the rule's.
+    """
 
     name = Field.NICE
+    field = Field.NICE
     intents = (BoostJob,)
+
+    def read(self, job: Job) -> int:
+        """Read the nice value."""
+        return job.nice
+
+    def wants_of(self, order: Order, context: CycleContext) -> Iterable[Want[int]]:
+        """Yield that the preemptor is first in its queue.
+
+        In one cycle it is raised once for an order; for a new one not at all, if another has set its nice value in it.
+        """
+        is_new = all(one.order_id != order.order_id for one in context.orders)
+        mine = (one for one in context.actions if one.job_id == order.preemptor)
+        sent = (one.reason.order_id for one in mine if sets(one, Field.NICE, Field.PRIORITY))
+        if not any(is_new or order_id == order.order_id for order_id in sent):
+            want = priority.want_of(order, context)
+            yield from () if want is None else (want,)
+
+    def changed(self, want: Want[int], one: Change[int] | None, job: Job, context: CycleContext) -> Change[int] | None:
+        """Change that raises the job for the purpose of the want: a stronger one takes over what was set."""
+        match want.by:
+            case By.PREEMPTOR:
+                return priority.raised(want, one, job, context)
+            case By.VICTIM:
+                return victim_boost.raised(want, one, job, context)
+            case _:
+                return queue_boost.raised(want, one, job, context)
+
+    def setting(self, after: Change[int], why: Reason, job: Job) -> SetField:
+        """Action that sets the nice value, or the explicit priority that stands for it."""
+        return by_nice(job, why, after.value) if after.field is Field.NICE else by_priority(job, why, after.value)
+
+    def was_set(self, before: Change[int] | None, after: Change[int], want: Want[int], context: CycleContext) -> None:
+        """Record that a preemptor is raised again."""
+        if want.by is By.PREEMPTOR:
+            priority.say_again(before, after, context.snapshot.jobs[want.job_id], context)
 
     def settle(self, job_id: JobId, by: By, order: Order, context: CycleContext, why: str = "") -> None:
         """Put a job's nice value back that was raised for an order, which needs it no more (`why`)."""
@@ -56,7 +97,8 @@ class NiceRule(Lever):
             orders,
             context,
         )
-        queue_boost.boost(intents, context)
+        for want in queue_boost.wants(intents, context):
+            self.set(want, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Put all nice values back."""

@@ -4,13 +4,13 @@ A TE job with victims waits for their resources: it is bound to their nodes befo
 start elsewhere a moment later, on resources that came free by themselves, and the preemption is futile, since a notice
 cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes.
 
-A best-effort job for which a round makes room is bound however long it takes.
+A best-effort job for which a round frees resources is bound however long it takes.
 
 Of a job that leaves its number of nodes open (-n alone, --nodes=2-4) the number is set at the same time: Slurm may do
 with fewer than those that it is bound to, or add others (`placement/node_count.py`). Another number that its user sets
 meanwhile is its user's.
 
-A job is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the
+A job is set free when its order frees no more resources, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
 ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. Slurm does not change
 this of a job that runs. So the binding is remembered until the job has ended, and a job that is put back in the queue
@@ -20,15 +20,15 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import MAY_HAVE_ARRIVED, Orders, open_now
-from tesched_core.fields.reconcile import FieldRule, FieldState
+from tesched_core.fields.reconcile import FieldRule, FieldState, Want
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetField, Status
-from tesched_core.model.change import Change, is_as_set
+from tesched_core.model.change import Change, first_change, is_as_set
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.order import Order
@@ -48,7 +48,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         return Nodes(names=_now(job))
 
     def state_of(self, one: Change[Nodes], job: Job) -> FieldState:
-        """Return where the nodes of a job stand; where it shows its own list, by their number."""
+        """State of a job's nodes; where it shows its own list, by their number."""
         names = _now(job)
         if names == one.previous.names and not is_as_set(job, one):
             return FieldState.OWN
@@ -58,28 +58,16 @@ class NodeBindingRule(FieldRule[Nodes]):
             return FieldState.EARLIER
         return FieldState.PARTLY if is_as_set(job, one) else FieldState.OTHERS
 
-    def keep_bound(self, order: Order, context: CycleContext) -> None:
-        """Bind the preemptor to the nodes of its order before its victims are notified; again if that was lost."""
+    def wants_of(self, order: Order, context: CycleContext) -> Iterable[Want[Nodes]]:
+        """Yield that the preemptor is bound to the nodes of its order, which it waits for."""
         job = context.snapshot.jobs.get(order.preemptor)
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
-        if job is None or not job.pending or not (order.victims or in_round) or not is_bindable(job):
+        if job is None or not (order.victims or in_round) or not is_bindable(job):
             return
-        # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
-        unwanted = not in_round and context.is_refused(Field.NODES, job.user)
-        if unwanted or _long_enough(job.job_id, order, context):
+        if _long_enough(job.job_id, order, context):
             return
-        changes, nodes = context.changes_of(self.name), tuple(sorted(order.nodes))
-        one: Change[Nodes] | None = changes.get(job.job_id)
-        if one is None or one.restored or one.order_id != order.order_id or one.value.names != nodes:
-            one = self._bound(job, nodes, order.order_id, context)
-            if one is None:
-                return
-            changes[job.job_id] = one
-        elif self.state_of(one, job) not in {FieldState.OWN, FieldState.EARLIER}:
-            return
-        else:
-            changes[job.job_id] = replace(one, at=context.now, taken_at=None)
-        reason = Reason(
+        nodes = tuple(sorted(order.nodes))
+        why = Reason(
             code=ReasonCode.BOUND,
             text=(
                 f"its turn in this round is on {','.join(nodes)}"
@@ -89,14 +77,28 @@ class NodeBindingRule(FieldRule[Nodes]):
             preemptor=job.job_id,
             order_id=order.order_id,
         )
-        context.actions.append(self.action(job.job_id, reason, one.value, one.previous))
+        # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
+        yield Want(job_id=job.job_id, value=Nodes(names=nodes), why=why, insists=in_round)
+
+    def changed(
+        self, want: Want[Nodes], one: Change[Nodes] | None, job: Job, context: CycleContext
+    ) -> Change[Nodes] | None:
+        """Change by which a job is bound; it is sent again if that was lost."""
+        is_new = one is None or one.restored or one.order_id != want.why.order_id
+        if one is None or is_new or one.value.names != want.value.names:
+            return self._bound(job, want, one, context)
+        lost = self.state_of(one, job) in {FieldState.OWN, FieldState.EARLIER}
+        return replace(one, at=context.now, taken_at=None) if lost else None
+
+    def setting(self, after: Change[Nodes], why: Reason, job: Job) -> SetField:
+        """Action that binds a job; its `previous` is what the job wants by itself."""
+        return self.action(job.job_id, why, after.value, after.previous)
 
     def _bound(
-        self, job: Job, nodes: tuple[str, ...], order_id: OrderId, context: CycleContext
+        self, job: Job, want: Want[Nodes], earlier: Change[Nodes] | None, context: CycleContext
     ) -> Change[Nodes] | None:
         """Return the change by which a job is bound to these nodes; None: it must have others by itself."""
-        in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
-        earlier: Change[Nodes] | None = context.changes_of(self.name).get(job.job_id)
+        in_round, nodes = context.snapshot.job_class(job.job_id) is JobClass.BE, want.value.names
         one = None if earlier is None or earlier.restored else earlier
         previous = one.previous if one is not None else Nodes(names=_now(job))
         # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
@@ -109,20 +111,16 @@ class NodeBindingRule(FieldRule[Nodes]):
             previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
         count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
         since = earlier.since if earlier is not None else None
-        return Change(
-            job_id=job.job_id,
-            field=Field.NODES,
-            previous=previous,
-            value=Nodes(names=nodes, count=count),
+        value = Nodes(names=nodes, count=count)
+        return replace(
+            first_change(job.job_id, Field.NODES, previous, value, context.now, order_id=want.why.order_id),
             # What an order before this one has set is ours, too, until the new list is seen.
             before=Nodes(names=_now(job)) if one is not None and self.state_of(one, job).is_ours else None,
-            at=context.now,
             since=context.now if since is None else since,
-            order_id=order_id,
         )
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
-        """Set free the jobs that wait bound for an order that makes no room for them any more."""
+        """Set free the jobs that wait bound for an order that frees nothing for them any more."""
         holding = {order.order_id: order for order in open_now(orders)}
         bound = context.changes_of(self.name).items()
         self.put_back_others({job_id for job_id, one in bound if not _is_over(job_id, one, holding, context)}, context)
@@ -171,7 +169,7 @@ def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> boo
 
 
 def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
-    """Check whether a bound job's order no longer makes room, or it was bound for long enough."""
+    """Check whether a bound job's order no longer frees resources, or it was bound for long enough."""
     order = None if one.order_id is None else holding.get(one.order_id)
     return order is None or _long_enough(job_id, order, context)
 

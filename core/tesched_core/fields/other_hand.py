@@ -16,7 +16,7 @@ Principle
       that shadow mode has only recorded is none.
     - Slurm lets no user end an operator's hold, but for a flaw: a change of the nice value gives a held job a priority,
       and it starts (22.05). With the submission hook it keeps its nice value. Without, a job with another one than
-      while it was held was not let through; a user who sets it to and fro between two polls is not told apart.
+      while it was held was not let through; a user who sets it to and fro between two polls is not recognised.
     - Another tesched, of another store, releases what the submission hook has held (`tesched undo`), and removes the
       hook's mark. An operator's release leaves it. So does the undo of a tesched that is a plain Operator of Slurm's:
       it can't remove the mark, and what it releases counts as let through.
@@ -37,7 +37,7 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.model.actions import releases
-from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, lets_through
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, first_change, lets_through
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.hook import has_hook_mark
@@ -89,7 +89,7 @@ def released(one: Change[int]) -> Change[int]:
 
 
 def parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:
-    """Return what Slurm holds and releases with a job: an array's tasks, a heterogeneous job's components."""
+    """Jobs that Slurm holds and releases with a job: an array's tasks, a heterogeneous job's components."""
     tasks = [task.job_id for task in context.tasks_of(job_id)]
     job = context.snapshot.jobs.get(job_id)
     if job is None or job.het_job_id != job_id:
@@ -131,15 +131,10 @@ def _is_free(job: Job, context: CycleContext) -> bool:
 
 
 def _let_through(one: Change[int], context: CycleContext) -> Change[int]:
-    # Of an array, one task that is held still tells that it was not released as a whole.
+    # Of an array, one task that is held still shows that it was not released as a whole.
     whole = one.of_array and not any(task.pending and task.held for task in context.tasks_of(one.job_id))
-    return Change(
-        job_id=one.job_id,
-        field=Field.HOLD,
-        previous=FREE,
-        value=LET_THROUGH,
-        at=context.now,
-        since=context.now,
+    return replace(
+        first_change(one.job_id, Field.HOLD, FREE, LET_THROUGH, context.now),
         taken_at=context.now,
         restored=True,
         restarts=one.restarts,

@@ -12,17 +12,16 @@ from tesched_core.fields.contract import Orders, certainly_failed
 from tesched_core.fields.nice import (
     MAX_PRIORITY,
     MIN_NICE,
-    by_nice,
-    by_priority,
     is_left,
     is_ours,
     nice_set,
     times_undone,
     value_of,
 )
+from tesched_core.fields.reconcile import Want
 from tesched_core.intake.pending_reason import WANTS_ROOM
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Status
-from tesched_core.model.change import By, Change
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
+from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -37,69 +36,63 @@ PRIORITY_MARGIN = 1000
 RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 
 
-def keep_first(order: Order, context: CycleContext) -> None:
-    """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
+def want_of(order: Order, context: CycleContext) -> Want[int] | None:
+    """Priority that the preemptor needs before its victims leave, or another job takes the resources; None: it has it.
+
+    The value is the least priority with which it is first in its queue.
+    """
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.held:
-        return
-    wanted = needed_priority(job, order.victims, context)
-    missing = wanted - job.priority
-    if missing <= 0 or job.nice <= MIN_NICE:
-        return
-    before = _in_force(job.job_id, context)
-    one = _raised(job, wanted, missing, order.order_id, context)
-    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
-    if not in_round and context.is_refused(one.field, job.user):
-        return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
-    context.changes_of(Field.NICE)[job.job_id] = one
-    if before is not None and one.undone > before.undone:
-        text = f"{_what_undid_it(before, job)}; it is raised again"
-        context.moved(order.order_id, job.job_id, "raised", "raised", text)
-    reason = Reason(
+        return None
+    needed = needed_priority(job, order.victims, context)
+    if needed <= job.priority or job.nice <= MIN_NICE:
+        return None
+    why = Reason(
         code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
         text="it must be first in the queue, or another job takes the resources",
         preemptor=job.job_id,
         order_id=order.order_id,
     )
-    raised_by = by_nice if one.field is Field.NICE else by_priority
-    context.actions.append(raised_by(job, reason, one.value))
+    # Another one is first by itself, or its victims leave already (`orders/refused_changes.py`).
+    in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+    return Want(job_id=job.job_id, value=needed, why=why, by=By.PREEMPTOR, insists=in_round)
 
 
-def _raised(job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
-    """Return the change that makes the job first."""
-    one = _in_force(job.job_id, context)
+def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleContext) -> Change[int]:
+    """Change that makes the job first: what was set of its nice value, for whatever purpose, is raised further."""
+    one = None if one is None or one.restored else one
     undone = 0 if one is None else times_undone(one, job, By.PREEMPTOR)
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
-    explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
-    fresh = Change(
-        by=By.PREEMPTOR,
-        job_id=job.job_id,
-        field=Field.PRIORITY,
-        previous=job.priority,
-        value=explicit,
-        at=context.now,
-        since=context.now,
-        order_id=order_id,
-        undone=undone,
+    explicit, order_id = min(want.value + PRIORITY_MARGIN, MAX_PRIORITY), want.why.order_id
+    fresh = first_change(
+        job.job_id, Field.PRIORITY, job.priority, explicit, context.now, by=By.PREEMPTOR, order_id=order_id
     )
+    fresh = replace(fresh, undone=undone)
     if one is not None and _ignored(one, job, context):
         return fresh
     in_force = one is not None and value_of(job, one) != one.previous
     if not in_force and context.is_refused(Field.NICE, job.user):
         return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
     if one is None or one.field is Field.NICE:
+        missing = want.value - job.priority
         value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
-        new = nice_set(job, value, one, by=By.PREEMPTOR, order_id=order_id, context=context)
-        return replace(new, undone=undone)
+        return replace(nice_set(job, value, one, want, context), undone=undone)
     taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
     return replace(
         one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
     )
 
 
+def say_again(before: Change[int] | None, after: Change[int], job: Job, context: CycleContext) -> None:
+    """Record that a raise is made again, since others have undone it."""
+    if before is not None and after.order_id is not None and after.undone > before.undone:
+        text = f"{_what_undid_it(before, job)}; it is raised again"
+        context.moved(after.order_id, job.job_id, "raised", "raised", text)
+
+
 def why_left(order: Order, job: Job, context: CycleContext) -> str:
-    """Return why the order's job is not raised once more, in words; empty if it may be."""
+    """Reason that the order's job is not raised once more, in words; empty if it may be."""
     one = context.changes_of(Field.NICE).get(job.job_id)
     if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
         return ""
@@ -119,12 +112,6 @@ def after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool)
     return None if is_first and (outcome.status is Status.WOULD or certainly_failed(outcome)) else one
 
 
-def _in_force(job_id: JobId, context: CycleContext) -> Change[int] | None:
-    """Return what was set of the job's nice value, for whatever purpose: that is raised further; None: nothing was."""
-    one = context.changes_of(Field.NICE).get(job_id)
-    return None if one is None or one.restored else one
-
-
 def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
     """Check whether Slurm took a nice value some time ago, and it has changed nothing.
 
@@ -135,18 +122,18 @@ def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
 
 
 def _what_undid_it(one: Change[int], job: Job) -> str:
-    """Return how it shows that a raise is not in force, in words."""
+    """Sign that a raise is not in force, in words."""
     if one.field is Field.NICE and job.nice == one.value:
         return f"its priority is {job.priority} again though its nice value stays {job.nice}"
     return f"its {one.field} was set to {value_of(job, one)} by others"
 
 
 def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext) -> int:
-    """Return the least priority with which the job is ahead of every other one that could take its room.
+    """Return the least priority with which the job is ahead of every other one that could take its resources.
 
     Those are the pending jobs of its tier in the partitions that share nodes with its own, and its victims, which come
-    back with the priority that they had. Of the jobs for which room is being made as well those that came later are
-    among them: raised above a victim of its own, a later one would be ahead of this one, and take what comes free.
+    back with the priority that they had. Of the other jobs for which resources are freed those that came later
+    are among them: raised above a victim of its own, a later one would be ahead of this one, and take what comes free.
     """
     jobs = context.snapshot.jobs
     rivals = context.partitions_beside(job.partitions)
@@ -163,10 +150,10 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext
 
 
 def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
-    """Return why no victim is asked for this plan's job, where a job of a higher tier waits for the same nodes.
+    """Refusal of this plan, where a job of a higher tier waits for the same nodes; None: none does.
 
     Slurm comes to that one first, whatever their priorities are, and it would take what the victims leave. TE jobs do
-    not count: room is made for them as well.
+    not count: resources are freed for them as well.
     """
     if isinstance(plan, AwaitRoom):
         return None

@@ -7,18 +7,18 @@ a value is believed to be back only when that is seen, and one that others have 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import certainly_failed
 from tesched_core.fields.nice import (
     MIN_NICE,
-    by_nice,
     is_left,
     is_undone,
     nice_set,
 )
+from tesched_core.fields.reconcile import Want
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
@@ -34,17 +34,35 @@ CODES = frozenset({ReasonCode.FILLS_ROOM, ReasonCode.GAINS_MOST, ReasonCode.DUE}
 MARGIN = 250
 
 
-def boost(intents: Sequence[BoostJob], context: CycleContext) -> None:
-    """Put the proposed jobs at the head of the best-effort queue; set again what others have undone."""
+def wants(intents: Sequence[BoostJob], context: CycleContext) -> Iterator[Want[int]]:
+    """Yield that the proposed jobs are at the head of the best-effort queue, and those that others have undone again.
+
+    The value is the least priority with which a job is ahead of the others that are not boosted.
+    """
     stays = {one.job_id for one in intents if one.stays}
     boosted, jobs = context.changes_of(Field.NICE), context.snapshot.jobs
-    new = [one for one in intents if one.job_id not in boosted and one.job_id in jobs]
-    going = {*context.made_by(Field.NICE, By.QUEUE), *(one.job_id for one in new)}
-    _set_again(stays, going, context)
-    for one in new:
-        code = ReasonCode.GAINS_MOST if one.stays else ReasonCode.FILLS_ROOM
-        reason = Reason(code=ReasonCode.DUE if one.is_due else code, text=one.why)
-        boosted[one.job_id] = _boosted(jobs[one.job_id], going, reason, context)
+    going = context.made_by(Field.NICE, By.QUEUE)
+    new = {one.job_id: one for one in intents if one.job_id not in boosted and one.job_id in jobs}
+    beside = going.keys() | new.keys()
+    for job_id, one in going.items():
+        if not one.restored and _is_to_be_made_again(one, jobs.get(job_id)):
+            code = ReasonCode.GAINS_MOST if job_id in stays else ReasonCode.FILLS_ROOM
+            why = Reason(code=code, text="it was put at the head of its queue, and others have undone that")
+            yield _want(jobs[job_id], why, beside, context)
+    for job_id, intent in new.items():
+        code = ReasonCode.GAINS_MOST if intent.stays else ReasonCode.FILLS_ROOM
+        why = Reason(code=ReasonCode.DUE if intent.is_due else code, text=intent.why)
+        yield _want(jobs[job_id], why, beside, context)
+
+
+def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleContext) -> Change[int] | None:
+    """Change that puts the job at the head; a first one that changes nothing is kept for as long as it would last."""
+    missing = want.value - job.priority
+    value = max(job.nice - missing - MARGIN, MIN_NICE)
+    after = nice_set(job, value, one, want, context)
+    if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
+        return _nothing_to_put_back(after, dry=False) if one is None else None
+    return after
 
 
 def lasts(one: Change[int], stays: Collection[JobId], context: CycleContext) -> bool:
@@ -63,31 +81,17 @@ def after(one: Change[int], outcome: Outcome, *, is_first: bool) -> Change[int] 
     return _nothing_to_put_back(one, dry=True) if is_dry else None
 
 
-def _set_again(stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:
-    """Set the boosts again that others have undone (`fields/nice.py`)."""
-    boosted = context.changes_of(Field.NICE)
-    for job_id, one in context.made_by(Field.NICE, By.QUEUE).items():
-        job = context.snapshot.jobs.get(job_id)
-        waits = job is not None and job.pending and not job.held and job_id not in context.absent
-        if job is None or not waits or one.restored or job.nice != one.value:
-            continue
-        if is_undone(one, job) and not is_left(one, job):
-            code = ReasonCode.GAINS_MOST if job_id in stays else ReasonCode.FILLS_ROOM
-            reason = Reason(code=code, text="it was put at the head of its queue, and others have undone that")
-            again = _boosted(job, going, reason, context)
-            if not again.restored:
-                boosted[job_id] = nice_set(job, again.value, one, by=By.QUEUE, order_id=None, context=context)
-
-
-def _boosted(job: Job, going: set[JobId], reason: Reason, context: CycleContext) -> Change[int]:
+def _want(job: Job, why: Reason, beside: Collection[JobId], context: CycleContext) -> Want[int]:
     rivals = context.partitions_beside(job.partitions)
-    missing = 1 + context.columns.first_in_queue(rivals, going, best_effort=True) - job.priority
-    value = max(job.nice - missing - MARGIN, MIN_NICE)
-    one = nice_set(job, value, None, by=By.QUEUE, order_id=None, context=context)
-    if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
-        return _nothing_to_put_back(one, dry=False)
-    context.actions.append(by_nice(job, reason, value))
-    return one
+    needed = 1 + context.columns.first_in_queue(rivals, beside, best_effort=True)
+    return Want(job_id=job.job_id, value=needed, why=why, by=By.QUEUE)
+
+
+def _is_to_be_made_again(one: Change[int], job: Job | None) -> bool:
+    """Check whether others have undone a boost (`fields/nice.py`), and it is not left for that."""
+    if job is None or not job.pending or job.held or job.nice != one.value:
+        return False
+    return is_undone(one, job) and not is_left(one, job)
 
 
 def _nothing_to_put_back(one: Change[int], *, dry: bool) -> Change[int]:

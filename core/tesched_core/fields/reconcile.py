@@ -44,10 +44,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed
 from tesched_core.model.actions import FailureKind, Outcome, Reason, SetField, Status, sets
-from tesched_core.model.change import Change
+from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
 from tesched_core.model.refused import PUTS_BACK
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
@@ -62,6 +63,10 @@ class Want(Generic[V]):
     job_id: JobId
     value: V
     why: Reason
+    #: what for, where a field is wanted for several purposes
+    by: By | None = None
+    #: it is tried although Slurm has refused such a change: without it the order ends
+    insists: bool = False
 
 
 class FieldState(Enum):
@@ -83,7 +88,7 @@ class FieldState(Enum):
 
 
 def state_of(one: Change[V], shown: V) -> FieldState:
-    """Return where a field stands that is shown with this value."""
+    """State of a field that is shown with this value."""
     if shown == one.previous:
         return FieldState.OWN
     if shown == one.value:
@@ -98,7 +103,7 @@ def is_on_its_way(one: Change[V], now: UnixSeconds, within_s: float = RESEND_AFT
 
 
 def unwanted(one: Change[V], where: FieldState, now: UnixSeconds) -> tuple[Change[V] | None, bool]:
-    """Return what is left of a change that is not wanted any more (None: it is over), and whether to put it back."""
+    """Rest of a change that is not wanted any more (None: it is over), and whether it is to be put back."""
     if one.dry or one.restored or where is FieldState.OTHERS:
         return None, False
     if where is FieldState.OWN:
@@ -128,26 +133,20 @@ def unsent(one: Change[V], *, dry: bool) -> Change[V]:
     return replace(one, dry=True) if dry else replace(one, value=one.previous)
 
 
-class FieldRule(Lever, Generic[V]):
-    """Rule of one field of jobs: how it is read, when it can be set, and who wants what of it."""
+def _first(want: Want[V], field: Field, shown: V, now: UnixSeconds) -> Change[V]:
+    return first_change(want.job_id, field, shown, want.value, now, order_id=want.why.order_id)
+
+
+class FieldLever(Lever, Generic[V]):
+    """Lever that sets a field of jobs to what is wanted of it."""
 
     field: ClassVar[Field]
     #: most jobs whose field is set in one poll: each is a command, and the others come with the next poll
     most_a_poll: ClassVar[float] = inf
-    #: seconds after which a command that is not seen to have arrived is sent again; 0: at each poll
-    again_s: ClassVar[float] = RESEND_AFTER_S
 
     @abstractmethod
     def read(self, job: Job) -> V:
         """Return the value that Slurm shows."""
-
-    def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[V]]:
-        """Yield what is wanted in this cycle, of each job once; nothing where orders set the field themselves."""
-        return ()
-
-    @abstractmethod
-    def back(self, one: Change[V], job: Job, context: CycleContext) -> SetField:
-        """Return what puts the field back."""
 
     def record(self, job_id: JobId, context: CycleContext) -> Job | None:
         """Return the record in which the field of this job is shown."""
@@ -157,20 +156,76 @@ class FieldRule(Lever, Generic[V]):
         """Check whether Slurm takes a change of the field of this job."""
         return job.pending
 
+    def wants_of(self, order: Order, context: CycleContext) -> Iterable[Want[V]]:
+        """Yield what an open order wants of its preemptor before its victims are notified."""
+        return ()
+
+    @abstractmethod
+    def changed(self, want: Want[V], one: Change[V] | None, job: Job, context: CycleContext) -> Change[V] | None:
+        """Change by which the field gets what is wanted, the first one or the one after `one`; None: it is left."""
+
+    def setting(self, after: Change[V], why: Reason, job: Job) -> SetField:
+        """Action that sets the value of a change."""
+        return self.action(after.job_id, why, after.value, self.read(job))
+
+    def was_set(self, before: Change[V] | None, after: Change[V], want: Want[V], context: CycleContext) -> None:
+        """Record, where the cycle's log is to say so, that a want has been carried out."""
+
+    def set(self, want: Want[V], context: CycleContext) -> None:
+        """Set what is wanted of one job, where it is not in place, and not on its way."""
+        changes, job = context.changes_of(self.name), self.record(want.job_id, context)
+        if job is None or want.job_id in context.absent or not self.can_be_set(job):
+            return
+        one = changes.get(want.job_id)
+        after = self.changed(want, one, job, context)
+        if after is None:
+            return
+        if not after.restored:
+            if not want.insists and not self._may_send(after, job, context):
+                return
+            context.actions.append(self.setting(after, want.why, job))
+        changes[want.job_id] = after
+        self.was_set(one, after, want, context)
+
+    def action(self, job_id: JobId, why: Reason, value: V, previous: V) -> SetField:
+        """Return the action that sets the field: the rule's values have the type that its field takes."""
+        return SetField(job_id=job_id, reason=why, field=self.field, value=value, previous=previous)  # type: ignore[call-overload, no-any-return]
+
+    def _may_send(self, one: Change[V], job: Job, context: CycleContext, *, puts_back: bool = False) -> bool:
+        """Check that Slurm does not refuse such a change, and that this poll has not set as many as it may."""
+        if context.is_refused(one.field, job.user, puts_back=puts_back):
+            return False
+        return self.most_a_poll == inf or sum(sets(action, self.field) for action in context.actions) < self.most_a_poll
+
+
+class FieldRule(FieldLever[V]):
+    """Rule of one field of jobs: how it is read, when it can be set, and who wants what of it."""
+
+    #: seconds after which a command that is not seen to have arrived is sent again; 0: at each poll
+    again_s: ClassVar[float] = RESEND_AFTER_S
+
+    def wants(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> Iterable[Want[V]]:
+        """Yield what is wanted in this cycle, of each job once; nothing where orders set the field themselves."""
+        return ()
+
+    @abstractmethod
+    def back(self, one: Change[V], job: Job, context: CycleContext) -> SetField:
+        """Action that puts the field back."""
+
     def state_of(self, one: Change[V], job: Job) -> FieldState:
-        """Return where Slurm shows the field to be."""
+        """State of the field, as Slurm shows it."""
         return state_of(one, self.read(job))
 
     def taken_over(self, one: Change[V]) -> Change[V] | None:
-        """Return what is remembered of a change once others have set the field; None: that is the job's own now."""
+        """Record that stays of a change once others have set the field; None: that is the job's own now."""
         return None
 
     def over(self, one: Change[V]) -> Change[V] | None:
-        """Return what is remembered of a change that is seen to be put back; None: nothing."""
+        """Record that stays of a change that is seen to be put back; None: nothing."""
         return None
 
     def unset(self, one: Change[V], job: Job | None) -> Change[V] | None:
-        """Return what is remembered of the change of a job of which the field can't be set any more; None: nothing."""
+        """Record that stays of a change where the field can't be set any more; None: nothing."""
         return None
 
     def unsent(self, one: Change[V], outcome: Outcome) -> Change[V] | None:
@@ -178,8 +233,13 @@ class FieldRule(Lever, Generic[V]):
         is_dry = outcome.status is Status.WOULD
         return unsent(one, dry=is_dry) if is_dry or certainly_failed(outcome) else one
 
-    def was_set(self, before: Change[V] | None, want: Want[V], context: CycleContext) -> None:
-        """Record, where the cycle's log is to say so, that a want has been carried out; `before`: its change so far."""
+    def changed(self, want: Want[V], one: Change[V] | None, job: Job, context: CycleContext) -> Change[V] | None:
+        """Change by which the field gets what is wanted: it is set, or set again where that was lost."""
+        shown = self.read(job)
+        if one is None:
+            return None if want.value == shown else _first(want, self.field, shown, context.now)
+        after = wanted(want, one, self.state_of(one, job), shown, now=context.now, again_s=self.again_s)
+        return None if after == one else after
 
     def follow(self, context: CycleContext) -> None:
         """See which changes have arrived, which are over, and which others have made theirs."""
@@ -224,24 +284,8 @@ class FieldRule(Lever, Generic[V]):
                 continue
             after, is_ours = unwanted(one, self.state_of(one, job), context.now)
             self._keep(one, self.over(one) if after is None else after, context)
-            if is_ours and self._may_send(job, context, puts_back=True):
+            if is_ours and self._may_send(one, job, context, puts_back=True):
                 context.actions.append(self.back(one, job, context))
-
-    def set(self, want: Want[V], context: CycleContext) -> None:
-        """Set what is wanted of one job, where it is not in place, and not on its way."""
-        changes, job = context.changes_of(self.name), self.record(want.job_id, context)
-        if job is None or want.job_id in context.absent or not self.can_be_set(job):
-            return
-        one, shown = changes.get(want.job_id), self.read(job)
-        if one is None:
-            after = None if want.value == shown else self._first(want, shown, context)
-        else:
-            after = wanted(want, one, self.state_of(one, job), shown, now=context.now, again_s=self.again_s)
-        if after is None or after == one or not self._may_send(job, context):
-            return
-        changes[want.job_id] = after
-        context.actions.append(self.action(want.job_id, want.why, want.value, shown))
-        self.was_set(one, want, context)
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in which commands did not reach Slurm; in shadow mode none did."""
@@ -265,30 +309,9 @@ class FieldRule(Lever, Generic[V]):
             for job_id, one in memory.changes_of(self.name).items()
         )
 
-    def _first(self, want: Want[V], shown: V, context: CycleContext) -> Change[V]:
-        return Change(
-            job_id=want.job_id,
-            field=self.field,
-            previous=shown,
-            value=want.value,
-            at=context.now,
-            since=context.now,
-            order_id=want.why.order_id,
-        )
-
     def _keep(self, one: Change[V], after: Change[V] | None, context: CycleContext) -> None:
         changes = context.changes_of(self.name)
         if after is None:
             changes.pop(one.job_id, None)
         else:
             changes[one.job_id] = after
-
-    def _may_send(self, job: Job, context: CycleContext, *, puts_back: bool = False) -> bool:
-        """Check that Slurm does not refuse such a change, and that this poll has not set as many as it may."""
-        if context.is_refused(self.field, job.user, puts_back=puts_back):
-            return False
-        return self.most_a_poll == inf or sum(sets(action, self.field) for action in context.actions) < self.most_a_poll
-
-    def action(self, job_id: JobId, why: Reason, value: V, previous: V) -> SetField:
-        """Return the action that sets the field: the rule's values have the type that its field takes."""
-        return SetField(job_id=job_id, reason=why, field=self.field, value=value, previous=previous)  # type: ignore[call-overload, no-any-return]

@@ -116,6 +116,20 @@ class Change(Generic[V]):
     put_back_at: UnixSeconds | None = with_default(default=None, compare=False)
 
 
+def first_change(
+    job_id: JobId,
+    field: Field,
+    previous: V,
+    value: V,
+    at: UnixSeconds,
+    *,
+    by: By | None = None,
+    order_id: OrderId | None = None,
+) -> Change[V]:
+    """Change of a field of which tesched has set nothing yet."""
+    return Change(job_id=job_id, field=field, by=by, previous=previous, value=value, at=at, since=at, order_id=order_id)
+
+
 def lets_through(one: Change[int], job: Job) -> bool:
     """Check whether another hand has ended this hold for a job, or for its array: until it is requeued."""
     is_its = job.job_id == one.job_id or (one.of_array and job.array_job_id == one.job_id)

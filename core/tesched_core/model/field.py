@@ -35,6 +35,10 @@ class HoldState(StrEnum):
     UNMARKED = "unmarked"
 
 
+#: Fields of which a change is kept by the id of an array, which may be no job's.
+OF_ARRAYS = frozenset({Field.THROTTLE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCount:
     """Number of nodes that a pending job wants, and what Slurm reckons from that (scontrol(1), NumNodes)."""

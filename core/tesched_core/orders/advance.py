@@ -2,7 +2,7 @@
 
 Rules that hold in every branch:
 
-- A victim is given notice at most once. It is asked to go once its grace period is over, and again only while the
+- A victim is given notice at most once. It is requeued once its grace period is over, and again only while the
   snapshot shows the very run that was meant still on its nodes.
 - A victim that finished is never requeued: Slurm would run it a second time.
 - A signal is sent only to a job for which one was declared, and a victim that died of it is put back in the queue.
@@ -14,16 +14,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.nice_rule import NICE_RULE
-from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import keep_first, why_left
-from tesched_core.fields.victim_boost import bring_forward, why_not
+from tesched_core.fields.left_held import LEFT_HELD_RULE
+from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.model.actions import OrderId, ReasonCode
-from tesched_core.model.change import By
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_memory import Past
@@ -74,12 +71,7 @@ def advance(
     drop_ended_waits(context)
     context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
-    context.returning = {
-        victim.job_id
-        for order in context.orders
-        for victim in order.victims
-        if victim.state is VictimState.LEFT and not why_not(victim, context)
-    }
+    context.returning = returning(context)
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
         orders[order.order_id] = _advance_order(order, context)
@@ -102,8 +94,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
         else:
-            keep_first(order, context)
-            NODE_BINDING_RULE.keep_bound(order, context)
+            carry_out(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
     for victim, after in zip(order.victims, victims, strict=True):
         if after.settled and not victim.settled:
@@ -113,7 +104,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
         order = judged(order, context)
-        NICE_RULE.settle(order.preemptor, By.PREEMPTOR, order, context)
+        settle(order, context)
         order = ended_if_settled(order, context)
     return order
 
@@ -124,7 +115,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     if run is None and order.preemptor in context.absent:
         return order  # unknown: its victims are left alone until it is seen again, or is believed to be gone
     if run is not None:
-        # Between two looks it may have ended, too.
+        # Between two polls it may have ended, too.
         here = set(run.last_nodes) <= set(order.nodes) or not order.nodes
         ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
         where = ",".join(run.last_nodes) or "the nodes freed for it"
@@ -147,7 +138,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
-    elif why := why_left(order, job, context):
+    elif why := why_overruled(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and context.is_awaited(order):
         # One that moves is a victim of its own, and may not start right after its end.
@@ -172,7 +163,7 @@ def _soon_over(order: Order, context: CycleContext) -> bool:
 
 
 def _hanging(order: Order, context: CycleContext) -> str:
-    """Return which victims have been ending for longer than an order awaits, in words; empty if none."""
+    """Victims that have been ending for longer than an order awaits, in words; empty if none."""
     jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_ROOM)
     hanging = [job for job in jobs if job is not None and job.completing]
     named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hanging)
@@ -180,7 +171,7 @@ def _hanging(order: Order, context: CycleContext) -> str:
 
 
 def _grown(order: Order, job: Job, context: CycleContext) -> str:
-    """Return what a waiting preemptor asks for that is more than when its order was made; empty if nothing is."""
+    """Growth of a waiting preemptor's request since its order was made, in words; empty if there is none."""
     if order.size is None or not job.pending or job.partly_read:
         return ""
     return growth(order.size.waiting(job), size_of(job, context.own_request(job)))
@@ -254,13 +245,9 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         victim = _look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
             victim = replace(victim, size=victim.size.waiting(job))
-    if REQUEUE_LEVER.has_left_held(victim, order, context):
+    if LEFT_HELD_RULE.releases(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
-    no_claim = why_not(victim, context) if victim.awaited else ""
-    if victim.awaited and not no_claim:
-        bring_forward(victim, order, context)
-    else:
-        NICE_RULE.settle(victim.job_id, By.VICTIM, order, context, no_claim)
+    place_victim(victim, order, context)
     return victim
 
 
@@ -269,13 +256,13 @@ def _spare(
 ) -> Victim:
     if was_asked(victim) and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
-        # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
+        # had no part in that: were it kept from them, too, a job and its withdrawal would keep any victim from them.
         context.draft.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
     return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
 
 
 def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after it was seen to have left its room; what it has paid by that goes to `context`."""
+    """Return the victim after it was seen to have left its nodes; what it has paid by that goes to `context`."""
     used_s = context.now - (victim.noticed_at if victim.noticed_at is not None else context.now)
     since = "it was to be suspended" if victim.by_suspending else "its notice"
     text = f"{DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
@@ -284,7 +271,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     victim = replace(victim, departure=departure)
     left = context.victim_step(order, victim, replace(victim, state=VictimState.LEFT, left_at=context.now), text)
     if victim.noticed_at is not None or departure in PREEMPTED:
-        # However it ended, it was asked: that is what hours and budgets count.
+        # However it ended, it was notified: that is what hours and budgets count.
         context.draft.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.is_limited:
@@ -301,7 +288,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     by_slurm = in_queue and context.snapshot.settings.holds_expedited
     failed = by_slurm and had_its_notice(victim)
     if ours or failed:
-        REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
+        LEFT_HELD_RULE.note(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
     victim = left
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
@@ -378,7 +365,7 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension.
 
-    One that would leave before the others of its order is asked later (`orders/leave_together.py`).
+    One that would leave before the others of its order is notified later (`orders/leave_together.py`).
     """
     preemptor = context.snapshot.jobs.get(order.preemptor)
     if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:

@@ -191,7 +191,7 @@ def unwatched(memory: Memory, snapshot: Snapshot) -> Memory:
 
 
 def _valid_for_s(is_same: bool, context: CycleContext) -> float:
-    """Return for how long what was examined before is good enough; where a bound rests on it, for no time."""
+    """Time for which the last examination is good enough; where a bound rests on it, for no time."""
     if context.deadlines is not None:
         return 0.0
     if context.actions:
@@ -356,7 +356,7 @@ def _last_examined(memory: Memory, context: CycleContext) -> UnixSeconds:
 
 
 def _end(before: Bystander, job: Job | None, memory: Memory, context: CycleContext) -> UnixSeconds:
-    """Return when a delay ended: with the job's start, or when the first TE job in its way left its nodes."""
+    """End of a delay: with the job's start, or when the first TE job in its way left its nodes."""
     jobs, since = context.snapshot.jobs, context.now if before.since is None else before.since
     last = _last_examined(memory, context)
     known = [

@@ -120,7 +120,7 @@ def _short_runs(job: Job, before: TeRun | None, context: CycleContext) -> tuple[
 
 
 def _ran_s(job: Job, before: TeRun, now: UnixSeconds) -> float:
-    """Return for how many seconds the run before lasted, at most: Slurm counts a wait from the requeue on.
+    """Seconds that the run before lasted, at most: Slurm counts a wait from the requeue on.
 
     That is by Slurm's clock, and of one that is still completing, or came back once more, not known: then until now.
     """
@@ -153,7 +153,7 @@ def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> di
 
 
 def _last_victim(victims: Iterable[Paid], since: int) -> UnixSeconds:
-    """Return when the last of a job's victims in one of the runs that count has left, as far as is known; 0: none is.
+    """Time at which the last of a job's victims in one of the runs that count has left, as far as is known; 0: none is.
 
     By Slurm's clock, where it is known: a poll may see it only after slurmctld was restarted.
     """
@@ -172,7 +172,7 @@ def _left_alone(one: Futility, limits: Limits) -> bool:
 
 
 def why_it_waits(one: Futility, limits: Limits) -> Why:
-    """Return why a TE job that came back has no further victims yet."""
+    """Reason that a TE job that came back has no further victims yet."""
     text = f"it came back from {one.count} start(s) without a useful run; if Slurm preempted a job for one of them, it "
     if _left_alone(one, limits):
         return RefusalCode.FUTILE, text + "does not again until what it asks for changes: it is left alone"

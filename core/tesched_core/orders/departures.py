@@ -17,7 +17,7 @@ _MOST_REQUEUES = re.compile(r"^Job(Held|Hold)Max(Preempt)?Requeue")
 
 
 def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str = "") -> Departure | None:
-    """Return how a victim left its nodes; None while the run that was meant still holds them.
+    """Way in which a victim left its nodes; None while the run that was meant still holds them.
 
     `release` is Slurm's: what exit status 0 means may depend on it. `now` is when this is seen.
     """
@@ -35,7 +35,7 @@ def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str
 
 
 def held_for_good(job: Job) -> str:
-    """Return why Slurm itself holds a job that waits to run again, until an admin releases it; empty if it does not.
+    """Reason that Slurm itself holds a job that waits to run again, until an admin releases it; empty if it does not.
 
     Slurm does so where a site bounds how often a job may be put back. (MaxPreemptRequeue is of a release to come: its
     reason word is read in the proposal, and was never seen.)
@@ -56,16 +56,16 @@ def to_end(victim: Victim, job: Job) -> Victim:
 
 
 def _put_back(victim: Victim) -> Departure:
-    """Return what it means that a victim's run is over and its job waits."""
+    """Departure of a victim whose run is over and whose job waits."""
     if victim.state is VictimState.REQUEUING:
         return Departure.REQUEUED
-    # Its rerun was asked for while it had its grace period: it had failed (`orders/early_rerun.py`).
+    # Its rerun was sent while it had its grace period: it had failed (`orders/early_rerun.py`).
     early = victim.state is VictimState.NOTICED and victim.requeue_sent_at is not None
     return Departure.DIED_OF_NOTICE if early else Departure.REQUEUED_ITSELF
 
 
 def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
-    """Return what it means that a victim's run has ended by itself."""
+    """Departure of a victim whose run has ended by itself."""
     asked = had_its_notice(victim)
     # A cancel that did not arrive ends nothing, and its owner may have taken the word back since.
     ends = victim.ends and ends_when_preempted(job.comment)

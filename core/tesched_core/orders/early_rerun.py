@@ -10,7 +10,7 @@ Principle
     nodes are completing, and Slurm gives up, or cancels, what depends on a job (afterok) that has failed, in its next
     scheduling pass after that. A rerun after the last Epilog comes too late for both.
 
-    It is for failures alone, which Slurm's reason tells apart while the state is hidden. A run that a user has
+    It is for failures alone, which Slurm's reason distinguishes while the state is hidden. A run that a user has
     cancelled shows none of these reasons; one with an exit code that the site has named (RequeueExit, RequeueExitHold)
     is left to Slurm. scancel of a run that has failed does nothing, early or late.
 
@@ -37,7 +37,7 @@ def failed_of_its_notice(victim: Victim, job: Job, settings: SlurmSettings) -> b
 
 
 def rerun_early(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after its rerun was asked for, unless that was done a moment ago."""
+    """Return the victim after its rerun was sent, unless that was done a moment ago."""
     sent_at = victim.requeue_sent_at
     if sent_at is not None and context.now - sent_at <= RESEND_AFTER_S:
         return victim

@@ -1,12 +1,12 @@
-"""A TE job is put at the head of its queue, and Slurm has had its look at it there, before any victim is asked.
+"""A TE job is put at the head of its queue, and Slurm considers it there, before any victim is notified.
 
 Of a job behind another one Slurm says Priority, whatever else it waits for: a limit of its user, account or QOS shows
-only when Slurm comes to it. A victim that was asked before would leave for nothing, and again at each try.
+only when Slurm comes to it. A victim that was notified before would leave for nothing, and again at each try.
 
-So an order for such a job first waits (`Order.waits`): its job is raised, and asks no victim. That costs one pass of
-slurmctld, which the raise itself brings about. Then Slurm says Resources, and the policy is asked again; or it says
+So an order for such a job first waits (`Order.waits`): its job is raised, and notifies none. That costs one pass of
+slurmctld, which the raise itself brings about. Then Slurm says Resources, and the policy proposes again; or it says
 which limit there is, and the job stays at the head, without a victim, until that is gone. If Slurm has not come to it
-within `LOOK_WITHIN_S`, no victim is asked, and the job is tried again later.
+within `LOOK_WITHIN_S`, no victim is notified, and the job is tried again later.
 
 Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
 started.
@@ -137,7 +137,7 @@ def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
 
 
 def _behind_another(order: Order, job: Job, context: CycleContext) -> bool:
-    """Check whether another job for which room is made is ahead of it: then it has its look after that one."""
+    """Check whether another job for which resources are freed is ahead of it: Slurm considers it after that one."""
     rivals = context.partitions_beside(job.partitions)
     others = (context.snapshot.jobs.get(one.preemptor) for one in context.orders if one.order_id != order.order_id)
     return any(

@@ -1,10 +1,10 @@
 """Memory of orders that came to nothing, and when their TE job is tried again.
 
-A futile order is the worst that tesched can do: victims paid, and the TE job did not start in the room that they made.
+A futile order is the worst that tesched can do: victims paid, and the TE job did not start on what they freed.
 The same plan, tried again, will most likely end the same way. So
 
-- after each order that asked victims and came to nothing the wait doubles, from guard.retry_after_s up to a day;
-- after `guard.max_futile_orders_per_job` of them the TE job is left alone until something that mattered has changed:
+- after each order that notified victims and came to nothing the wait doubles, from guard.retry_after_s up to a day;
+- after `guard.max_futile_orders_per_job` of them the TE job is left alone until a fact that mattered has changed:
   what the job asks for, its partition or priority class, the nodes of its partitions (which there are, their states,
   what they have), or what Slurm says of it; after one that ended at a limit also when a job of its user, account or
   QOS has ended; after one whose TE job came back from its start only what the job asks for;
@@ -13,7 +13,7 @@ The same plan, tried again, will most likely end the same way. So
 Of a job array the array counts, not each task, and it is forgotten when a task starts. But a task that came back from
 its start counts for itself, by the id of its own record: that is no word on the tasks that have not started.
 
-An order that asked no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
+An order that notified no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 #: The longest wait between two tries, seconds.
 LONGEST_S = 86_400.0
-#: Endings after which the TE job still waits, and for which its victims were asked.
+#: Endings after which the TE job still waits, and for which its victims were notified.
 _CAME_TO_NOTHING = frozenset(
     {
         Ending.NO_RUN,
@@ -57,7 +57,7 @@ _TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.OVERRULED, Endi
 #: The part of a job's time limit for which it must run, if that is shorter, and the shortest time, seconds.
 PART, LEAST_S = 0.1, 10.0
 _CHANGES = "what it asks for, the nodes of its partitions or its limits change"
-#: What Slurm says of a job that waits for room, or at which it has not looked: no change that mattered.
+#: What Slurm says of a job that waits for resources, or that it has not considered: no change that mattered.
 _SAYS_NOTHING = frozenset({"", "None", "Priority", "Resources"})
 
 
@@ -120,7 +120,7 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
 
 
 def wait_s(count: int, limits: Limits) -> float:
-    """Return for how many seconds a TE job has no further victims after so many times for nothing."""
+    """Seconds in which a TE job has no further victims after so many times for nothing."""
     return min(limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S)
 
 
@@ -139,13 +139,13 @@ def forget(run: JobId, context: CycleContext) -> None:
 
 
 def useful_run_s(job: Job, limits: Limits) -> float:
-    """Return for how many seconds this TE job must run."""
+    """Seconds for which this TE job must run."""
     part_s = inf if job.time_limit_s is None else job.time_limit_s * PART
     return min(limits.useful_run_s, max(part_s, LEAST_S))
 
 
 def was_asked(victim: Victim) -> bool:
-    """Check whether a victim was asked to leave, or had its notice."""
+    """Check whether a victim was requeued, or had its notice."""
     told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
     return told or victim.requeue_sent_at is not None
 
@@ -265,7 +265,7 @@ def was_useful(job: Job, limits: Limits) -> bool:
 
 
 def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
-    """Return why a waiting TE job is not tried again yet; None if it may be."""
+    """Reason that a waiting TE job is not tried again yet; None if it may be."""
     family = job.array_job_id if job.array_job_id is not None else job.job_id
     its_own = memory.job(job.job_id).futile
     if its_own is not None and its_own.ending is Ending.CAME_BACK:

@@ -1,24 +1,24 @@
-"""Leaving together: which victim of an order is asked at once, and which one only when the others are about to leave.
+"""Leaving together: which victim of an order is notified at once, and which one when the others are about to leave.
 
 Definitions
     quick     a victim that has declared no signal: it is requeued without a notice, and leaves within seconds
     saving    a victim that has had its notice, or is to have it, and still runs: its grace period may take minutes
-    lead      seconds before the end of the grace periods at which a quick victim is asked: what jobs like it take to
+    lead      seconds before the end of the grace periods at which a quick victim is requeued: what jobs like it take to
               leave, but no longer than Slurm keeps a requeued job from starting (`requeue_delay_s`)
 
 Principle
     All resources are needed at once, so nothing is gained by a victim that leaves early: it loses what it would have
     done meanwhile, and it is eligible again before the last one has left. Slurm's backfill then puts it back on its
-    old node (seen on 22.05 and 26.05), its limits spare it there, and all have left for nothing.
+    old node (seen on 22.05 and 26.05), its limits protect it there, and all have left for nothing.
 
     So the saving ones have their notice at once, all of them: each may leave long before its grace period is over. A
-    quick one is asked when the last of them has left, or when its lead is all that is left of the longest grace period
-    or, of one that is ending, of what the last Epilog there took. An order that is withdrawn before that has cost it
-    nothing.
+    quick one is requeued when the last of them has left, or when its lead is all that is left of the longest grace
+    period or, of one that is ending, of what the last Epilog there took. An order that is withdrawn before that has
+    cost it nothing.
 
 Worked example
     Job 1 has declared a signal and a grace period of 60 s, job 2 none; jobs like job 2 take 2 s to leave, and a
-    requeued one may start after 121 s. Job 1 has its notice at 0 s. If it leaves at 4 s, job 2 is asked at the next
+    requeued one may start after 121 s. Job 1 has its notice at 0 s. If it leaves at 4 s, job 2 is requeued at the next
     poll; if it sits its grace period out, at 58 s, and both leave at 60 s.
 
 Source
@@ -34,7 +34,7 @@ from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Order, Victim, VictimState
 
-#: States of a victim that has not been asked to go yet, beyond its notice.
+#: States of a victim that has not been requeued yet, beyond its notice.
 _UNDER_NOTICE = frozenset({VictimState.PLANNED, VictimState.NOTICED})
 
 
@@ -69,7 +69,7 @@ def _saves_for_s(victim: Victim, context: CycleContext) -> float:
         return _ends_for_s(victim, context)
     if job.restarts > victim.restarts:
         return 0.0
-    # One that an admin has suspended saves nothing meanwhile, and is asked for nothing.
+    # One that an admin has suspended saves nothing meanwhile, and gets no command.
     return inf if job.state is JobState.SUSPENDED else left_s
 
 

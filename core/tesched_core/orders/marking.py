@@ -130,7 +130,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
 
 
 def _size(job: Job, context: CycleContext) -> Size:
-    """Return what the job has; that of a run that is marked already is known."""
+    """Resources that the job has; those of a run that is marked already are known."""
     before: Change[Mark] | None = context.changes_of(Field.MARK).get(job.job_id)
     known = before is not None and before.value.restarts == job.restarts and not before.value.ended
     return before.value.size if known and before is not None and before.value.size is not None else size_of(job)
@@ -148,7 +148,7 @@ def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
 
 
 def _why_not(job: Job, context: CycleContext) -> RefusalCode | None:
-    """Return why a job that may be a victim is not marked, whatever the limits are."""
+    """Reason that a job that may be a victim is not marked, whatever the limits are."""
     if context.snapshot.traits[job.job_id].notice_signal:
         return RefusalCode.DECLARES_SIGNAL
     before = context.changes_of(Field.MARK).get(job.job_id)
@@ -291,8 +291,8 @@ def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:
 def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, Ending] | None:
     """Return the TE job for which a marked job was put back, and what came of it; None: not known, or none.
 
-    Slurm does not say for whom it has preempted a job, or that it has. So a TE job that waited then counts, if in the
-    end none has started in the job's place: first one that has started elsewhere, then one that still waits.
+    Slurm does not say for which job it has preempted one, or that it has. So a TE job that waited then counts, if in
+    the end none has started in the job's place: first one that has started elsewhere, then one that still waits.
     """
     there, trials = set(one.value.nodes), _waited_then(job, context)
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]

@@ -1,9 +1,9 @@
 """Remembered jobs that an answer of slurmctld does not show: they are not concluded to be gone at once.
 
-A single record can be missing in one answer (it could not be read, or slurmctld was asked in a bad moment). Slurm shows
-a job that has ended for MinJobAge. So a remembered job is kept until it has been missing for that long, bounded; then
-Slurm has forgotten it, and it will not run again under this id. Answers in which most jobs are missing are not believed
-at all (the daemon's `plausibility.py`).
+A single record can be missing in one answer (it could not be read, or slurmctld was queried in a bad moment). Slurm
+shows a job that has ended for MinJobAge. So a remembered job is kept until it has been missing for that long, bounded;
+then Slurm has forgotten it, and it will not run again under this id. Answers in which most jobs are missing are not
+believed at all (the daemon's `plausibility.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import SlurmSettings
-from tesched_core.model.field import Field
+from tesched_core.model.field import OF_ARRAYS
 from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -23,7 +23,7 @@ MOST_S = 600.0
 
 
 def believed_gone_after_s(settings: SlurmSettings) -> float:
-    """Return for how long a job may be missing before it counts as forgotten by Slurm, seconds."""
+    """Time after which a missing job counts as forgotten by Slurm, seconds."""
     return min(settings.min_job_age_s or MOST_S, MOST_S)
 
 
@@ -57,7 +57,7 @@ def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
     of_orders |= {victim.job_id for order in memory.open_orders() for victim in order.victims if not victim.settled}
     named = of_orders.union(
         memory.bystanders,
-        *(by_job for field, by_job in memory.changes.items() if field != Field.THROTTLE),
+        *(by_job for field, by_job in memory.changes.items() if field not in OF_ARRAYS),
         _arrays(memory, snapshot),
     )
     # Most records are of jobs that it shows.
@@ -68,6 +68,6 @@ def _remembered(memory: Memory, snapshot: Snapshot) -> set[JobId]:
 
 
 def _arrays(memory: Memory, snapshot: Snapshot) -> set[JobId]:
-    """Find the arrays with a throttle of tesched's of which no task is shown: an array's id may be no job's."""
-    throttled = set(memory.changes_of(Field.THROTTLE))
-    return throttled - {job.array_job_id for job in snapshot.jobs.values()} if throttled else throttled
+    """Find the arrays with a change of tesched's of which no task is shown: an array's id may be no job's."""
+    arrays = {array for field in OF_ARRAYS for array in memory.changes_of(field)}
+    return arrays - {job.array_job_id for job in snapshot.jobs.values()} if arrays else arrays

@@ -1,4 +1,4 @@
-"""Notice lever: the signal that tells a victim to save its work. It is sent at most once, and cannot be taken back."""
+"""Notice lever: the signal by which a victim is to save its work. It is sent at most once, and cannot be taken back."""
 
 from __future__ import annotations
 

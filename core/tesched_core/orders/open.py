@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.node_binding import NODE_BINDING_RULE
-from tesched_core.fields.priority import keep_first
+from tesched_core.fields.of_orders import carry_out
 from tesched_core.model.actions import (
     OrderId,
 )
@@ -23,7 +22,7 @@ from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan
 
 
 def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `context`."""
+    """Return the memory with a new order, or one that waited and now frees resources; its actions go to `context`."""
     snapshot = context.snapshot
     before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
     order_id = before.order_id if before else memory.next_order
@@ -55,9 +54,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     )
     context.order_step(before, order, f"resources for job {job.label}{_where_from(plan, context.now)}")
     context.preemptors.add(plan.preemptor)
-    if all(action.job_id != plan.preemptor for action in context.actions):
-        keep_first(order, context)
-    NODE_BINDING_RULE.keep_bound(order, context)
+    carry_out(order, context)
     say_what_is_missing(order, context)
     order = replace(
         order,

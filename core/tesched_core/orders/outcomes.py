@@ -35,9 +35,9 @@ def learned(
 ) -> tuple[Memory, tuple[Transition, ...]]:
     """Return the memory after what became of a decision's actions, and the transitions that follow.
 
-    What Slurm took is not believed to have worked; the next snapshot tells. What certainly did not reach the job is
-    taken back by its lever: a notice that was skipped is still to be given. What Slurm refused ends the order, and is
-    remembered if it would be refused again. `seen` is the snapshot that the decision was made of.
+    What Slurm took is not believed to have worked; the next snapshot shows that. What certainly did not reach the job
+    is taken back by its lever: a notice that was skipped is still to be given. What Slurm refused ends the order, and
+    is remembered if it would be refused again. `seen` is the snapshot that the decision was made of.
     """
     unseen = Snapshot.of(at)
     context = CycleContext.of(memory, unseen, columns_of(unseen), limits)
@@ -62,7 +62,7 @@ def learned(
         elif final(outcome) and not _beside(outcome):
             orders[order.order_id] = end_wait(order, Ending.REFUSED, f"Slurm said no: {said(outcome)}", context)
     for order_id, order in orders.items():
-        # Only now it is known which of its victims were told.
+        # Only now it is known which of its victims were notified.
         if order.ending is Ending.REFUSED and memory.orders[order_id].ending is None:
             came_to_nothing(order, context)
     lost_now = {
@@ -86,14 +86,14 @@ def _user(outcome: Outcome, seen: Snapshot) -> str | None:
 
 
 def _beside(outcome: Outcome) -> bool:
-    """Check whether an action is none that its order counts on: it mends something of a victim that has left."""
+    """Check whether an action is none that its order counts on: it mends a field of a victim that has left."""
     action = outcome.action
     mends = isinstance(action, Rerun) or sets(action, Field.DEPENDENCY, Field.BEGIN)
     return mends or action.reason.code is ReasonCode.LEFT_HELD
 
 
 def _only_recorded(order: Order, context: CycleContext) -> Order:
-    """Return an order of shadow mode: it ends, unless a daemon in another mode has changed something for it."""
+    """Return an order of shadow mode: it ends, unless a daemon in another mode has changed a field for it."""
     order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", context)
     suspended = any(victim.suspended_at is not None and not victim.settled for victim in order.victims)
     if suspended or has_changes(order, context):

@@ -7,7 +7,7 @@ Principle
     A binding keeps it from starting elsewhere meanwhile; it is served without one, as with guard.bind_for_s = 0.
 
     So an order whose raise or binding Slurm has just refused asks no victim in that poll, and goes on without it in the
-    next one. If it can't, it ends; where its victims have been asked it goes on in any case: they leave anyway.
+    next one. If it can't, it ends; where its victims have been notified it goes on in any case: they leave anyway.
     A best-effort job has its turn in a round on its own nodes or not at all: each is tried, and a refusal ends it. What
     comes then is its policy's affair, which has the job held meanwhile.
 
@@ -40,7 +40,7 @@ _NEEDED = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE, Reason
 
 
 def not_served(plan: Plan, context: CycleContext) -> Refusal | None:
-    """Return why no order is opened for this plan, where Slurm refuses what it needs; None if it can do without."""
+    """Refusal of an order for this plan, where Slurm refuses what it needs; None if it can do without."""
     job = context.snapshot.jobs[plan.preemptor]
     victims = plan.victim_ids if isinstance(plan, MakeRoom) else ()
     why = unraised(job, victims, context)
@@ -50,7 +50,7 @@ def not_served(plan: Plan, context: CycleContext) -> Refusal | None:
 
 
 def unraised(job: Job, victims: Collection[JobId], context: CycleContext) -> str:
-    """Return why the job can't be made the first in its queue, in words; empty if it can be, or is."""
+    """Reason that the job can't be made the first in its queue, in words; empty if it can be, or is."""
     in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
     if in_round or not (context.is_refused(Field.NICE, job.user) and context.is_refused(Field.PRIORITY, job.user)):
         return ""
@@ -67,7 +67,7 @@ def unraised(job: Job, victims: Collection[JobId], context: CycleContext) -> str
 
 
 def given_up(order: Order, context: CycleContext) -> str:
-    """Return why an open order ends before a victim is asked, in words; empty if it goes on."""
+    """Reason that an open order ends before a victim is notified, in words; empty if it goes on."""
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.job_id in context.absent or any(map(was_asked, order.victims)):
         return ""

@@ -1,18 +1,18 @@
-"""Reinforcement of orders after others have taken their room while it was being made.
+"""Reinforcement of orders after others have taken resources that were being freed for them.
 
-Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
+What is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
 job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
 but backfill goes by time limits, and knows nothing of an order. Then the victims would leave for nothing.
 
-So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. A job that
-came after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to
-nothing, and it sits on room that was promised. All other limits hold.
+So while the trial is bound to its nodes, the policy proposes once more, for that trial and those nodes alone. A job
+that came after the order was made may be a victim, though it has not run for guard.min_run_time_s yet: it has lost next
+to nothing, and it sits on what was reserved. All other limits hold.
 
-Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
-where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the
-policy is asked for room anywhere.
+Nodes that are free elsewhere by then come first: the trial is bound to those instead, and no other job pays. So it is
+where no job on its nodes may be a victim and its victims have left, as when another trial was backfilled there: then
+the policy proposes nodes anywhere.
 
-An order that has asked no victim, because there was room, goes back to waiting if its room is taken (`reopened`).
+An order without victims, as its nodes were free, goes back to waiting if these are taken (`reopened`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from math import inf
 from typing import Any
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.node_binding import NODE_BINDING_RULE
+from tesched_core.fields.of_orders import carry_out
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.change import Change
@@ -74,7 +74,7 @@ def add_victims(
             waiting=(trial,),
             reserving=tuple(others),
             deadlines=context.deadlines,
-            find_eligible=lambda: eligible,  # noqa: B023 - it is asked in this turn of the loop
+            find_eligible=lambda: eligible,  # noqa: B023 - it is read in this turn of the loop
         )
         unbound = replace(trial, request=memory.own_request(trial))
         anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, state, asked)
@@ -102,7 +102,7 @@ def _in_the_way(plan: MakeRoom, trial: Job, context: CycleContext) -> bool:
 
 
 def reopened(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory in which orders that asked no victim wait again if their room is taken."""
+    """Return the memory in which orders without victims wait again if their nodes are taken."""
     orders = dict(memory.orders)
     room = context.columns.room
     for order in memory.open_orders():
@@ -120,7 +120,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
 
 def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:
     """Return the plans that the guard admits, and the refusals of the others."""
-    proposal, _ = ask(policy, view, state)  # what went wrong is told when it is asked for all
+    proposal, _ = ask(policy, view, state)  # what went wrong is said when it proposes for all
     dropped: list[Refusal] = []
     admissible = admitted(proposal.plans, view, view.limits, dropped.append, asked=asked)
     plans = [plan for plan in admissible if isinstance(plan, MakeRoom) and not plan.by_suspending]
@@ -128,7 +128,7 @@ def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[
 
 
 def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
-    """Check whether the trial waits bound to this room, and will not fit there when its victims have left."""
+    """Check whether the trial waits bound to these nodes, and will not fit there when its victims have left."""
     bound: Change[Nodes] | None = memory.changes_of(Field.NODES).get(order.preemptor)
     waits_here = (
         order.state is OrderState.OPEN
@@ -158,7 +158,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
 
 
 def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleContext) -> bool:
-    """Check whether these nodes will lack resources for what orders make room for.
+    """Check whether these nodes will lack resources for the preemptors of orders.
 
     Nodes are read after the jobs: what they hold above their jobs may be the order's own TE job, which has just started
     there. Any more than that is of jobs that are not seen.
@@ -187,18 +187,18 @@ def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
 
 
 def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
+    """Return the memory in which the order's job is bound to the nodes of this plan; notices go to `context`."""
     there = ",".join(plan.nodes)
     text = f"other jobs have taken resources that were free on {','.join(order.nodes)}; it is bound to {there} instead"
     order = context.order_step(order, replace(order, nodes=plan.nodes), text)
-    NODE_BINDING_RULE.keep_bound(order, context)
+    carry_out(order, context)
     if not plan.victims:
         return replace(memory, orders={**memory.orders, order.order_id: order})
     return _with_more(order, plan.victims, memory, context)
 
 
 def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory in which the order has asked these, too; their notices go to `context`."""
+    """Return the memory in which the order has these victims, too; their notices go to `context`."""
     snapshot = context.snapshot
     more = tuple(victim_of(one, snapshot) for one in victims)
     longest = max(victim.grace_period_s for victim in more)
@@ -206,7 +206,7 @@ def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, 
     text = f"other jobs have taken resources that were free for it; further victims on {','.join(order.nodes)}: {asked}"
     lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
     before = order.victims
-    # Each is asked beside the others: they are to leave together.
+    # Each is notified beside the others: they are to leave together.
     larger = replace(order, expires_at=max(order.expires_at, context.now + lasts_s), victims=(*before, *more))
     order = context.order_step(order, larger, text)
     noticed = (give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more)

@@ -8,7 +8,7 @@ Definitions
     lost                a victim that should run again and was not put back in the queue in that time. The goal is 0.
 
 Principle
-    Slurm looks at the jobs that depend on a job (afterok) in its next scheduling pass. As long as the victim is put
+    Slurm considers the jobs that depend on a job (afterok) in its next scheduling pass. As long as the victim is put
     back before that, they wait on as if nothing had happened; else Slurm calls their dependency never satisfied, and
     it must be written anew. Jobs that waited for its end or its failure (afterany, afternotok) have started by then.
 
@@ -24,8 +24,7 @@ from dataclasses import replace
 from functools import partial
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
-from tesched_core.fields.nice import put_back
+from tesched_core.fields.contract import Lever, Orders, final, of_failed, said, with_victim
 from tesched_core.model.actions import (
     Cancel,
     Outcome,
@@ -36,7 +35,6 @@ from tesched_core.model.actions import (
     SetField,
     Status,
 )
-from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -45,18 +43,18 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.notice import not_taken
 
-#: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
+#: Seconds after a victim has left in which the jobs that depend on it are mended: Slurm's passes are at most 60 s
 #: apart, and from the rerun on they find a job that waits.
 MEND_FOR_S = 120.0
 
 
 class RequeueLever(Lever):
-    """Requeue of victims. Its changes are the holds that a requeue has left, which were not asked for."""
+    """Requeue of victims."""
 
-    name = Field.HOLD
+    name = "requeue"
 
     def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
-        """Return the victim after its requeue was asked for, or of one that ends for good its end; or once more."""
+        """Return the victim after its requeue was sent, or of one that ends for good its cancel; or once more."""
         again = victim.state is VictimState.REQUEUING
         text = (
             f"it has no grace period, and job {order.preemptor} needs its resources"
@@ -73,9 +71,9 @@ class RequeueLever(Lever):
         return context.victim_step(order, victim, requeuing, told)
 
     def rerun(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
-        """Return the victim after it was asked that its job be put back in the queue, since its run has ended.
+        """Return the victim after its rerun was sent: its run has ended, and its job is to be put back in the queue.
 
-        At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
+        At once: a job that depends on it (afterok) is considered in Slurm's next pass, and is stuck from then on.
         """
         how = "has saved its work and ended" if victim.departure is Departure.SAVED else "died of its notice"
         reason = Reason(
@@ -110,56 +108,8 @@ class RequeueLever(Lever):
                 )
             )
 
-    def look_for_hold(
-        self, victim: Victim, job: Job | None, order: Order, context: CycleContext, *, failed: bool = False
-    ) -> None:
-        """Remember the hold of a job that has just left its nodes because of our requeue: it is to be ended.
-
-        Slurm puts a job that was suspended at that moment back in the queue held, and an expedited one that has
-        `failed` of its notice: REQUEUE_HOLD. A job that calls `scontrol requeuehold` is PENDING (tried on 26.05.5). A
-        hold that a user or an admin had set on its run, or that comes later, is theirs; so is one of RequeueExitHold.
-        """
-        if job is None or not job.held or victim.held_before or "SPECIAL_EXIT" in job.flags:
-            return
-        if ("REQUEUE_HOLD" in job.flags) is not failed:
-            return
-        context.changes_of(self.name)[job.job_id] = Change(
-            by=By.REQUEUE,
-            job_id=job.job_id,
-            field=Field.HOLD,
-            previous=0,
-            value=1,
-            at=context.now,
-            since=context.now,
-            order_id=order.order_id,
-        )
-
-    def has_left_held(self, victim: Victim, order: Order, context: CycleContext) -> bool:
-        """Check whether the victim is still held by its requeue; its release is asked for."""
-        one = context.changes_of(self.name).get(victim.job_id)
-        if one is None or one.by is not By.REQUEUE or one.order_id != order.order_id:
-            return False
-        self._release(one, order, context)
-        return victim.job_id in context.changes_of(self.name)
-
-    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
-        """Release what belongs to no order under way."""
-        here = {order.order_id for order in under_way(orders)}
-        for one in context.made_by(self.name, By.REQUEUE).values():
-            if one.order_id not in here:
-                self._release(one, None, context)
-
     def restore(self, orders: Orders, context: CycleContext) -> None:
-        """Release all jobs that were left held."""
-        for one in context.made_by(self.name, By.REQUEUE).values():
-            self._release(one, orders.get(one.order_id) if one.order_id is not None else None, context)
-
-    def _release(self, one: Change[int], order: Order | None, context: CycleContext) -> None:
-        job = context.snapshot.jobs.get(one.job_id)
-        if one.job_id in context.absent:
-            return
-        if put_back(one, [job] if job else [], order.preemptor if order else None, context):
-            del context.changes_of(self.name)[one.job_id]
+        """Do nothing: a requeue cannot be taken back."""
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take back the requeues that certainly were not made; a job that Slurm does not run again is lost."""
@@ -172,7 +122,7 @@ class RequeueLever(Lever):
                 orders[asked.order_id] = with_victim(asked, job_id, partial(_stays, spared=final(outcome)))
                 context.moved(asked.order_id, job_id, "sent", "not sent", said(outcome))
             elif again is not None and final(outcome) and _has_left(again, job_id):
-                # After any other failure it is asked for again, until Slurm has forgotten the job; so is an early one.
+                # After any other failure it is sent again, until Slurm has forgotten the job; so is an early one.
                 why = f"Slurm does not put it back in the queue ({said(outcome)})"
                 is_lost = partial(lost, why=why, order=again, context=context)
                 orders[again.order_id] = with_victim(again, job_id, is_lost)
@@ -180,8 +130,8 @@ class RequeueLever(Lever):
                 orders[again.order_id] = with_victim(again, job_id, partial(replace, requeue_sent_at=None))
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
-        """Count the jobs that a requeue has left held."""
-        return sum(one.by is By.REQUEUE for one in memory.changes_of(self.name).values())
+        """Count nothing: what a requeue may leave in Slurm is a hold (`fields/left_held.py`)."""
+        return 0
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:

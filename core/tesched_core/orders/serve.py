@@ -1,4 +1,4 @@
-"""Serving: a policy is asked, the guard admits or refuses its plans, and each that is left becomes an order."""
+"""Serving: a policy proposes, the guard admits or refuses its plans, and each that is left becomes an order."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from tesched_core.guard.eligibility import protected
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.ask import ask
 from tesched_core.orders.first_look import at_the_head_first
+from tesched_core.orders.marking import marked
 from tesched_core.orders.open import open_order
 from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
 from tesched_core.policy import (
     AwaitRoom,
-    HoldJob,
     Intent,
+    LeverIntent,
     MakeRoom,
     MarkJobs,
     Plan,
     Policy,
     Proposal,
-    ThrottleArray,
     View,
 )
 
@@ -44,7 +45,7 @@ class Served:
     memory: Memory
     refusals: Refusals
     plans: list[Plan] = field(default_factory=list)
-    #: victims that were asked in this cycle
+    #: victims of this cycle's orders
     asked: int = 0
     #: policies that raised an error, in words
     failures: list[str] = field(default_factory=list)
@@ -56,6 +57,13 @@ class Served:
 
 def serve(policy: Policy[Any], state: object, view: View, served: Served, context: CycleContext) -> Proposal[Any]:
     """Ask the policy and open its orders; return its proposal with the other intents, which are for the levers."""
+    if policy.serves_te and view.limits.lever is YieldBy.PLUGIN:
+        marks, not_marked, failed = marked(policy, state, view, context)
+        served.refusals += not_marked
+        served.failures += [failed] if failed else []
+        return Proposal(intents=(marks,))
+    if policy.serves_te and not view.waiting:
+        return Proposal()
     if policy.serves_te:
         proposal, plans, refusals = _planned(policy, state, view, served)
         on_free = frozenset(one.preemptor for one in plans if isinstance(one, MakeRoom) and not one.victims)
@@ -104,18 +112,19 @@ def _of_its_own(
 
 
 def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContext, *, has_limits: bool) -> str:
-    """Return why the policy may not propose this for the job, or for the array; empty if it may."""
+    """Reason that the policy may not propose this for the job, or for the array; empty if it may."""
     known = view.snapshot.jobs.get(job_id)
-    jobs = context.tasks_of(job_id) if isinstance(intent, ThrottleArray) else [known] if known is not None else []
+    of_array = isinstance(intent, LeverIntent) and intent.of_array
+    jobs = context.tasks_of(job_id) if of_array else [known] if known is not None else []
     if not jobs:
         return "a policy proposed an action for it, and Slurm does not show it"
     if not all(view.scope.covers(job) for job in jobs):
         return "the policy may manage jobs of its own partitions and QOS alone"
-    if not isinstance(intent, ThrottleArray) and view.snapshot.job_class(job_id) is not JobClass.BE:
+    if not of_array and view.snapshot.job_class(job_id) is not JobClass.BE:
         return "the policy may manage best-effort jobs alone"
     if isinstance(intent, Plan) and not has_limits:
         return "the policy has no limits for what it moves (`Policy.turn_limits`), so it moves none"
-    if isinstance(intent, HoldJob | ThrottleArray) and any(protected(job, view.limits) for job in jobs):
+    if isinstance(intent, LeverIntent) and intent.keeps_waiting and any(protected(job, view.limits) for job in jobs):
         return "it is protected, so no policy holds or throttles it"
     return ""
 
@@ -126,8 +135,8 @@ def _planned(
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
-    the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway. Where its
-    owner's patience is why, it is asked once for all such jobs: as if no job might be their victim.
+    the guard drops one, the policy proposes anew without it, unless no further order may be opened anyway. Where its
+    owner's patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
     will_wait = deadlines.waiting if deadlines is not None else ()
@@ -158,7 +167,7 @@ def _planned(
             view = replace(view, find_eligible=partial(replace, view.eligibility, not_for=patient))
             continue
         gone = {refusal.preemptor for refusal in dropped}
-        if is_early:  # the policy has asked others all the same
+        if is_early:  # the policy has selected others all the same
             gone |= unplanned.keys()
         refusals += Refusals([part for part in said.parts if part.preemptor in gone]) + Refusals(dropped)
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
@@ -193,7 +202,7 @@ def _of_patient(refusals: Refusals, unplanned: Mapping[JobId, Why]) -> Refusals:
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans but for those without victims of jobs at which Slurm has not looked: these start."""
+    """Return the plans but for those without victims of jobs that Slurm has not considered: these start."""
     soon = [
         plan
         for plan in plans

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesched_core.context import CycleContext
-from tesched_core.model.actions import ReasonCode, SetMarks, kind_of, sets
+from tesched_core.model.actions import ReasonCode, SetField, kind_of
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
-from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
@@ -29,11 +28,11 @@ def summary(
     shared = [
         action
         for action in context.actions
-        if sets(action, Field.THROTTLE) and action.reason.code is ReasonCode.GETS_SHARE
+        if isinstance(action, SetField) and action.reason.code is ReasonCode.GETS_SHARE
     ]
     if shared:
         return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.value}' for one in shared)}"
-    marked = next((action for action in context.actions if isinstance(action, SetMarks)), None)
+    marked = next((action for action in context.actions if action.reason.code is ReasonCode.MARKS), None)
     if marked is not None:
         return marked.reason.text
     if context.actions:

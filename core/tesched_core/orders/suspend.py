@@ -13,13 +13,13 @@ Principle
     - all victims of an order are suspended, or none: if each runs, holds no GRES and no whole nodes, if the TE job
       fits where their CPUs alone come free, and if there is no rival, which would be there before they can go on;
     - a victim goes on when the order has done with it and on each of its nodes as many CPUs are free as it holds, the
-      very ones where Slurm says which, and none of that room is promised to another order's TE job. After
+      very ones where Slurm says which, and none of it is reserved for another order's TE job. After
       `guard.suspend_for_s` it is enough that they are free;
-    - until then `promised` counts its CPUs as taken, and the guard keeps it from being requeued, which would leave it
-      held.
+    - until then `placement/reserved.py` counts its CPUs as taken, and the guard keeps it from being requeued, which
+      would leave it held.
 
 Worked example
-    A node of 32 CPUs, no GPU is asked for. j1 holds 32 CPUs and half of the memory. A TE job wants 16 CPUs and a tenth
+    A node of 32 CPUs, no GPU is wanted. j1 holds 32 CPUs and half of the memory. A TE job wants 16 CPUs and a tenth
     of the memory: j1 is suspended, the TE job starts within a second. When it ends, CPUs 0 to 31 are free, and j1 goes
     on where it stopped. Were j2 waiting, which wants 8 CPUs and little memory, Slurm would start it beside the TE job,
     and j1 would wait for j2 as well: then j1 is requeued.
@@ -41,6 +41,7 @@ import numpy as np
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_way, with_victim
+from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.guard.budget import paying
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
@@ -50,7 +51,6 @@ from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.requeue import REQUEUE_LEVER
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.reserved import beside_preemptors
 from tesched_core.policy import View
@@ -62,7 +62,7 @@ ARRIVES_WITHIN_S = 2.0
 def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence[int], room: Room) -> bool:
     """Check whether these victims (rows of `view.running`) need only be suspended for the job to fit on all `nodes`.
 
-    `nodes` are rows of the room, in which the victims still are.
+    `nodes` are rows of the table of nodes, in which the victims still are.
     """
     if view.rivals is None or not victims or demand.job.request.exclusive:
         return False
@@ -134,7 +134,7 @@ class SuspendLever(Lever):
             return self.follow_victim(victim, job, order, context)
         text = "it is not suspended any more"
         spared = context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
-        REQUEUE_LEVER.look_for_hold(victim, job, order, context)
+        LEFT_HELD_RULE.note(victim, job, order, context)
         return spared
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
@@ -154,7 +154,7 @@ class SuspendLever(Lever):
 
 
 def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
-    """Return the victim after Slurm did not suspend it; what may have arrived all the same is left to the next look."""
+    """Return the victim after Slurm did not suspend it; what may have arrived all the same is left to the next poll."""
     kind = outcome.failure.kind if outcome.failure else None
     unknown = kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
     again = victim.noticed_at != victim.suspend_sent_at

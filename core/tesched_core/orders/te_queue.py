@@ -28,7 +28,7 @@ def te_queue(
     above_limits: Mapping[JobId, Refusal] = MappingProxyType({}),
     lacks_resources: Callable[[Job], bool] = lambda _: False,
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
-    """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
+    """Return those of the pending TE jobs to serve, first come first served, and a refusal for every other.
 
     Jobs that Slurm has yet to consider wait for that, unless they are known to lack resources alone. Those that must
     not start by themselves either have the refusal BOUND, by the deadlines of BE jobs, or that of `above_limits`; one
@@ -36,7 +36,7 @@ def te_queue(
     victim leaves for it.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
-    # Of an order that waits for room to come free by itself the policy may think better.
+    # Of an order that waits for resources to come free by themselves the policy may think better.
     served = {order.preemptor: order for order in is_open if not order.waits}
     patient = {order.preemptor for order in is_open if order.waits}
     pressing = {order.preemptor for order in is_open if any(one.noticed_at is not None for one in order.victims)}
@@ -78,7 +78,7 @@ def te_queue(
 def _too_late(
     trials: Sequence[Job], memory: Memory, above_limits: Mapping[JobId, Refusal], deadlines: Deadlines | None
 ) -> Mapping[JobId, Refusal]:
-    """Return why TE jobs must not start by themselves, of those that must not.
+    """Refusals of the TE jobs that must not start by themselves.
 
     The release of an array's record ends its tasks' holds as well, and that of a heterogeneous job's first component
     those of the others (22.05). So a held one waits as long as any of them.

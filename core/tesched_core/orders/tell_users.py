@@ -1,4 +1,4 @@
-"""The user of a preempted job is told: in the job's Slurm record, and by a command of the site's.
+"""The user of a preempted job is notified: in the job's Slurm record, and by a command of the site's.
 
 Definitions
     note        one line in the job's AdminComment, or its `extra`: when it was preempted, for what kind of job, what
@@ -7,9 +7,9 @@ Definitions
                 one that has ended as its owner said, by the command alone: its record can't be changed any more.
 
 Principle
-    To tell is an action like any other: journalled before it is done, dry in mode shadow, bounded. It belongs to no
+    A note is an action like any other: journalled before it is done, dry in mode shadow, bounded. It belongs to no
     order, and comes after all other actions of its cycle: that it fails, or takes long, keeps nothing from being done.
-    After a crash between intent and action that preemption is not told: twice would be worse than not at all.
+    After a crash between intent and action that preemption is not reported: twice would be worse than not at all.
     The note names no other job and no other user.
 
     The note is no lever: nothing in Slurm goes by it, and what it says stays true. So `tesched undo` leaves it.
@@ -36,13 +36,13 @@ _OURS = "tesched: preempted "
 FOR_TRIAL, FOR_OWN, FOR_TURN = "a trial-and-error job", "a trial-and-error job of its own user", "another job's turn"
 #: Releases of Slurm that give jobs an `extra`; on the newer of them an Operator may not write AdminComment.
 _HAS_EXTRA = "23.11"
-#: Notes written in one cycle: each is a look at the job and a command, some 30 ms.
+#: Notes written in one cycle: each is a query of the job and a command, some 30 ms.
 MOST_NOTES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """Way in which users are told."""
+    """Way in which users are notified."""
 
     record: Record = Record.NONE
     #: the site has a command for it
@@ -71,7 +71,7 @@ def is_note(text: str) -> bool:
 
 
 def tell_users(before: Memory, after: Memory, snapshot: Snapshot, telling: Telling) -> tuple[TellUser, ...]:
-    """Return what is to be told of the victims that have left, or were lost, between two memories."""
+    """Notes on the victims that have left, or were lost, between two memories."""
     if telling.record is Record.NONE and not telling.by_command:
         return ()
     told = [
@@ -132,7 +132,7 @@ def _most(job_id: JobId, snapshot: Snapshot, telling: Telling) -> int:
 
 
 def _record(telling: Telling, release: str) -> Record:
-    """Return where the note goes: by itself where an Operator, which is what the daemon should be, may write it."""
+    """Way of the note: by itself where an Operator, which is what the daemon should be, may write it."""
     if telling.record is not Record.AUTO:
         return telling.record
     return Record.EXTRA if release >= _HAS_EXTRA else Record.ADMIN_COMMENT

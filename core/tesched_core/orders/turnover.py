@@ -5,20 +5,20 @@ Definitions
                held on a node what the TE job asks for on one; not those that were cancelled
     k          the TE job's place among those that await such resources, from 1
     wait       WINDOW_S / n * k: in how many seconds the k-th lot of resources is expected
-    leave      the longest grace period of the victims that would be asked
+    leave      the longest grace period of the victims that would be notified
 
 Principle
     On a busy cluster some job ends every few seconds. A TE job at the head of its queue gets those resources, and no
-    job pays for that. So it is put there first, and no victim is asked for `SURE` times its wait, after which it has
+    job pays for that. So it is put there first, and no victim is notified for `SURE` times its wait, after which it has
     got them with 95 %; provided that this is not longer than guard.wait_for_free_s, nor than the victims would take to
-    leave. Elsewhere its victims are asked at once.
+    leave. Elsewhere its victims are notified at once.
 
     What happened a minute ago is all that is needed: no run time, neither known nor guessed.
 
 Worked example
     guard.wait_for_free_s 10, WINDOW_S 30. In the last 30 s 20 jobs ended that had held a node each; two TE jobs want
     half a node, and their victims have 18 s. The first awaits 30 / 20 = 1.5 s on average, the second 3 s: for 4.5 s and
-    for 9 s no victim is asked. With 5 such ends instead of 20 these would be 18 s and 36 s: above 10, both ask at once.
+    for 9 s no victim is notified. With 5 such ends instead of 20 these would be 18 s and 36 s: above 10, both at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WINDOW_S = 30.0
 SURE = 3.0
 #: The plugin takes no longer wait.
 LONGEST_WAIT_S = 3600.0
-#: So many different requests of TE jobs are looked at, the newest ones.
+#: So many different requests of TE jobs are read, the newest ones.
 MOST_SHAPES = 50
 #: Fewer than these say nothing of the next one.
 LEAST_ENDS = 3
@@ -80,9 +80,9 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
 
 
 def wait_for_any(context: CycleContext) -> int:
-    """Return for how many seconds any TE job is to await room that comes free by itself; 0: it is not.
+    """Seconds for which any TE job is to await resources that come free by themselves; 0: it is not.
 
-    For Slurm's plugin, which preempts for TE jobs that nobody knows yet: they are taken to be like those that Slurm
+    For Slurm's plugin, which preempts for TE jobs that are not known yet: they are taken to be like those that Slurm
     knows. It is the longest wait of these that is short enough, in the first place, and rounded up to a power of two,
     so that it seldom changes.
     """
@@ -130,7 +130,7 @@ def _covers(had: Tres, wanted: Tres) -> bool:
 
 
 def _leave_s(plan: MakeRoom, context: CycleContext) -> float:
-    """Return how long the victims may take to leave; one that has no notice has KillWait."""
+    """Longest time that the victims may take to leave; one that has no notice has KillWait."""
     kill_wait_s = float(context.snapshot.settings.kill_wait_s)
     traits = (context.snapshot.traits[job_id] for job_id in plan.victim_ids)
     return max(one.grace_period_s if one.notice_signal else kill_wait_s for one in traits)

@@ -57,7 +57,7 @@ def came_back(order: Order, job: Job) -> bool:
 
 
 def returned(order: Order, job: Job, context: CycleContext) -> Job | None:
-    """Return what has started and is back in the queue since the order was made: the job, or a task of it."""
+    """Job, or task of it, that has started and is back in the queue since the order was made."""
     if came_back(order, job):
         return job
     if not job.array_tasks:
@@ -105,7 +105,7 @@ def _goes_back(job: Job, context: CycleContext) -> bool:
 
 
 def _ran_s(order: Order, job: Job, seen_s: float) -> float:
-    """Return for how many seconds the run on trial has lasted, of which it is seen to run for `seen_s`.
+    """Seconds that the run on trial has lasted, of which it is seen to run for `seen_s`.
 
     The times of a run that is over are Slurm's, that of one that goes on is this host's: they are not compared.
     """
