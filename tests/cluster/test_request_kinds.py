@@ -152,6 +152,7 @@ def test_each_kind_starts_where_just_its_victims_have_left(
         assert daemon.json("status")["tally"]["futile"] == 0
 
 
+@pytest.mark.gate
 @pytest.mark.release
 def test_no_victim_leaves_for_gpus_of_two_types_with_cpus_by_default_but_on_22_05(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
