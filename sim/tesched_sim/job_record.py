@@ -37,6 +37,7 @@ def set_nice(slurm: Slurm, row: int, nice: int) -> None:
         if one in slurm.held or slurm.state[one] is JobPhase.SUSPENDED:
             slurm.priority[one] = max(before - nice, 2)
             slurm.held_by_hook.discard(one)
+            slurm.left_held.discard(one)
             slurm.keep_back(one, slurm.held, back=False)
         else:
             slurm.set_priority(one, slurm.priority[one] + before - nice)
@@ -67,6 +68,7 @@ def release(slurm: Slurm, row: int) -> None:
             slurm.nice[one] = 0
         slurm.fixed.discard(one)
         slurm.held_by_hook.discard(one)
+        slurm.left_held.discard(one)
         slurm.set_priority(one, slurm.released_priority(one))
         slurm.keep_back(one, slurm.held, back=False)
 
@@ -122,6 +124,7 @@ def _is_awaited(slurm: Slurm, text: str) -> bool:
 def rerun(slurm: Slurm, row: int) -> None:
     """Put a job that has ended back in the queue; it goes on from what it had saved before its last run ended."""
     slurm.done -= 1
+    slurm.failed.discard(row)
     slurm.end_s[row] = nan
     slurm.ran_on[row] = ()
     slurm.restarts[row] += 1

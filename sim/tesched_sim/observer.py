@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
@@ -22,6 +23,7 @@ from tesched_core.model.job_report import Reported
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
+from tesched_core.placement.can_return import LICENSES, loses_licenses
 from tesched_core.policy import HELD_BY_US
 
 from tesched_sim.slurm import JobPhase, Slurm
@@ -123,6 +125,10 @@ class SimulatedObserver:
             reported_by_array=self._reported(),
         )
 
+    def see(self) -> Snapshot | Failure:
+        """Return what there is to be seen now; this Slurm always answers."""
+        return self.observe()
+
     def _reported(self) -> Mapping[JobId, Reported]:
         """Reports of the trainings that have begun, by their arrays' ids."""
         slurm, arrays = self.slurm, self.slurm.arrays
@@ -216,6 +222,9 @@ class SimulatedObserver:
             row in slurm.held_by_hook,
             slurm.notes.get(row),
             slurm.dependency.get(row),
+            row in slurm.left_held,
+            slurm.licenses.get(row),
+            row in slurm.failed,
             self._array_of(row),
         )
         kept = self._records.get(row)
@@ -241,6 +250,8 @@ class SimulatedObserver:
         started = float(slurm.started_s[row])
         if slurm.leaving[row]:
             flags = frozenset({"COMPLETING"})
+        elif row in slurm.left_held and row in slurm.held:
+            flags = frozenset({"REQUEUE_HOLD"})
         where = slurm.where[row]
         tres = self.tres_on(row, where)
         names = slurm.workload.machines.names
@@ -254,7 +265,7 @@ class SimulatedObserver:
             array_throttle=throttle,
             user=self._user(row),
             partitions=self._partition_of[row],
-            state=JobState.CANCELLED if row in slurm.cancelled else _STATES[state],
+            state=self._state_of(row),
             flags=flags,
             reason=self._reason(row),
             priority=slurm.priority[row],
@@ -267,10 +278,23 @@ class SimulatedObserver:
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
             dependency=slurm.dependency.get(row, ""),
+            licenses=slurm.licenses.get(row, ""),
             comment="elastic" if array_id is not None else "",
             admin_comment=HOOK_MARK if row in slurm.held_by_hook else slurm.notes.get(row, ""),
             allocation=tuple(NodeShare(node=names[node], tres=one) for node, one in zip(where, tres, strict=True)),
             ran_on=tuple(names[node] for node in slurm.ran_on[row]),
+        )
+
+    def _state_of(self, row: int) -> JobState:
+        slurm = self.slurm
+        if slurm.state[row] is not JobPhase.DONE:
+            return _STATES[slurm.state[row]]
+        return (
+            JobState.CANCELLED
+            if row in slurm.cancelled
+            else JobState.FAILED
+            if row in slurm.failed
+            else _STATES[JobPhase.DONE]
         )
 
     def tres_on(self, row: int, nodes: Sequence[int]) -> list[Tres]:
@@ -422,9 +446,7 @@ class _Columns:
             may_end_at=self._may_end_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
-            ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
-                np.int8
-            ),
+            ineligible=np.array([self._ineligible(row) for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
             names=(),
@@ -433,6 +455,15 @@ class _Columns:
             share_node=share_node,
             frees=frees,
         )
+
+    def _ineligible(self, row: int) -> int:
+        """Return why a job that holds nodes can be no victim, a row of core's `INELIGIBLE`."""
+        eyes, slurm = self._eyes, self._eyes.slurm
+        if slurm.state[row] is JobPhase.SUSPENDED:
+            return 5
+        if slurm.leaving[row]:
+            return 1
+        return LICENSES if row in slurm.licenses and loses_licenses(eyes.settings) else 0
 
     @cached_property
     def trials(self) -> tuple[Job, ...]:
