@@ -93,6 +93,8 @@ class Daemon:
             self.hands = MisbehavingActuator(slurm, self.faults)
         #: until when it is dead, and when it looks again by itself
         self.dead_until_s, self._again_s = 0.0, inf
+        #: how often it has died
+        self.deaths = 0
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()
@@ -128,6 +130,10 @@ class Daemon:
             return not self.limits.bound.is_set
         return self.slurm.now <= one.until and float(self.slurm.workload.limit_s[row]) <= one.most_s
 
+    def is_awaited(self) -> bool:
+        """Check whether it was to poll again by now."""
+        return self.slurm.now >= self._again_s
+
     def due(self) -> bool:
         """Check for a change since its last cycle: for a policy that plans at every event."""
         if self._touched or (self._stirred and self._suspended):
@@ -149,6 +155,7 @@ class Daemon:
         slurm = self.slurm
         self.asked += 1
         self._touched = self._stirred = False
+        self._again_s = inf if self.is_awaited() else self._again_s
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
         if slurm.now < self.dead_until_s:
@@ -212,6 +219,7 @@ class Daemon:
         if isinstance(self.eyes, MisbehavingObserver):
             self.eyes.forget_answer()
         self.memory = as_stored(self.memory)
+        self.deaths += 1
         self.dead_until_s = self.slurm.now + (1.0 if arrives_late else RESTARTS_IN_S)
         self._look_again(self.dead_until_s - self.slurm.now)
 
@@ -415,7 +423,7 @@ class Simulation:
         if daemon is None:
             return
         for _ in range(MOST_LOOKS):
-            if not (polls or (every_event and daemon.due())):
+            if not (polls or daemon.is_awaited() or (every_event and daemon.due())):
                 return
             polls = False
             if daemon.look() or self.slurm.stirred:

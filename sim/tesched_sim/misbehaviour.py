@@ -195,6 +195,7 @@ class MisbehavingActuator(SimulatedActuator):
         super().__init__(slurm)
         self.misbehaviour = misbehaviour
         #: told of each action that has reached Slurm, and how it failed
+        self.is_late = False
         self.watchers: list[Callable[[Action, FailureKind | None], None]] = []
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
@@ -234,7 +235,9 @@ class MisbehavingActuator(SimulatedActuator):
             row = action.job_id - 1
             if isinstance(action, Notify | Requeue) and row < len(slurm.restarts):
                 late = replace(action, restarts=slurm.restarts[row])
+            self.is_late = True
             self._done(late, never_barred)
+            self.is_late = False
 
         slurm.later(slurm.now + self.misbehaviour.between(FaultKind.LATE_COMMAND, 1.0, 5.0), arrives)
 
@@ -290,7 +293,7 @@ class MisbehavingObserver(SimulatedObserver):
         if faults.strikes(FaultKind.CUT_ANSWER):
             draws = [(job_id, faults.between(FaultKind.CUT_ANSWER, 0, 1)) for job_id in seen.jobs]
             kept = {job_id: seen.jobs[job_id] for job_id, draw in draws if draw > 0.2}
-            return replace(_frozen(seen), jobs=kept)
+            return _frozen(replace(seen, jobs=kept))
         return seen
 
     def forget_answer(self) -> None:

@@ -20,6 +20,7 @@ from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
+from tesched_core.model.notice import ExitZero
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
@@ -395,6 +396,7 @@ class _AllTraits(Mapping[JobId, Traits]):
             grace_source="workload",
             notice_signal="USR1",
             notice_source="workload",
+            exit0=ExitZero.FINISHED,  # it has no other end
             elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
         )
 

@@ -78,7 +78,8 @@ class NodeBindingRule(FieldRule[Nodes]):
         elif self.state_of(one, job) not in {FieldState.OWN, FieldState.EARLIER}:
             return
         else:
-            changes[job.job_id] = replace(one, at=context.now, taken_at=None)
+            # The command before this one may yet arrive, also where this one is certainly not sent.
+            changes[job.job_id] = replace(one, at=context.now, taken_at=None, before=one.value)
         reason = Reason(
             code=ReasonCode.BOUND,
             text=(

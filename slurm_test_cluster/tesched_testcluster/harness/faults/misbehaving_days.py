@@ -62,7 +62,7 @@ class Run:
             "gpus": "4",
             "load": str(dice.choice([0.9, 1.2, 1.6])),
             "te_share": "0.4",
-            "be_run_mean": str(dice.choice([30, 90])),
+            "be_run_mean": str(dice.choice([30, 90, 300])),
             "be_sizes": "1:4/2:2/4:2/8:1",
             "te_sizes": "1:4/2:2/4:2/8:1",
             **NEEDS.get(contender.partition("+")[2], {}),

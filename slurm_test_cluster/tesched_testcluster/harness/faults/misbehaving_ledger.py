@@ -18,6 +18,9 @@ from tesched_sim.misbehaviour import MisbehavingActuator
 from tesched_sim.slurm import JobPhase
 
 HOUR_S = 3600.0
+#: seconds by which a grace period may be shorter where it is not known when the notice arrived: an answer that was late
+#: by 8 s, and a command that was late by 5 s
+UNCLEAR_S = 13.0
 
 
 class Violation(AssertionError):
@@ -40,6 +43,9 @@ class Ledger:
     caused: list[tuple[str, float]] = field(default_factory=list)
     #: kinds of change that Slurm has just refused
     denied: set[Field] = field(default_factory=set)
+    #: notices of which the daemon can't know when they were sent: late ones, and those before its death
+    _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
+    _deaths: int = 0
     _known: set[OrderId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -66,7 +72,7 @@ class Ledger:
         self._known |= new
         self._must(" has failed" not in decision.summary, decision.summary)
         orders = memory.open_orders()
-        rooms = [one for one in orders if any(victim.state in HOLDS_ROOM for victim in one.victims)]
+        rooms = [one for one in orders if one.makes_room and self.simulation.slurm.te[one.preemptor - 1]]
         self._must(len(rooms) <= limits.max_open_orders, f"{len(rooms)} orders make victims leave")
         paying = Counter(one.job_id for order in orders for one in order.victims if one.state in HOLDS_ROOM)
         self._must(max(paying.values(), default=0) < 2, f"one job pays for two orders: {paying.most_common(1)}")
@@ -75,6 +81,9 @@ class Ledger:
         fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
         if not self.daemon.manages_be:
             self._must(len(fresh) <= limits.max_victims_per_cycle, f"{len(fresh)} victims in one cycle")
+        if self.daemon.deaths != self._deaths:  # before it had written that, or answers that it had
+            self.denied.clear()
+            self._deaths = self.daemon.deaths
         for refused in self.denied:
             self._must(refused in memory.refused, f"Slurm has refused to set {refused}, and status does not say so")
         self.denied.clear()
@@ -100,13 +109,16 @@ class Ledger:
         if isinstance(action, Notify):
             self._must(key not in self.noticed, f"job {row + 1} has two notices in one run, of order {order_id}")
             self.noticed[key] = now
+            self._deaths_at[key] = -1 if self._is_late() else self.daemon.deaths
             return
         if isinstance(action, Suspend):
             return
         if key in self.noticed:
             waited_s = now - self.noticed[key]
+            # Nobody has told it when a notice was sent that was late, or that it sent before it died.
+            unclear = self._is_late() or self._deaths_at[key] != self.daemon.deaths
             self._must(
-                waited_s >= slurm.grace_s[row] - 1e-6, f"job {row + 1} was requeued {waited_s:.0f} s after its notice"
+                waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6), f"job {row + 1} was requeued {waited_s:.0f} s after its notice"
             )
         again = key in self.requeued
         self.requeued[key] = now
@@ -119,6 +131,10 @@ class Ledger:
         if theirs != his:
             self.paid[row, run] = now
         self._check_limits(row, his, theirs)
+
+    def _is_late(self) -> bool:
+        hands = self.daemon.hands
+        return isinstance(hands, MisbehavingActuator) and hands.is_late
 
     def _check_limits(self, row: int, his: str, theirs: str) -> None:
         slurm, limits, now = self.simulation.slurm, self.daemon.limits, self.simulation.slurm.now
@@ -149,8 +165,6 @@ class Ledger:
                 yield f"{name} has nice {slurm.nice[row]}"
             if row in slurm.held:
                 yield f"{name} is held"
-            if row in slurm.fixed:
-                yield f"{name} has an explicit priority"
             if slurm.state[row] is JobPhase.SUSPENDED:
                 yield f"{name} is suspended"
         for row in waiting:
@@ -160,7 +174,7 @@ class Ledger:
             if row in slurm.ineligible and late_s > 1:
                 yield f"job {row + 1} starts {late_s:.0f} s later than Slurm lets it"
             off = slurm.priority[row] - slurm.own_priority(row)
-            if row not in slurm.held and row not in slurm.fixed and abs(off) > len(slurm.state) * 2 + 2:
+            if row not in slurm.held and abs(off) > len(slurm.state) * 2 + 2:
                 yield f"job {row + 1} has a priority that is {off:+} off"
         if slurm.arrays is not None and slurm.arrays.throttle != slurm.workload.throttle.tolist():
             yield f"throttles are {slurm.arrays.throttle}"
