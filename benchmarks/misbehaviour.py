@@ -1,9 +1,9 @@
-"""Policies on a simulated Slurm that misbehaves, for as many simulated days as wanted: a night's run is 100,000 of them.
+"""Policies on a simulated Slurm that misbehaves, for as many simulated days as wanted; a night's run is 100,000.
 
     python -m benchmarks.misbehaviour --days 100000 --seed 1
 
-Each run draws its workload, policies, lever, limits and faults from its own seed, seed after seed. What does not hold is
-printed with a line that makes the same run again; with any, the command ends with status 1.
+Each run draws its workload, policies, lever, limits and faults from its own seed, seed after seed. What does not hold
+is printed with a line that makes the same run again; with any, the command ends with status 1.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Resume, Status, Suspend
 from tesched_core.model.decision import Admission, Decision
-from tesched_core.model.limits import Limits
+from tesched_core.model.field import Field
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
 from tesched_core.orders.outcomes import learned
@@ -83,13 +84,13 @@ class Daemon:
         self.limits = limits
         self.memory = Memory()
         # A job of the same user's would count for no bound.
-        users_differ = limits.bound.is_set
+        sees = {"users_differ": limits.bound.is_set, "has_plugin": limits.lever is YieldBy.PLUGIN}
         self.faults = Misbehaviour(slurm, slurm.behaviour.faults) if slurm.behaviour.faults.is_on else None
         if self.faults is None:
-            self.eyes: SimulatedObserver = SimulatedObserver(slurm, users_differ=users_differ)
+            self.eyes: SimulatedObserver = SimulatedObserver(slurm, **sees)
             self.hands: SimulatedActuator = SimulatedActuator(slurm)
         else:
-            self.eyes = MisbehavingObserver(slurm, self.faults, users_differ=users_differ)
+            self.eyes = MisbehavingObserver(slurm, self.faults, **sees)
             self.hands = MisbehavingActuator(slurm, self.faults)
         #: until when it is dead, and when it looks again by itself
         self.dead_until_s, self._again_s = 0.0, inf
@@ -191,8 +192,12 @@ class Daemon:
         if outcomes:
             self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits, seen=seen)
         self._after(before)
-        if self.faults is not None and (self.memory.open_orders() or any(self.memory.changes.values())):
-            self._look_again(AGAIN_S)
+        if self.faults is not None:
+            changes = {name for name, some in self.memory.changes.items() if some}
+            if self.memory.open_orders() or changes - {Field.MARK}:
+                self._look_again(AGAIN_S)
+            elif changes:
+                self._look_again(self.limits.mark_for_s / 3)  # marks are renewed
         return bool(decision.actions)
 
     def _performed(self, actions: Sequence[Action]) -> list[Outcome]:
@@ -269,8 +274,9 @@ class Daemon:
             known = before.get(order_id)
             if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):
                 self._set_alarms(order)
-        for row in set(scheduler.reserved) - served:
-            scheduler.let_go(row)
+        if self.limits.lever is not YieldBy.PLUGIN:  # then Slurm itself reserves for whom it preempts
+            for row in set(scheduler.reserved) - served:
+                scheduler.let_go(row)
         self._watched, self._served = watched, frozenset(served)
         open_orders = self.memory.open_orders()
         self._suspended = any(one.state is VictimState.SUSPENDED for order in open_orders for one in order.victims)

@@ -43,7 +43,7 @@ class FaultKind(StrEnum):
     USER_CANCELS = "user_cancels"
     #: the daemon is killed between any two steps of a cycle, and a new one goes on from the store
     DAEMON_DIES = "daemon_dies"
-    #: the same, and the dead one's next command arrives after the new one's first: it was asleep, and has lost its lease
+    #: the same, and its next command arrives after the new one's first: it was asleep, and has lost its lease
     TAKEN_OVER = "taken_over"
 
 

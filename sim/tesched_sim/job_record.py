@@ -17,9 +17,9 @@ the same actions in tests/cluster/test_twin_actions.py):
 from __future__ import annotations
 
 import re
-from math import nan
+from math import inf, nan
 
-from tesched_core.model.actions import FailureKind
+from tesched_core.model.actions import FailureKind, SetMarks
 from tesched_core.model.field import Nodes
 
 from tesched_sim.slurm import JobPhase, Slurm
@@ -113,6 +113,14 @@ def see_dependencies(slurm: Slurm) -> None:
         if not _is_awaited(slurm, slurm.dependency[row]):
             slurm.keep_back(row, slurm.dependent, back=False)
             del slurm.dependency[row]
+
+
+def set_marks(slurm: Slurm, action: SetMarks) -> None:
+    """Write the marks file anew: which jobs the plugin may preempt, and for which TE jobs it does."""
+    slurm.marks = {line.job_id - 1: line for line in action.marks}
+    slurm.barred, slurm.te_wait_s = frozenset(action.barred), float(action.wait_s)
+    slurm.came_back = {one.job_id - 1: inf if one.until is None else float(one.until) for one in action.came_back}
+    slurm.stirred = True
 
 
 def _is_awaited(slurm: Slurm, text: str) -> bool:

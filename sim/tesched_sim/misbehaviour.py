@@ -94,6 +94,12 @@ class Misbehaviour:
             rate_limit=RateLimit() if FaultKind.RATE_LIMITED in self.kinds else None,
         )
 
+    @property
+    def note(self) -> str:
+        """Return what has gone wrong, and the seed of it, in words."""
+        counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.happened.items()))
+        return f"Slurm misbehaved, by site.faults.seed={self.settings.seed}: {counts or 'nothing happened'}"
+
     def heal(self) -> None:
         """Let nothing go wrong from now on, and everything that was taken away be there again."""
         self.healed = True
@@ -266,9 +272,11 @@ class MisbehavingActuator(SimulatedActuator):
 class MisbehavingObserver(SimulatedObserver):
     """Observer of a Slurm that misbehaves."""
 
-    def __init__(self, slurm: Slurm, misbehaviour: Misbehaviour, *, users_differ: bool = False) -> None:
+    def __init__(
+        self, slurm: Slurm, misbehaviour: Misbehaviour, *, users_differ: bool = False, has_plugin: bool = False
+    ) -> None:
         """See this cluster, as far as these faults let it."""
-        super().__init__(slurm, users_differ=users_differ)
+        super().__init__(slurm, users_differ=users_differ, has_plugin=has_plugin)
         self.misbehaviour = misbehaviour
         self.settings = misbehaviour.settings_of(self.settings)
         #: an answer that is under way, and when it comes

@@ -16,7 +16,16 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.cluster import (
+    Job,
+    JobState,
+    Node,
+    NodeShare,
+    Partition,
+    PluginSettings,
+    Request,
+    SlurmSettings,
+)
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
@@ -33,10 +42,11 @@ from tesched_sim.slurm import JobPhase, Slurm
 class SimulatedObserver:
     """The observer."""
 
-    def __init__(self, slurm: Slurm, *, users_differ: bool = False) -> None:
+    def __init__(self, slurm: Slurm, *, users_differ: bool = False, has_plugin: bool = False) -> None:
         """Observe this cluster; if `users_differ`, each job whose user is not known has a user of its own."""
         self.slurm = slurm
         self.users_differ = users_differ
+        self.has_plugin = has_plugin
         workload, machines = slurm.workload, slurm.workload.machines
         self.resources = machines.resources
         self._tres: dict[bytes, Tres] = {}
@@ -91,6 +101,7 @@ class SimulatedObserver:
             kill_wait_s=round(slurm.behaviour.kill_wait_s),
             requeue_delay_s=round(slurm.behaviour.requeue_delay_s),
             memory_is_shared_out=False,
+            plugin=PluginSettings(te_partitions=frozenset(names)) if has_plugin else None,
         )
 
     def is_no_task(self, row: int) -> bool:
@@ -119,7 +130,7 @@ class SimulatedObserver:
             nodes=nodes,
             partitions=self._partitions,
             settings=self.settings,
-            traits=_AllTraits(slurm, jobs),
+            traits=_AllTraits(slurm, jobs, declare=not self.has_plugin),
             columns=_Columns(self),
             expected=self._expected,
             speeds=self._speeds,
@@ -272,7 +283,7 @@ class SimulatedObserver:
             priority=slurm.priority[row],
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
-            submit_time=float(slurm.workload.submit_s[row]),
+            submit_time=float(slurm.queued_s[row]),  # Slurm sets it anew with each requeue
             eligible_time=self._eligible_s(row),
             start_time=None if started != started else started,  # noqa: PLR0124 - nan
             end_time=float(slurm.end_s[row]) if state is JobPhase.DONE else None,
@@ -381,9 +392,11 @@ class _JobItems(ItemsView[JobId, Job]):
 class _AllTraits(Mapping[JobId, Traits]):
     """Values of the workload for each job that Slurm knows."""
 
-    def __init__(self, slurm: Slurm, jobs: _Jobs) -> None:
+    def __init__(self, slurm: Slurm, jobs: _Jobs, *, declare: bool) -> None:
         self._slurm = slurm
         self._jobs = jobs
+        #: jobs declare a signal and have a grace period; one that does is not marked for the plugin
+        self._declare = declare
 
     def __getitem__(self, job_id: JobId) -> Traits:
         if not 1 <= job_id <= len(self._slurm.te):
@@ -392,9 +405,9 @@ class _AllTraits(Mapping[JobId, Traits]):
         return Traits(
             job_class=JobClass.TE if self._slurm.te[row] else JobClass.BE,
             rule="workload",
-            grace_period_s=self._slurm.grace_s[row],
+            grace_period_s=self._slurm.grace_s[row] if self._declare else 0.0,
             grace_source="workload",
-            notice_signal="USR1",
+            notice_signal="USR1" if self._declare else "",
             notice_source="workload",
             exit0=ExitZero.FINISHED,  # it has no other end
             elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
@@ -493,7 +506,7 @@ class _Columns:
         return held
 
     def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Earliest likely end of each of these running jobs, [rows]; with a learned run time, by the low quantile; s."""
+        """Earliest likely ends of these running jobs, [rows], s; with a learned run time, by the low quantile."""
         eyes, slurm = self._eyes, self._eyes.slurm
         if slurm.workload.expected_s is None or slurm.behaviour.true_run_times:
             return self._ends_at(rows)

@@ -153,6 +153,10 @@ class Slurm:
         self.licenses: dict[int, str] = {}
         #: marks of jobs that Slurm's plugin may preempt, by row
         self.marks: dict[int, MarkLine] = {}
+        #: users for whose TE jobs none is; how long a TE job waits first; TE jobs for which none is, and until when
+        self.barred: frozenset[str] = frozenset()
+        self.te_wait_s = 0.0
+        self.came_back: dict[int, float] = {}
         self._calls: dict[int, Callable[[], None]] = {}
         self.arrays = None if workload.array is None else Arrays(workload.array, workload.throttle)
         self.trainings = [TrainingProgress(model=one) for one in workload.trainings]
@@ -437,6 +441,10 @@ class Slurm:
         self._sequence += 1
         epoch = self._epoch[row] if event in {Event.END, Event.LEAVE} else epoch
         heappush(self.heap, (at_s, event, self._sequence, row, epoch))
+
+    def stir(self) -> None:
+        """Let the queue be gone over."""
+        self.stirred = True
 
     def later(self, at_s: float, call: Callable[[], None]) -> None:
         """Let this be done then."""

@@ -1,8 +1,8 @@
 """Simulated days on a Slurm that misbehaves: policies by the daemon's own `step()`, and what must hold all the time.
 
 Everything of a run is drawn from its seed: the workload, the policies, the lever, the limits, the faults, and whether
-the run ends with the daemon or with `undo` in the middle of it. `tests/properties/test_misbehaviour.py` makes some runs,
-`python -m benchmarks.misbehaviour` as many as wanted.
+the run ends with the daemon or with `undo` in the middle of it. `tests/properties/test_misbehaviour.py` makes some
+runs, `python -m benchmarks.misbehaviour` as many as wanted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tesched_sim.experiment import ExperimentSetting, Site, simulation
 from tesched_sim.workload import Workload
 from tesched_sim.workloads import make
 
-from tesched_testcluster.harness.faults.misbehaving_ledger import Ledger, Violation
+from tesched_testcluster.harness.faults.misbehaving_ledger import Ledger, ViolationError
 
 DAY_S = 86_400.0
 TE_POLICIES = ("fitgpp", "fitgpp", "patient", "youngest", "lrtp")
@@ -137,7 +137,7 @@ def perform(run: Run) -> Found:
     assert daemon.faults is not None
     try:
         _perform(run, simulated, daemon)
-    except Violation as error:
+    except ViolationError as error:
         found.violations.append(str(error))
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         found.violations.append(traceback.format_exc())
@@ -166,7 +166,7 @@ def _undo(simulated: Simulation, daemon: Daemon, ledger: Ledger) -> None:
         if done:
             break
     else:
-        raise Violation(f"undo has not put everything back in {UNDO_POLLS} polls")
+        raise ViolationError(f"undo has not put everything back in {UNDO_POLLS} polls")
     left = [*ledger.left_behind()]
     if left:
-        raise Violation(f"after undo: {'; '.join(left)}")
+        raise ViolationError(f"after undo: {'; '.join(left)}")

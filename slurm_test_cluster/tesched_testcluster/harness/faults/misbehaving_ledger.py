@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Suspend
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
+from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, OrderState
 from tesched_core.model.refused import field_of
@@ -23,7 +24,7 @@ HOUR_S = 3600.0
 UNCLEAR_S = 13.0
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """What must hold, and does not. The text says what, with job and order."""
 
 
@@ -46,6 +47,7 @@ class Ledger:
     #: notices of which the daemon can't know when they were sent: late ones, and those before its death
     _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
     _deaths: int = 0
+    _records: int = 0
     _known: set[OrderId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -59,6 +61,10 @@ class Ledger:
     def saw(self, row: int) -> None:
         """Take in that a job has started, left or ended."""
         slurm = self.simulation.slurm
+        for record in slurm.records[self._records :]:
+            if record.order_id == 0:  # Slurm itself has preempted it
+                self._pays(record.victim, record.preemptor)
+        self._records = len(slurm.records)
         if slurm.state[row] is JobPhase.DONE and row not in slurm.cancelled and row not in slurm.failed:
             self.completed[row] += 1
             self._must(self.completed[row] == 1, f"job {row + 1} ran to its end twice")
@@ -79,7 +85,9 @@ class Ledger:
         served = Counter(order.preemptor for order in orders if order.state is OrderState.OPEN)
         self._must(max(served.values(), default=0) < 2, f"two orders for one job: {served.most_common(1)}")
         fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
-        if not self.daemon.manages_be:
+        # What Slurm has preempted is seen after it, and turns have limits of their own.
+        by_slurm = limits.lever is YieldBy.PLUGIN
+        if not (by_slurm or self.daemon.manages_be):
             self._must(len(fresh) <= limits.max_victims_per_cycle, f"{len(fresh)} victims in one cycle")
         if self.daemon.deaths != self._deaths:  # before it had written that, or answers that it had
             self.denied.clear()
@@ -87,10 +95,6 @@ class Ledger:
         for refused in self.denied:
             self._must(refused in memory.refused, f"Slurm has refused to set {refused}, and status does not say so")
         self.denied.clear()
-        told = {one.preemptor for one in decision.refusals}
-        for order in orders:
-            if order.order_id in new and order.waits:
-                told.add(order.preemptor)
         for one in decision.actions:
             self._must(bool(one.reason.text), f"{one} has no reason")
 
@@ -118,13 +122,17 @@ class Ledger:
             # Nobody has told it when a notice was sent that was late, or that it sent before it died.
             unclear = self._is_late() or self._deaths_at[key] != self.daemon.deaths
             self._must(
-                waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6), f"job {row + 1} was requeued {waited_s:.0f} s after its notice"
+                waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6),
+                f"job {row + 1} was requeued {waited_s:.0f} s after its notice",
             )
         again = key in self.requeued
         self.requeued[key] = now
         preemptor = (action.reason.preemptor or 0) - 1
-        if again or preemptor < 0 or not slurm.te[preemptor]:
-            return
+        if not again and preemptor >= 0 and slurm.te[preemptor]:
+            self._pays(row, preemptor)
+
+    def _pays(self, row: int, preemptor: int) -> None:
+        slurm, now, run = self.simulation.slurm, self.simulation.slurm.now, self.simulation.slurm.restarts[row]
         users, user = slurm.workload.user_names, slurm.workload.user
         theirs, his = users[user[preemptor]], users[user[row]]
         self.caused.append((theirs, now))
@@ -151,7 +159,11 @@ class Ledger:
         self._must(of_user <= most, f"{of_user} of {his}'s jobs preempted within an hour; {most} are allowed")
         by_user = sum(one == theirs and now - at < HOUR_S / 2 for one, at in self.caused)
         most = limits.max_victims_for_te_user_hour
-        self._must(by_user <= most, f"{theirs}'s TE jobs made {by_user} leave within an hour; {most} are allowed")
+        # With the plugin a user is barred at the poll after the limit was reached.
+        self._must(
+            by_user <= most or limits.lever is YieldBy.PLUGIN,
+            f"{theirs}'s TE jobs made {by_user} leave within an hour; {most} are allowed",
+        )
 
     def left_behind(self) -> Iterator[str]:
         """Yield what is not as its user wants it, of jobs that have not ended; no user has changed any job."""
@@ -203,6 +215,6 @@ class Ledger:
         changes = [f"{name} of {len(some)}" for name, some in daemon.memory.changes.items() if some]
         self._must(False, f"all jobs have ended, and there is still: {'; '.join(orders + changes)}")
 
-    def _must(self, holds: bool, text: str) -> None:  # noqa: FBT001 - an assertion
+    def _must(self, holds: bool, text: str) -> None:
         if not holds:
-            raise Violation(f"{text} (at {self.simulation.slurm.now:.1f} s)")
+            raise ViolationError(f"{text} (at {self.simulation.slurm.now:.1f} s)")
