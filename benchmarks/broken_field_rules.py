@@ -109,7 +109,7 @@ FIELD_MUTATIONS = (
     Mutation(
         "nodes: a binding that was sent again may yet arrive",
         "core/tesched_core/fields/node_binding.py",
-        "replace(one, at=context.now, taken_at=None)",
+        "replace(one, at=context.now, taken_at=None, before=one.value)",
         "one",
     ),
     Mutation(

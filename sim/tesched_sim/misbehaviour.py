@@ -113,6 +113,8 @@ class Misbehaviour:
         if FaultKind.RATE_LIMITED not in self.kinds or self.healed:
             return 0.0
         limit, now = RateLimit(), self.slurm.now
+        if self.strikes(FaultKind.RATE_LIMITED):  # other commands of the same user have taken some
+            self._tokens -= self.between(FaultKind.RATE_LIMITED, 0, 4 * PATIENCE_S * limit.per_s)
         self._tokens = min(self._tokens + (now - self._counted_s) * limit.per_s, float(limit.burst)) - rpcs
         self._counted_s = now
         return max(-self._tokens, 0.0) / limit.per_s
@@ -209,7 +211,6 @@ class MisbehavingActuator(SimulatedActuator):
         faults, now = self.misbehaviour, self.slurm.now
         if faults.takes(COMMAND_RPCS) > PATIENCE_S:
             faults.gives_back(COMMAND_RPCS)
-            faults.happened[FaultKind.RATE_LIMITED] += 1
             return Outcome(action=action, status=Status.SKIPPED, at=now)
         if isinstance(action, SetField) and self._is_refused(action):
             for watcher in self.watchers:

@@ -483,7 +483,7 @@ class Slurm:
         """Let a running job end as FAILED; what it has saved stays saved."""
         kept_s = self._kept(row)
         self.lost_s[row] += self.now - self.started_s[row] - (kept_s - self.saved_s[row]) / self.speed[row]
-        self.saved_s[row] = kept_s
+        self.saved_s[row] = max(kept_s, self.saved_s[row])
         self.failed.add(row)
         self._end(row)
 

@@ -29,9 +29,9 @@ FIRST, SECOND = JobId(1), JobId(2)
 class Misbehaving:
     """One node, filled by job 1; job 2 waits for it. Every command or answer goes wrong in this way."""
 
-    def __init__(self, *kinds: FaultKind, every_s: float = 1e9) -> None:
+    def __init__(self, *kinds: FaultKind, every_s: float = 1e9, share: float = 1) -> None:
         """Submit both."""
-        faults = FaultSettings(seed=1, share=1, every_s=every_s, kinds="/".join(kinds))
+        faults = FaultSettings(seed=1, share=share, every_s=every_s, kinds="/".join(kinds))
         behaviour = replace(Behaviour.slurm(poll_s=0), faults=faults)
         jobs = [Sketch(at=0, run=1000, grace=60), Sketch(at=0, run=1000)]
         self.run = Simulation(workload(jobs), behaviour)
@@ -92,7 +92,7 @@ def test_a_site_that_refuses_a_change_refuses_that_kind_alone() -> None:
 
 
 def test_commands_beyond_the_rate_of_one_user_are_not_sent() -> None:
-    site = Misbehaving(FaultKind.RATE_LIMITED)
+    site = Misbehaving(FaultKind.RATE_LIMITED, share=0)
     said = [site.answers(to_nice(-number)).status for number in range(1, 40)]
     # 30 tokens and 8 seconds of 2 each, at 2 for a command.
     assert said == [Status.SENT] * 23 + [Status.SKIPPED] * 16
