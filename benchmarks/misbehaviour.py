@@ -52,7 +52,7 @@ def _all(one: partial[Found], chosen: argparse.Namespace) -> int:
     days, runs, violated = 0.0, 0, 0
     with get_context("spawn").Pool(chosen.processes) as pool:
         seeds = iter(range(chosen.seed, sys.maxsize))
-        batch = 4 * chosen.processes
+        batch = 32 * chosen.processes
         while days < chosen.days:
             for found in pool.imap_unordered(one, [next(seeds) for _ in range(batch)]):
                 days, runs = days + found.days, runs + 1
@@ -61,9 +61,11 @@ def _all(one: partial[Found], chosen: argparse.Namespace) -> int:
                     violated += 1
                     print(f"seed {found.run.seed}, {found.run.contender}: {found.violations[0]}")
                     print(f"    {found.reproduces}", flush=True)
-            if time.monotonic() - told > EVERY_S:
-                told = time.monotonic()
-                print(f"{days:.0f} of {chosen.days:g} days, {runs} runs, {violated} violated", flush=True)
+                if time.monotonic() - told > EVERY_S:
+                    told = time.monotonic()
+                    print(f"{days:.1f} of {chosen.days:g} days, {runs} runs, {violated} violated", flush=True)
+                if days >= chosen.days:
+                    break
     for kind, count in sorted(happened.items()):
         print(f"{count:8}  {kind}")
     took_s = time.monotonic() - began

@@ -8,10 +8,13 @@ import pytest
 from tesched_core.model.actions import Action, Failure, FailureKind, Notify, Outcome, Requeue, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
+from tesched_core.model.limits import Limits
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.can_return import loses_licenses
+from tesched_core.policy import in_turn
+from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import Simulation
 from tesched_sim.experiment import ExperimentSetting, Site
 from tesched_sim.fault_settings import FaultKind, FaultSettings
@@ -20,7 +23,7 @@ from tesched_sim.slurm import JobPhase
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import WorkloadError
 
-from tests.unit.sim.examples import Sketch, workload
+from tests.unit.sim.examples import INF, Sketch, te, workload
 from tests.unit.sim.test_actions import WHY, number
 
 FIRST, SECOND = JobId(1), JobId(2)
@@ -167,3 +170,15 @@ def test_a_kind_that_does_not_exist_is_named_with_those_that_do() -> None:
         setting.with_values({"site.faults.share": "2"})
     assert FaultSettings(seed=1).chosen == frozenset(FaultKind)
     assert FaultSettings().chosen == frozenset()
+
+
+def test_a_victim_that_ends_with_success_under_notice_has_finished_on_every_release() -> None:
+    """From 24.05 on Slurm itself runs such a job again; a simulated one has no other success than its end."""
+    faults = FaultSettings(seed=1, share=0, kinds=FaultKind.LICENCES_LOST)
+    behaviour = replace(Behaviour.slurm(poll_s=5), faults=faults)
+    jobs = [Sketch(at=0, run=130, grace=60, yields=INF), te(at=100, run=50)]
+    run = Simulation(workload(jobs), behaviour, policies=in_turn(FitGpp()), limits=Limits(wait_for_free_s=0))
+    run.slurm.licenses.clear()
+    result = run.run()
+    assert len(run.slurm.records) == 1
+    assert (result.end_s[0], run.slurm.restarts[0], run.slurm.state[0]) == (130, 0, JobPhase.DONE)
