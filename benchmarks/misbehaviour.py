@@ -28,7 +28,7 @@ def made(seed: int, jobs: int, kinds: str) -> Found:
 
 
 def main() -> int:
-    """Make the runs; return 1 if something was violated."""
+    """Make the runs; return 1 if any rule was violated."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=float, default=100.0, help="simulated days in all (100)")
     parser.add_argument("--seed", type=int, default=1, help="the first run's; the next ones follow it (1)")

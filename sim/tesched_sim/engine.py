@@ -2,6 +2,8 @@
 
 Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
 daemon polls, if that is due, and may act at the same instant. The same workload, policy and settings give the same run.
+
+Over 400 lines: the run and the daemon beside it, which wake each other.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from tesched_sim.workload import Workload
 
 #: Most cycles of the daemon at one instant: actions that take no time need more than one.
 MOST_LOOKS = 8
-#: Seconds after which a daemon looks again that has something under way, or that Slurm did not answer; and in which a
-#: dead one is started again: faults alone make it look at other times than at events.
+#: Seconds until the next poll while an order is under way, or after no answer, and until a dead daemon is started again.
+#: Faults alone make it poll at other times than at events.
 AGAIN_S, RESTARTS_IN_S = 5.0, 15.0
 #: Limits that leave everything to the policy and P; the paper has no others.
 NO_LIMITS = Limits(
@@ -92,7 +94,7 @@ class Daemon:
         else:
             self.eyes = MisbehavingObserver(slurm, self.faults, **sees)
             self.hands = MisbehavingActuator(slurm, self.faults)
-        #: until when it is dead, and when it looks again by itself
+        #: until when it is dead, and when it polls again by itself
         self.dead_until_s, self._again_s = 0.0, inf
         #: how often it has died
         self.deaths = 0
@@ -274,7 +276,7 @@ class Daemon:
             known = before.get(order_id)
             if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):
                 self._set_alarms(order)
-        if self.limits.lever is not YieldBy.PLUGIN:  # then Slurm itself reserves for whom it preempts
+        if self.limits.lever is not YieldBy.PLUGIN:  # then Slurm itself reserves nodes
             for row in set(scheduler.reserved) - served:
                 scheduler.let_go(row)
         self._watched, self._served = watched, frozenset(served)

@@ -29,9 +29,9 @@ class FaultKind(StrEnum):
     REFUSED = "refused"
     #: slurmctld does not answer a poll
     NO_ANSWER = "no_answer"
-    #: the answer to a poll comes seconds late, and is of the moment at which it was asked for
+    #: the answer to a poll comes seconds late, and is of the moment of the question
     LATE_ANSWER = "late_answer"
-    #: an answer lacks some jobs' records: a task's own record on 26.05, one that was asked for in a bad moment
+    #: an answer lacks some jobs' records: a task's own record on 26.05, or one that was read in a bad moment
     CUT_ANSWER = "cut_answer"
     #: a job ends between the read before a command and the command: `requeue incomplete` leaves it. 22.05.8, 26.05.5
     ENDS_FIRST = "ends_first"

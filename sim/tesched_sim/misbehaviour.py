@@ -1,7 +1,7 @@
 """Misbehaviour of the simulated Slurm: what goes wrong with commands, answers, jobs, nodes and the daemon itself.
 
 What goes wrong, and when, is drawn from the seed of `FaultSettings`, each kind from numbers of its own: with a kind
-left out the others are drawn as before. What was done, and what has happened, is told to `watchers` and `happened`.
+left out the others are drawn as before. `watchers` and `happened` learn of it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Misbehaviour:
         #: a field whose changes are refused, and until when
         self.refused: dict[Field, float] = {}
         self._tokens, self._counted_s = float(RateLimit().burst), slurm.now
-        #: runs that were notified, and those that were told to go back to the queue
+        #: runs that were notified, and those that were requeued
         self._notified: dict[int, int] = {}
         self._requeued: dict[int, int] = {}
         self.healed = False
@@ -96,7 +96,7 @@ class Misbehaviour:
 
     @property
     def note(self) -> str:
-        """Return what has gone wrong, and the seed of it, in words."""
+        """Faults that have happened, and their seed, in words."""
         counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.happened.items()))
         return f"Slurm misbehaved, by site.faults.seed={self.settings.seed}: {counts or 'nothing happened'}"
 
@@ -167,7 +167,7 @@ class Misbehaviour:
             slurm.later(slurm.now + 1.0, dies)
 
     def requeued(self, row: int) -> None:
-        """Take in that a run was told to end."""
+        """Take in that a run is to end."""
         self._requeued[row] = self.slurm.restarts[row]
 
     def reprioritised(self, priorities: dict[int, int]) -> None:
@@ -202,12 +202,12 @@ class MisbehavingActuator(SimulatedActuator):
         """Act on this cluster, as far as these faults let it."""
         super().__init__(slurm)
         self.misbehaviour = misbehaviour
-        #: told of each action that has reached Slurm, and how it failed
+        #: called with each action that has reached Slurm, and how it failed
         self.is_late = False
         self.watchers: list[Callable[[Action, FailureKind | None], None]] = []
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
-        """Perform the action, or not, or later; and say so, or something else."""
+        """Perform the action, now, later or never; and say so, or not."""
         faults, now = self.misbehaviour, self.slurm.now
         if faults.takes(COMMAND_RPCS) > PATIENCE_S:
             faults.gives_back(COMMAND_RPCS)
@@ -284,7 +284,7 @@ class MisbehavingObserver(SimulatedObserver):
         self._late: tuple[float, Snapshot] | None = None
 
     def see(self) -> Snapshot | Failure:
-        """Return what Slurm says, if it does."""
+        """Poll, and get an answer, a late one, or none."""
         faults, now = self.misbehaviour, self.slurm.now
         if self._late is not None and not faults.healed:
             at, seen = self._late

@@ -51,7 +51,7 @@ def test_without_a_mark_that_holds_no_job_leaves(mark: MarkLine) -> None:
     assert preempted(mark) == []
 
 
-def test_for_a_barred_user_no_job_leaves_and_for_others_after_the_wait() -> None:
+def test_for_a_user_over_its_limit_no_job_leaves_and_for_others_after_the_wait() -> None:
     assert preempted(MARK, barred=("",)) == []
     assert preempted(MARK, wait_s=50, until_s=149) == []
     assert preempted(MARK, wait_s=50, until_s=151) == [1]

@@ -119,7 +119,7 @@ class Ledger:
             return
         if key in self.noticed:
             waited_s = now - self.noticed[key]
-            # Nobody has told it when a notice was sent that was late, or that it sent before it died.
+            # It can't know when a late notice arrived, nor when one was sent that it sent before it died.
             unclear = self._is_late() or self._deaths_at[key] != self.daemon.deaths
             self._must(
                 waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6),
@@ -159,7 +159,7 @@ class Ledger:
         self._must(of_user <= most, f"{of_user} of {his}'s jobs preempted within an hour; {most} are allowed")
         by_user = sum(one == theirs and now - at < HOUR_S / 2 for one, at in self.caused)
         most = limits.max_victims_for_te_user_hour
-        # With the plugin a user is barred at the poll after the limit was reached.
+        # With the plugin the limit holds from the poll after it was reached.
         self._must(
             by_user <= most or limits.lever is YieldBy.PLUGIN,
             f"{theirs}'s TE jobs made {by_user} leave within an hour; {most} are allowed",
