@@ -41,7 +41,7 @@ from tesched_sim.workload import Workload
 
 #: Most cycles of the daemon at one instant: actions that take no time need more than one.
 MOST_LOOKS = 8
-#: Seconds until the next poll while an order is under way, or after no answer, and until a dead daemon is started again.
+#: Seconds until the next poll while an order is under way or after no answer, and until a dead daemon starts again.
 #: Faults alone make it poll at other times than at events.
 AGAIN_S, RESTARTS_IN_S = 5.0, 15.0
 #: Limits that leave everything to the policy and P; the paper has no others.

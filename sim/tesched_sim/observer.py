@@ -138,7 +138,7 @@ class SimulatedObserver:
         )
 
     def see(self) -> Snapshot | Failure:
-        """Return what there is to be seen now; this Slurm always answers."""
+        """Poll; this Slurm always answers."""
         return self.observe()
 
     def _reported(self) -> Mapping[JobId, Reported]:
@@ -472,7 +472,7 @@ class _Columns:
         )
 
     def _ineligible(self, row: int) -> int:
-        """Return why a job that holds nodes can be no victim, a row of core's `INELIGIBLE`."""
+        """Reason why a job that holds nodes can be no victim: a row of core's `INELIGIBLE`."""
         eyes, slurm = self._eyes, self._eyes.slurm
         if slurm.state[row] is JobPhase.SUSPENDED:
             return 5

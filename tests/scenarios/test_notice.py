@@ -275,7 +275,7 @@ def test_a_grace_period_begins_when_its_notice_was_sent() -> None:
 
 
 def test_a_victim_is_followed_for_a_grace_period_from_its_notice_though_it_is_not_needed_any_more() -> None:
-    """It may still exit with an error, as it was told to leave, and Slurm would not run it again."""
+    """It may still exit with an error of its notice, and Slurm would not run it again."""
     drive = knowing(one_node(), grace_period_s=30.0)
     actions = drive.cycle(0)
     drive.obeys(*actions)
