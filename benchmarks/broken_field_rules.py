@@ -10,6 +10,30 @@ _RECORD = "            job = self.record(job_id, context)\n            if job is
 
 FIELD_MUTATIONS = (
     Mutation(
+        "binding: one that may yet arrive",
+        "core/tesched_core/fields/node_binding.py",
+        "taken_at=None, before=one.value)",
+        "taken_at=None)",
+    ),
+    Mutation(
+        "notice: its grace period begins when it was sent",
+        "core/tesched_core/orders/notice.py",
+        "noticed_at=max(victim.noticed_at, at)",
+        "noticed_at=victim.noticed_at",
+    ),
+    Mutation(
+        "simulated plugin: the order of the marks",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "(slurm.marks[job].order, job)",
+        "job",
+    ),
+    Mutation(
+        "simulated plugin: a mark ends",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "return in_time and slurm.restarts",
+        "return slurm.restarts",
+    ),
+    Mutation(
         "field: one that may yet arrive",
         _FIELD,
         "return one.taken_at is None and abs(now - one.at) <= within_s",
@@ -85,7 +109,7 @@ FIELD_MUTATIONS = (
     Mutation(
         "nodes: a binding that was sent again may yet arrive",
         "core/tesched_core/fields/node_binding.py",
-        "replace(one, at=context.now, taken_at=None)",
+        "replace(one, at=context.now, taken_at=None, before=one.value)",
         "one",
     ),
     Mutation(

@@ -52,7 +52,8 @@ class SimulatedActuator:
 
     def _perform(self, action: Action) -> FailureKind | None:
         if isinstance(action, SetMarks):
-            return None  # the marks file is written; this Slurm has no plugin that reads it
+            job_record.set_marks(self.slurm, action)
+            return None
         row = action.job_id - 1
         if row not in self.slurm.known:
             return FailureKind.NOT_FOUND

@@ -2,6 +2,8 @@
 
 Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
 daemon polls, if that is due, and may act at the same instant. The same workload, policy and settings give the same run.
+
+Over 400 lines: the run and the daemon beside it, which wake each other.
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.actions import OrderId, Outcome, Resume, Status, Suspend
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Resume, Status, Suspend
 from tesched_core.model.decision import Admission, Decision
-from tesched_core.model.limits import Limits
+from tesched_core.model.field import Field
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
 from tesched_core.orders.outcomes import learned
+from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import PolicyEntry
 from tesched_core.step import step
 
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.bound_use import BoundWatch
 from tesched_sim.job_record import see_dependencies
+from tesched_sim.misbehaviour import MisbehavingActuator, MisbehavingObserver, Misbehaviour, as_stored, dies_after
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
 from tesched_sim.results_of_arrays import with_trainings_as_jobs
@@ -36,6 +41,9 @@ from tesched_sim.workload import Workload
 
 #: Most cycles of the daemon at one instant: actions that take no time need more than one.
 MOST_LOOKS = 8
+#: Seconds until the next poll while an order is under way or after no answer, and until a dead daemon starts again.
+#: Faults alone make it poll at other times than at events.
+AGAIN_S, RESTARTS_IN_S = 5.0, 15.0
 #: Limits that leave everything to the policy and P; the paper has no others.
 NO_LIMITS = Limits(
     min_run_time_s=0,
@@ -78,8 +86,18 @@ class Daemon:
         self.limits = limits
         self.memory = Memory()
         # A job of the same user's would count for no bound.
-        self.eyes = SimulatedObserver(slurm, users_differ=limits.bound.is_set)
-        self.hands = SimulatedActuator(slurm)
+        sees = {"users_differ": limits.bound.is_set, "has_plugin": limits.lever is YieldBy.PLUGIN}
+        self.faults = Misbehaviour(slurm, slurm.behaviour.faults) if slurm.behaviour.faults.is_on else None
+        if self.faults is None:
+            self.eyes: SimulatedObserver = SimulatedObserver(slurm, **sees)
+            self.hands: SimulatedActuator = SimulatedActuator(slurm)
+        else:
+            self.eyes = MisbehavingObserver(slurm, self.faults, **sees)
+            self.hands = MisbehavingActuator(slurm, self.faults)
+        #: until when it is dead, and when it polls again by itself
+        self.dead_until_s, self._again_s = 0.0, inf
+        #: how often it has died
+        self.deaths = 0
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()
@@ -115,6 +133,10 @@ class Daemon:
             return not self.limits.bound.is_set
         return self.slurm.now <= one.until and float(self.slurm.workload.limit_s[row]) <= one.most_s
 
+    def is_awaited(self) -> bool:
+        """Check whether it was to poll again by now."""
+        return self.slurm.now >= self._again_s
+
     def due(self) -> bool:
         """Check for a change since its last cycle: for a policy that plans at every event."""
         if self._touched or (self._stirred and self._suspended):
@@ -136,9 +158,15 @@ class Daemon:
         slurm = self.slurm
         self.asked += 1
         self._touched = self._stirred = False
+        self._again_s = inf if self.is_awaited() else self._again_s
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
-        seen = self.eyes.observe()
+        if slurm.now < self.dead_until_s:
+            return False
+        seen = self.eyes.see()
+        if isinstance(seen, Failure):
+            self._look_again(AGAIN_S)
+            return False
         # It polls only after a change: what it saw says nothing of how long a job waited in between.
         bounded = self.limits.bound.is_set
         self.memory, decision = step(
@@ -155,22 +183,76 @@ class Daemon:
         if decision.next_at is not None and self.asks_at != decision.next_at > slurm.now:
             self.asks_at = decision.next_at
             slurm.push(decision.next_at, Event.WAKE, 0)
-        outcomes: list[Outcome] = []
-        failed: set[int | None] = set()
-        for action in decision.actions:
-            if action.reason.order_id in failed:
-                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=slurm.now))
-                continue
-            outcome = self.hands.act(action)
-            if outcome.failure is not None:
-                failed.add(action.reason.order_id)
-            outcomes.append(outcome)
+        dies, arrives_late = dies_after(self.faults, decision.actions)
+        outcomes = self._performed(decision.actions[:dies])
+        if dies is not None:
+            self._die(decision.actions[dies:], arrives_late=arrives_late)
+            self._after(before)
+            return True
         if any(isinstance(action, Suspend | Resume) for action in decision.actions):
             slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next poll
         if outcomes:
-            self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits)
+            self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits, seen=seen)
         self._after(before)
+        if self.faults is not None:
+            changes = {name for name, some in self.memory.changes.items() if some}
+            if self.memory.open_orders() or changes - {Field.MARK}:
+                self._look_again(AGAIN_S)
+            elif changes:
+                self._look_again(self.limits.mark_for_s / 3)  # marks are renewed
         return bool(decision.actions)
+
+    def _performed(self, actions: Sequence[Action]) -> list[Outcome]:
+        """Take the actions: after one that failed the rest of its order is skipped, without an answer all are."""
+        outcomes: list[Outcome] = []
+        failed: set[int | None] = set()
+        unreachable = False
+        for action in actions:
+            order_id = action.reason.order_id
+            if unreachable or (order_id is not None and order_id in failed):
+                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.slurm.now))
+                continue
+            outcome = self.hands.act(action)
+            if outcome.failure is not None:
+                failed.add(order_id)
+                unreachable = outcome.failure.kind is FailureKind.UNREACHABLE
+            outcomes.append(outcome)
+        return outcomes
+
+    def _die(self, rest: Sequence[Action], *, arrives_late: bool) -> None:
+        """Be killed, and started again with what the store has; one more command may still arrive."""
+        if arrives_late and rest and isinstance(self.hands, MisbehavingActuator):
+            self.hands.arrives_late(rest[0])
+        if isinstance(self.eyes, MisbehavingObserver):
+            self.eyes.forget_answer()
+        self.memory = as_stored(self.memory)
+        self.deaths += 1
+        self.dead_until_s = self.slurm.now + (1.0 if arrives_late else RESTARTS_IN_S)
+        self._look_again(self.dead_until_s - self.slurm.now)
+
+    def _look_again(self, in_s: float) -> None:
+        at = self.slurm.now + in_s
+        if not self.slurm.now < self._again_s <= at:
+            self._again_s = at
+            self.slurm.push(at, Event.WAKE, 0)
+
+    def heal(self) -> None:
+        """Let nothing go wrong from now on; it lives."""
+        if self.faults is not None:
+            self.faults.heal()
+            self.dead_until_s = 0.0
+            self.wakes()
+
+    def undo(self) -> bool:
+        """Put back what it has changed, as far as one poll allows; return whether nothing is left."""
+        seen = self.eyes.see()
+        if isinstance(seen, Failure):
+            return False
+        self.memory, decision = undo(self.memory, seen, self.limits)
+        outcomes = self._performed(decision.actions)
+        if outcomes:
+            self.memory, _ = learned(self.memory, outcomes, self.slurm.now, self.limits, seen=seen)
+        return not changed_still(self.memory, seen)
 
     def _after(self, before: Mapping[OrderId, Order]) -> None:
         """Reserve resources for new orders, forget ended ones, and see to it that it wakes in time."""
@@ -194,8 +276,9 @@ class Daemon:
             known = before.get(order_id)
             if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):
                 self._set_alarms(order)
-        for row in set(scheduler.reserved) - served:
-            scheduler.let_go(row)
+        if self.limits.lever is not YieldBy.PLUGIN:  # then Slurm itself reserves nodes
+            for row in set(scheduler.reserved) - served:
+                scheduler.let_go(row)
         self._watched, self._served = watched, frozenset(served)
         open_orders = self.memory.open_orders()
         self._suspended = any(one.state is VictimState.SUSPENDED for order in open_orders for one in order.victims)
@@ -248,6 +331,8 @@ class Simulation:
         self.hold_load = hold_load
         self.progress = progress
         self.events = 0
+        poll_s = behaviour.poll_s if self.daemon is not None else 0.0
+        self._poll_s, self._next_poll, self._told = poll_s, poll_s or inf, 0
         self._submit_s: list[float] = workload.submit_s.tolist()
         self._submitted_s = np.full(len(workload), np.nan)
         self._capacity = workload.machines.total.sum(axis=0)
@@ -263,19 +348,25 @@ class Simulation:
     def run(self) -> Result:
         """Run it to its end: every job has finished, or nothing can happen any more."""
         began = time.perf_counter()
+        self.go_on()
+        self._sample()
+        return self._result(time.perf_counter() - began)
+
+    def go_on(self, until_s: float = inf) -> None:
+        """Let time pass until then, or until nothing can happen any more."""
         slurm, heap, count = self.slurm, self.slurm.heap, len(self.workload)
-        behaviour = slurm.behaviour
-        poll_s = behaviour.poll_s if self.daemon is not None else 0.0
-        next_poll = poll_s
-        told = 0
+        poll_s = self._poll_s
         while slurm.done < count:
             at = self._submit_s[slurm.submitted] if self.hold_load is None and slurm.submitted < count else inf
             if heap and heap[0][0] < at:
                 at = heap[0][0]
-            if poll_s and next_poll < at:
+            if poll_s and self._next_poll < at:
                 if at == inf and not self._busy():
                     break
-                at = next_poll
+                at = self._next_poll
+            if at > until_s:
+                slurm.now = until_s
+                return
             if at == inf:
                 if self.hold_load is None or slurm.submitted == count:
                     break
@@ -292,17 +383,15 @@ class Simulation:
             if slurm.dependent:
                 see_dependencies(slurm)
             self._submit(at)
-            polls = bool(poll_s) and at >= next_poll
+            polls = bool(poll_s) and at >= self._next_poll
             if polls:
-                next_poll = at + poll_s
+                self._next_poll = at + poll_s
             self._settle(polls=polls, every_event=not poll_s)
             if self._next_sample <= at:
                 self._sample()
-            if self.progress is not None and slurm.done - told >= 1000:
-                told = slurm.done
+            if self.progress is not None and slurm.done - self._told >= 1000:
+                self._told = slurm.done
                 self.progress(slurm.done, count)
-        self._sample()
-        return self._result(time.perf_counter() - began)
 
     def _busy(self) -> bool:
         """Check whether a poll of the daemon may still change something: a job runs, or a TE job waits."""
@@ -342,7 +431,7 @@ class Simulation:
         if daemon is None:
             return
         for _ in range(MOST_LOOKS):
-            if not (polls or (every_event and daemon.due())):
+            if not (polls or daemon.is_awaited() or (every_event and daemon.due())):
                 return
             polls = False
             if daemon.look() or self.slurm.stirred:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, cast, get_type_hints
 
 import msgspec
-from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.limits import Limits
 from tesched_core.policy import Policy
 from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyName, PolicyConfig, TePolicyName
 
@@ -101,7 +101,7 @@ class ExperimentSetting:
         found = self
         for table, some in tables.items():
             found = found._with_table(table, some, can_be_off)
-        return found.checked()
+        return found
 
     def _with_table(self, table: str, values: Mapping[str, str], can_be_off: Sequence[str]) -> ExperimentSetting:
         path = table.split(".")
@@ -120,15 +120,6 @@ class ExperimentSetting:
             said = ", ".join(f"{table}.{name}={value}" for name, value in values.items())
             raise WorkloadError(f"{said}: {str(error).partition(' - at ')[0]}") from None
         return cast("ExperimentSetting", changed)
-
-    def checked(self) -> ExperimentSetting:
-        """Return it. Raises WorkloadError for what the simulated Slurm lacks."""
-        if self.guard.lever is YieldBy.PLUGIN:
-            raise WorkloadError(
-                "guard.lever=plugin: the simulated Slurm has no plugin; --set guard.lever=requeue simulates the same "
-                "policy with that lever"
-            )
-        return self
 
 
 def _changed(whole: Any, values: Mapping[str, str]) -> Any:
@@ -276,7 +267,16 @@ def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -
 
 def run_one(contender: str, setting: ExperimentSetting, workload: Workload) -> Result:
     """Run one contender on one workload. Raises WorkloadError for an unknown one."""
-    result = simulation(contender, setting, workload).run()
-    parts = {"site": asdict(setting.site), "policy": asdict(setting.policy), "guard": asdict(setting.guard)}
+    simulated = simulation(contender, setting, workload)
+    result = simulated.run()
+    faults = simulated.daemon.faults if simulated.daemon is not None else None
+    if faults is not None:
+        result = replace(result, workload=replace(result.workload, notes=(*result.workload.notes, faults.note)))
+    parts = {
+        "site": {key: value for key, value in asdict(setting.site).items() if key != "faults"},
+        "site.faults": asdict(setting.site.faults),
+        "policy": asdict(setting.policy),
+        "guard": asdict(setting.guard),
+    }
     said = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
     return replace(result, settings=said)

@@ -17,9 +17,9 @@ the same actions in tests/cluster/test_twin_actions.py):
 from __future__ import annotations
 
 import re
-from math import nan
+from math import inf, nan
 
-from tesched_core.model.actions import FailureKind
+from tesched_core.model.actions import FailureKind, SetMarks
 from tesched_core.model.field import Nodes
 
 from tesched_sim.slurm import JobPhase, Slurm
@@ -37,6 +37,7 @@ def set_nice(slurm: Slurm, row: int, nice: int) -> None:
         if one in slurm.held or slurm.state[one] is JobPhase.SUSPENDED:
             slurm.priority[one] = max(before - nice, 2)
             slurm.held_by_hook.discard(one)
+            slurm.left_held.discard(one)
             slurm.keep_back(one, slurm.held, back=False)
         else:
             slurm.set_priority(one, slurm.priority[one] + before - nice)
@@ -67,6 +68,7 @@ def release(slurm: Slurm, row: int) -> None:
             slurm.nice[one] = 0
         slurm.fixed.discard(one)
         slurm.held_by_hook.discard(one)
+        slurm.left_held.discard(one)
         slurm.set_priority(one, slurm.released_priority(one))
         slurm.keep_back(one, slurm.held, back=False)
 
@@ -113,6 +115,14 @@ def see_dependencies(slurm: Slurm) -> None:
             del slurm.dependency[row]
 
 
+def set_marks(slurm: Slurm, action: SetMarks) -> None:
+    """Write the marks file anew: which jobs the plugin may preempt, and for which TE jobs it does."""
+    slurm.marks = {line.job_id - 1: line for line in action.marks}
+    slurm.barred, slurm.te_wait_s = frozenset(action.barred), float(action.wait_s)
+    slurm.came_back = {one.job_id - 1: inf if one.until is None else float(one.until) for one in action.came_back}
+    slurm.stirred = True
+
+
 def _is_awaited(slurm: Slurm, text: str) -> bool:
     """Check whether a job that is named has not ended; of one that Slurm does not know nothing is awaited."""
     named = (int(found) - 1 for found in _NUMBER.findall(text))
@@ -122,6 +132,7 @@ def _is_awaited(slurm: Slurm, text: str) -> bool:
 def rerun(slurm: Slurm, row: int) -> None:
     """Put a job that has ended back in the queue; it goes on from what it had saved before its last run ended."""
     slurm.done -= 1
+    slurm.failed.discard(row)
     slurm.end_s[row] = nan
     slurm.ran_on[row] = ()
     slurm.restarts[row] += 1

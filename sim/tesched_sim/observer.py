@@ -15,13 +15,25 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import (
+    Job,
+    JobState,
+    Node,
+    NodeShare,
+    Partition,
+    PluginSettings,
+    Request,
+    SlurmSettings,
+)
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
+from tesched_core.model.notice import ExitZero
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
+from tesched_core.placement.can_return import LICENSES, loses_licenses
 from tesched_core.policy import HELD_BY_US
 
 from tesched_sim.slurm import JobPhase, Slurm
@@ -30,10 +42,11 @@ from tesched_sim.slurm import JobPhase, Slurm
 class SimulatedObserver:
     """The observer."""
 
-    def __init__(self, slurm: Slurm, *, users_differ: bool = False) -> None:
+    def __init__(self, slurm: Slurm, *, users_differ: bool = False, has_plugin: bool = False) -> None:
         """Observe this cluster; if `users_differ`, each job whose user is not known has a user of its own."""
         self.slurm = slurm
         self.users_differ = users_differ
+        self.has_plugin = has_plugin
         workload, machines = slurm.workload, slurm.workload.machines
         self.resources = machines.resources
         self._tres: dict[bytes, Tres] = {}
@@ -88,6 +101,7 @@ class SimulatedObserver:
             kill_wait_s=round(slurm.behaviour.kill_wait_s),
             requeue_delay_s=round(slurm.behaviour.requeue_delay_s),
             memory_is_shared_out=False,
+            plugin=PluginSettings(te_partitions=frozenset(names)) if has_plugin else None,
         )
 
     def is_no_task(self, row: int) -> bool:
@@ -116,12 +130,16 @@ class SimulatedObserver:
             nodes=nodes,
             partitions=self._partitions,
             settings=self.settings,
-            traits=_AllTraits(slurm, jobs),
+            traits=_AllTraits(slurm, jobs, declare=not self.has_plugin),
             columns=_Columns(self),
             expected=self._expected,
             speeds=self._speeds,
             reported_by_array=self._reported(),
         )
+
+    def see(self) -> Snapshot | Failure:
+        """Poll; this Slurm always answers."""
+        return self.observe()
 
     def _reported(self) -> Mapping[JobId, Reported]:
         """Reports of the trainings that have begun, by their arrays' ids."""
@@ -216,6 +234,9 @@ class SimulatedObserver:
             row in slurm.held_by_hook,
             slurm.notes.get(row),
             slurm.dependency.get(row),
+            row in slurm.left_held,
+            slurm.licenses.get(row),
+            row in slurm.failed,
             self._array_of(row),
         )
         kept = self._records.get(row)
@@ -241,6 +262,8 @@ class SimulatedObserver:
         started = float(slurm.started_s[row])
         if slurm.leaving[row]:
             flags = frozenset({"COMPLETING"})
+        elif row in slurm.left_held and row in slurm.held:
+            flags = frozenset({"REQUEUE_HOLD"})
         where = slurm.where[row]
         tres = self.tres_on(row, where)
         names = slurm.workload.machines.names
@@ -254,23 +277,36 @@ class SimulatedObserver:
             array_throttle=throttle,
             user=self._user(row),
             partitions=self._partition_of[row],
-            state=JobState.CANCELLED if row in slurm.cancelled else _STATES[state],
+            state=self._state_of(row),
             flags=flags,
             reason=self._reason(row),
             priority=slurm.priority[row],
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
-            submit_time=float(slurm.workload.submit_s[row]),
+            submit_time=float(slurm.queued_s[row]),  # Slurm sets it anew with each requeue
             eligible_time=self._eligible_s(row),
             start_time=None if started != started else started,  # noqa: PLR0124 - nan
             end_time=float(slurm.end_s[row]) if state is JobPhase.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
             dependency=slurm.dependency.get(row, ""),
+            licenses=slurm.licenses.get(row, ""),
             comment="elastic" if array_id is not None else "",
             admin_comment=HOOK_MARK if row in slurm.held_by_hook else slurm.notes.get(row, ""),
             allocation=tuple(NodeShare(node=names[node], tres=one) for node, one in zip(where, tres, strict=True)),
             ran_on=tuple(names[node] for node in slurm.ran_on[row]),
+        )
+
+    def _state_of(self, row: int) -> JobState:
+        slurm = self.slurm
+        if slurm.state[row] is not JobPhase.DONE:
+            return _STATES[slurm.state[row]]
+        return (
+            JobState.CANCELLED
+            if row in slurm.cancelled
+            else JobState.FAILED
+            if row in slurm.failed
+            else _STATES[JobPhase.DONE]
         )
 
     def tres_on(self, row: int, nodes: Sequence[int]) -> list[Tres]:
@@ -356,9 +392,11 @@ class _JobItems(ItemsView[JobId, Job]):
 class _AllTraits(Mapping[JobId, Traits]):
     """Values of the workload for each job that Slurm knows."""
 
-    def __init__(self, slurm: Slurm, jobs: _Jobs) -> None:
+    def __init__(self, slurm: Slurm, jobs: _Jobs, *, declare: bool) -> None:
         self._slurm = slurm
         self._jobs = jobs
+        #: jobs declare a signal and have a grace period; one that does is not marked for the plugin
+        self._declare = declare
 
     def __getitem__(self, job_id: JobId) -> Traits:
         if not 1 <= job_id <= len(self._slurm.te):
@@ -367,10 +405,11 @@ class _AllTraits(Mapping[JobId, Traits]):
         return Traits(
             job_class=JobClass.TE if self._slurm.te[row] else JobClass.BE,
             rule="workload",
-            grace_period_s=self._slurm.grace_s[row],
+            grace_period_s=self._slurm.grace_s[row] if self._declare else 0.0,
             grace_source="workload",
-            notice_signal="USR1",
+            notice_signal="USR1" if self._declare else "",
             notice_source="workload",
+            exit0=ExitZero.FINISHED,  # it has no other end
             elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
         )
 
@@ -422,9 +461,7 @@ class _Columns:
             may_end_at=self._may_end_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
-            ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
-                np.int8
-            ),
+            ineligible=np.array([self._ineligible(row) for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
             names=(),
@@ -433,6 +470,15 @@ class _Columns:
             share_node=share_node,
             frees=frees,
         )
+
+    def _ineligible(self, row: int) -> int:
+        """Reason why a job that holds nodes can be no victim: a row of core's `INELIGIBLE`."""
+        eyes, slurm = self._eyes, self._eyes.slurm
+        if slurm.state[row] is JobPhase.SUSPENDED:
+            return 5
+        if slurm.leaving[row]:
+            return 1
+        return LICENSES if row in slurm.licenses and loses_licenses(eyes.settings) else 0
 
     @cached_property
     def trials(self) -> tuple[Job, ...]:

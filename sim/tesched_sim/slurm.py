@@ -16,6 +16,7 @@ from math import floor, inf, isfinite, nan
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.actions import MarkLine
 
 from tesched_sim.arrays import Arrays, TrainingProgress
 from tesched_sim.priority_queue import PriorityQueue
@@ -51,6 +52,8 @@ class Event(IntEnum):
     WAKE = 5
     #: a training has done its iterations
     TRAINED = 6
+    #: what another module has put off (`Slurm.later`)
+    CALL = 7
 
 
 @dataclass(slots=True)
@@ -141,8 +144,20 @@ class Slurm:
         self.fixed: set[int] = set()
         #: from when on a job that is not eligible may start
         self.eligible_s: dict[int, float] = {}
-        #: jobs that were ended for good
+        #: jobs that were ended for good, and jobs that have failed
         self.cancelled: set[int] = set()
+        self.failed: set[int] = set()
+        #: jobs that a requeue has left held (REQUEUE_HOLD)
+        self.left_held: set[int] = set()
+        #: licences of those that have some
+        self.licenses: dict[int, str] = {}
+        #: marks of jobs that Slurm's plugin may preempt, by row
+        self.marks: dict[int, MarkLine] = {}
+        #: users for whose TE jobs none is; how long a TE job waits first; TE jobs for which none is, and until when
+        self.barred: frozenset[str] = frozenset()
+        self.te_wait_s = 0.0
+        self.came_back: dict[int, float] = {}
+        self._calls: dict[int, Callable[[], None]] = {}
         self.arrays = None if workload.array is None else Arrays(workload.array, workload.throttle)
         self.trainings = [TrainingProgress(model=one) for one in workload.trainings]
         #: [trainings] which of the ends that were foretold holds
@@ -427,6 +442,15 @@ class Slurm:
         epoch = self._epoch[row] if event in {Event.END, Event.LEAVE} else epoch
         heappush(self.heap, (at_s, event, self._sequence, row, epoch))
 
+    def stir(self) -> None:
+        """Let the queue be gone over."""
+        self.stirred = True
+
+    def later(self, at_s: float, call: Callable[[], None]) -> None:
+        """Let this be done then."""
+        self.push(at_s, Event.CALL, self._sequence)
+        self._calls[self._sequence - 1] = call
+
     def happen(self, event: int, row: int, epoch: int) -> None:
         """Let it happen."""
         if event == Event.END:
@@ -445,11 +469,35 @@ class Slurm:
                 self._trained(row)
         elif event == Event.NODE_DOWN:
             self.node_down(row)
+        elif event == Event.CALL:
+            self._calls.pop(row)()
         elif event == Event.NODE_UP:
             self.node_up(row)
 
+    def ends_now(self, row: int) -> None:
+        """Let a running job have done its work at this moment."""
+        self.saved_s[row] = self.run_s[row] - max(self.now - float(self.started_s[row]), 0.0) * self.speed[row]
+        self._finish(row)
+
+    def fail(self, row: int) -> None:
+        """Let a running job end as FAILED; what it has saved stays saved."""
+        kept_s = self._kept(row)
+        self.lost_s[row] += self.now - self.started_s[row] - (kept_s - self.saved_s[row]) / self.speed[row]
+        self.saved_s[row] = max(kept_s, self.saved_s[row])
+        self.failed.add(row)
+        self._end(row)
+
+    def hold_again(self, row: int) -> None:
+        """Leave a job that is just back in the queue held by its requeue (REQUEUE_HOLD)."""
+        self.keep_back(row, self.held, back=True)
+        self.priority[row] = 0
+        self.left_held.add(row)
+
     def _finish(self, row: int) -> None:
         self.lost_s[row] += self.now - self.started_s[row] - self._left_s(row)
+        self._end(row)
+
+    def _end(self, row: int) -> None:
         self.state[row] = JobPhase.DONE
         self.end_s[row] = self.now
         self._ended.append(row)

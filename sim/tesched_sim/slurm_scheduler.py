@@ -6,7 +6,7 @@ order has changed; and behind it, only jobs that have come since then can be bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from math import floor
 
@@ -16,7 +16,7 @@ from tesched_core.model.columns import Ends
 from tesched_core.placement.shadow_time import Shadow, shadow_of
 
 from tesched_sim.priority_queue import PriorityQueue
-from tesched_sim.slurm import Event, Slurm
+from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_settings import Backfill, NativePreemption, NodeChoice
 
 #: resources [nodes, resources] that are free now and not reserved
@@ -84,6 +84,8 @@ class Scheduler:
             self._pass(line, arrived)
         if self.behaviour.native is not None and len(slurm.te_pending):
             self._preempt(self.behaviour.native)
+        elif slurm.marks and len(slurm.te_pending):
+            self._preempt_marked()
 
     def _is_pass(self, every_s: float) -> bool:
         """Check whether the queue is gone over now; if not, see to it that it is at the next pass."""
@@ -111,6 +113,9 @@ class Scheduler:
     def _start_reserved(self) -> None:
         slurm = self.slurm
         for row, nodes in list(self.reserved.items()):
+            if slurm.state[row] is JobPhase.DONE:
+                self.let_go(row)  # it was cancelled
+                continue
             demand = slurm.workload.demand[row]
             fits = all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes)
             if fits and slurm.waits(row):
@@ -220,7 +225,8 @@ class Scheduler:
         for row in list(slurm.te_pending):
             if row in self.reserved or not slurm.waits(row):
                 continue
-            chosen = self._native_victims(row, native)
+            rows = [job for job in slurm.running_be if not slurm.leaving[job]]  # in order of start
+            chosen = self._native_victims(row, rows[::-1] if native.youngest_first else rows)
             if chosen is None:
                 continue
             nodes, victims = chosen
@@ -229,14 +235,59 @@ class Scheduler:
                 slurm.evict(victim, row, native.grace_s, told=native.tells_job)
         self._start_reserved()
 
-    def _native_victims(self, row: int, native: NativePreemption) -> tuple[tuple[int, ...], list[int]] | None:
+    def _preempt_marked(self) -> None:
+        """Let marked jobs go for TE jobs, as preempt/tesched does: in the order of their marks."""
+        slurm, now = self.slurm, self.slurm.now
+        users, user = slurm.workload.user_names, slurm.workload.user
+        for row in [row for row, nodes in self.reserved.items() if not slurm.up[list(nodes)].all()]:
+            self.let_go(row)
+        for row in list(slurm.te_pending):
+            if row in self.reserved or not slurm.waits(row) or users[user[row]] in slurm.barred:
+                continue
+            if slurm.came_back.get(row, 0.0) > now:
+                continue
+            waited_s = now - float(slurm.queued_s[row])
+            if waited_s < slurm.te_wait_s:
+                slurm.later(now + slurm.te_wait_s - waited_s, slurm.stir)
+                continue
+            marked = [job for job in slurm.running_be if self._may_be_preempted(job)]
+            chosen = self._marked_victims(row, sorted(marked, key=lambda job: (slurm.marks[job].order, job)))
+            if chosen is None:
+                continue
+            nodes, victims = chosen
+            self.keep(row, nodes)
+            for victim in victims:
+                slurm.evict(victim, row, slurm.marks[victim].grace_s, told=False)
+        self._start_reserved()
+
+    def _may_be_preempted(self, job: int) -> bool:
+        slurm, mark = self.slurm, self.slurm.marks.get(job)
+        if mark is None or slurm.leaving[job] or slurm.state[job] is not JobPhase.RUNNING:
+            return False
+        runs_s = slurm.now - float(slurm.started_s[job])
+        in_time = mark.after <= slurm.now <= mark.until
+        return in_time and slurm.restarts[job] < mark.max_restarts and runs_s >= mark.least_run_s
+
+    def _marked_victims(self, row: int, rows: Sequence[int]) -> tuple[tuple[int, ...], list[int]] | None:
+        """Return nodes for a job and who leaves them: jobs are taken away one by one in this order until it fits."""
+        slurm, free = self.slurm, self._free().copy()
+        if self.place(row, free) is not None:
+            return None
+        for count, job in enumerate(rows, start=1):
+            for node in slurm.where[job]:
+                free[node] += slurm.held_on(job, node) if slurm.is_typed else slurm.workload.demand[job]
+            nodes = self.place(row, free)
+            if nodes is not None:
+                return nodes, [one for one in rows[:count] if not set(nodes).isdisjoint(slurm.where[one])]
+        return None
+
+    def _native_victims(self, row: int, rows: Sequence[int]) -> tuple[tuple[int, ...], list[int]] | None:
         slurm = self.slurm
         demand = slurm.workload.demand
         free = self._free()
         may_run = slurm.workload.allowed[slurm.workload.constraint[row]] & slurm.up
         by_node: dict[int, list[int]] = {}
-        rows = [job for job in slurm.running_be if not slurm.leaving[job]]  # in order of start
-        for job in reversed(rows) if native.youngest_first else rows:
+        for job in rows:
             for node in slurm.where[job]:
                 by_node.setdefault(node, []).append(job)
         nodes: list[int] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from tesched_sim.fault_settings import FaultSettings
 
 
 class Backfill(StrEnum):
@@ -90,6 +92,8 @@ class Behaviour:
     #: … but for a factor, lognormal with median 1 and this spread (0: exactly), drawn with this seed
     run_time_sigma: float = 0.0
     seed: int = 0
+    #: what goes wrong; nothing by default
+    faults: FaultSettings = field(default_factory=FaultSettings)
     #: use and queues are sampled at most once in so many seconds
     sample_s: float = 600.0
 

@@ -29,6 +29,7 @@ from tesched_core.model.field import Field, Nodes, NumberField
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.engine import Simulation
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm import Slurm
 from tesched_sim.slurm_scheduler import Scheduler
@@ -169,3 +170,24 @@ def test_both_say_the_same_after_each_action(cluster: LocalCluster, one_client: 
         assert failed(outcome) == failed(twin.act(make)), (text, outcome)
         # What Slurm says of a job comes with its next pass over the queue.
         cluster.wait_for(lambda: real() == twin.shown(), f"{text}, to be seen as by the twin: {twin.shown()}")
+
+
+def test_a_requeued_job_is_submitted_anew_to_both(cluster: LocalCluster, one_client: ClientChoice) -> None:
+    client = connecting(one_client)(cluster)
+
+    def submitted() -> float:
+        seen = client.observer.observe()
+        assert isinstance(seen, Snapshot), seen
+        return seen.jobs[job_id].submit_time
+
+    job_id = JobId(cluster.sbatch(wrap="exec sleep 1000"))
+    cluster.wait_state(job_id, "RUNNING")
+    first = submitted()
+    cluster.wait_for(lambda: time.time() > first + 2, "another second than that of its submission")
+    client.actuator.act(Requeue(job_id=job_id, reason=WHY, restarts=0))
+    cluster.wait_state(job_id, "PENDING")
+    twin = Simulation(workload([Sketch(run=1000)]), Behaviour.slurm())
+    twin.go_on(10)
+    SimulatedActuator(twin.slurm).act(Requeue(job_id=JobId(1), reason=WHY, restarts=0))
+    twin.go_on(50)
+    assert (submitted() > first, SimulatedObserver(twin.slurm).job(0).submit_time > 0) == (True, True)

@@ -100,7 +100,7 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "workload.jobs=many"), "workload.jobs: Expected `int`"),
         (("--set", "workload.te_share=2"), "workload.te_share must be between 0 and 1"),
         (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),
-        (("--set", "guard.lever=plugin"), "the simulated Slurm has no plugin"),
+        (("--set", "site.faults.kinds=rain"), "kinds: there is no rain; there are priority_back/"),
         (("--set", "policy.fitgpp.s=-1"), "policy.fitgpp.s=-1: s must be between 0 and 1000"),
         (("--set", "guard.bound.slowdown=3"), "guard.bound.slowdown=3: te_time_limit_s must be set beside slowdown"),
         (

@@ -349,3 +349,19 @@ def test_undo_sets_each_waiting_job_free() -> None:
     drive.obeys(*drive.decision.actions)
     drive.memory, drive.decision = undo(drive.memory, drive.snapshot(6), drive.limits)
     assert (drive.decision.actions, drive.memory.is_bound(JobId(TE))) == ((), False)
+
+
+def test_a_binding_that_arrives_late_is_taken_back_though_its_repetition_was_not_sent() -> None:
+    """Its first command had no answer; when it was to be sent again, Slurm had failed to answer another one."""
+    drive = two_nodes()
+    nice, binding, told = drive.cycle(0)
+    drive.obeys(nice)
+    drive.says(Status.FAILED, binding, kind=FailureKind.UNREACHABLE)
+    drive.says(Status.SKIPPED, told)
+    again = nodes_asked(drive) if drive.cycle(1) else []
+    assert again == [TO_N1]
+    drive.says(Status.SKIPPED, *drive.decision.actions)
+    drive.obeys(binding)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(5)
+    assert nodes_asked(drive) == [FREE]

@@ -261,3 +261,27 @@ def test_a_victim_that_sat_its_grace_period_out_is_requeued_as_ever() -> None:
     drive.starts(TE, HALF, at_s=31)
     assert drive.cycle(32)[0] == nice_back(0, now=-1001)
     assert first_in_queue(-1001).value == -1001
+
+
+def test_a_grace_period_begins_when_its_notice_was_sent() -> None:
+    """Slurm was slow: the poll began 8 s before the notice could be sent."""
+    drive = knowing(one_node(), grace_period_s=30.0)
+    actions = drive.cycle(0)
+    drive.obeys(*actions)
+    drive.at_s = 8
+    drive.says(Status.SENT, *actions)
+    assert [kind_of(action) for action in drive.cycle(31)] == []
+    assert [kind_of(action) for action in drive.cycle(39)] == ["requeue"]
+
+
+def test_a_victim_is_followed_for_a_grace_period_from_its_notice_though_it_is_not_needed_any_more() -> None:
+    """It may still exit with an error of its notice, and Slurm would not run it again."""
+    drive = knowing(one_node(), grace_period_s=30.0)
+    actions = drive.cycle(0)
+    drive.obeys(*actions)
+    drive.at_s = 8
+    drive.says(Status.FAILED, actions[-1], kind=FailureKind.UNREACHABLE)
+    drive.ends(TE)
+    drive.cycle(31)
+    drive.ends(BE, JobState.FAILED)
+    assert reruns(drive.cycle(38)) == [BE]

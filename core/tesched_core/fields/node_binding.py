@@ -88,7 +88,8 @@ class NodeBindingRule(FieldRule[Nodes]):
         if one is None or is_new or one.value.names != want.value.names:
             return self._bound(job, want, one, context)
         lost = self.state_of(one, job) in {FieldState.OWN, FieldState.EARLIER}
-        return replace(one, at=context.now, taken_at=None) if lost else None
+        # The command before this one may yet arrive, also where this one is certainly not sent.
+        return replace(one, at=context.now, taken_at=None, before=one.value) if lost else None
 
     def setting(self, after: Change[Nodes], why: Reason, job: Job) -> SetField:
         """Action that binds a job; its `previous` is what the job wants by itself."""

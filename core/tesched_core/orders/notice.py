@@ -13,6 +13,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import TARGET_WORDS
 from tesched_core.model.order import Order, Victim, VictimState
+from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 
 
@@ -52,14 +53,24 @@ class NoticeLever(Lever):
         """Do nothing: a notice has been heard. A victim that still runs keeps its nodes when its order is withdrawn."""
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take back the notices that certainly were not sent; of an unknown one nothing is sent again."""
+        """Take back the notices that certainly were not sent; of an unknown one nothing is sent again.
+
+        A grace period begins when its notice was sent: the poll may have begun some seconds before that.
+        """
         for outcome in outcomes:
+            self._count_from(outcome, orders)
             order = of_failed(outcome, Notify, orders)
             if order is None or not not_taken(outcome):
                 continue
             after = partial(_not_told, spared=final(outcome))
             orders[order.order_id] = with_victim(order, outcome.action.job_id, after)
             context.moved(order.order_id, outcome.action.job_id, "sent", "not sent", said(outcome))
+
+    def _count_from(self, outcome: Outcome, orders: Orders) -> None:
+        action = outcome.action
+        order = orders.get(action.reason.order_id) if action.reason.order_id is not None else None
+        if isinstance(action, Notify) and order is not None and outcome.status is not Status.WOULD:
+            orders[order.order_id] = with_victim(order, action.job_id, partial(_told_at, at=outcome.at))
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return 0: nothing of a notice is left in Slurm."""
@@ -70,6 +81,12 @@ def not_taken(outcome: Outcome) -> bool:
     """Check whether a command that is never sent twice certainly did not reach the job."""
     busy = outcome.failure is not None and outcome.failure.kind is FailureKind.BUSY
     return outcome.status is Status.SKIPPED or final(outcome) or busy
+
+
+def _told_at(victim: Victim, *, at: UnixSeconds) -> Victim:
+    if victim.state is not VictimState.NOTICED or victim.noticed_at is None:
+        return victim
+    return replace(victim, noticed_at=max(victim.noticed_at, at))
 
 
 def _not_told(victim: Victim, *, spared: bool) -> Victim:

@@ -1,0 +1,360 @@
+"""Misbehaviour of the simulated Slurm: what goes wrong with commands, answers, jobs, nodes and the daemon itself.
+
+What goes wrong, and when, is drawn from the seed of `FaultSettings`, each kind from numbers of its own: with a kind
+left out the others are drawn as before. `watchers` and `happened` learn of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+from tesched_core.model.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Notify,
+    Outcome,
+    Requeue,
+    Rerun,
+    SetField,
+    Status,
+    Suspend,
+    sets,
+)
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
+from tesched_core.model.rate_limit import RateLimit
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.ports import Barred, never_barred
+
+from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.fault_settings import FaultKind, FaultSettings
+from tesched_sim.observer import SimulatedObserver
+from tesched_sim.slurm import JobPhase, Slurm
+
+#: seconds for which a daemon's commands may wait for slurmctld in one cycle: then its lease may be over
+PATIENCE_S = 8.0
+#: RPCs of a poll, and of a command with the read before it
+POLL_RPCS, COMMAND_RPCS = 3, 2
+#: part of the best-effort jobs that have a licence
+LICENSED = 0.1
+#: kinds of change that a site may refuse; a release of a hold is none
+MAY_REFUSE = (Field.NICE, Field.NODES, Field.BEGIN, Field.THROTTLE)
+
+
+class Misbehaviour:
+    """Dice of one run, and what has come of them."""
+
+    def __init__(self, slurm: Slurm, settings: FaultSettings) -> None:
+        """Let this cluster misbehave, from now on."""
+        self.slurm = slurm
+        self.settings = settings
+        self.kinds = settings.chosen
+        self._dice = {kind: Random(f"{settings.seed} {kind}") for kind in FaultKind}  # noqa: S311 - no secret
+        #: how often each kind has happened
+        self.happened: Counter[FaultKind] = Counter()
+        #: a field whose changes are refused, and until when
+        self.refused: dict[Field, float] = {}
+        self._tokens, self._counted_s = float(RateLimit().burst), slurm.now
+        #: runs that were notified, and those that were requeued
+        self._notified: dict[int, int] = {}
+        self._requeued: dict[int, int] = {}
+        self.healed = False
+        if FaultKind.LICENCES_LOST in self.kinds:
+            dice = self._dice[FaultKind.LICENCES_LOST]
+            for row, te in enumerate(slurm.te):
+                if not te and (slurm.arrays is None or slurm.arrays.of[row] < 0) and dice.random() < LICENSED:
+                    slurm.licenses[row] = "tool:1"
+        slurm.watchers.append(self._saw)
+        for kind, call in ((FaultKind.NODE_DIES, self._node_dies), (FaultKind.USER_CANCELS, self._user_cancels)):
+            if kind in self.kinds:
+                self._by_itself(kind, call)
+
+    def strikes(self, kind: FaultKind) -> bool:
+        """Draw whether this goes wrong now, and count it."""
+        if kind not in self.kinds or self.healed or self._dice[kind].random() >= self.settings.share:
+            return False
+        self.happened[kind] += 1
+        return True
+
+    def between(self, kind: FaultKind, least: float, most: float) -> float:
+        """Draw a number for a fault of this kind."""
+        return self._dice[kind].uniform(least, most)
+
+    def settings_of(self, settings: SlurmSettings) -> SlurmSettings:
+        """Return slurm.conf as it is where such faults happen."""
+        return replace(
+            settings,
+            release="25.11.2" if FaultKind.LICENCES_LOST in self.kinds else settings.release,
+            holds_expedited=FaultKind.HELD_AGAIN in self.kinds,
+            rate_limit=RateLimit() if FaultKind.RATE_LIMITED in self.kinds else None,
+        )
+
+    @property
+    def note(self) -> str:
+        """Faults that have happened, and their seed, in words."""
+        counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.happened.items()))
+        return f"Slurm misbehaved, by site.faults.seed={self.settings.seed}: {counts or 'nothing happened'}"
+
+    def heal(self) -> None:
+        """Let nothing go wrong from now on, and everything that was taken away be there again."""
+        self.healed = True
+        self.refused.clear()
+        for node in range(len(self.slurm.up)):
+            if not self.slurm.up[node]:
+                self.slurm.node_up(node)
+
+    def takes(self, rpcs: int) -> float:
+        """Take so many RPCs out of the user's bucket; return for how many seconds the last of them waits."""
+        if FaultKind.RATE_LIMITED not in self.kinds or self.healed:
+            return 0.0
+        limit, now = RateLimit(), self.slurm.now
+        if self.strikes(FaultKind.RATE_LIMITED):  # other commands of the same user have taken some
+            self._tokens -= self.between(FaultKind.RATE_LIMITED, 0, 4 * PATIENCE_S * limit.per_s)
+        self._tokens = min(self._tokens + (now - self._counted_s) * limit.per_s, float(limit.burst)) - rpcs
+        self._counted_s = now
+        return max(-self._tokens, 0.0) / limit.per_s
+
+    def gives_back(self, rpcs: int) -> None:
+        """Give back the RPCs of a command that was not sent."""
+        self._tokens += rpcs
+
+    # What happens by itself.
+
+    def _by_itself(self, kind: FaultKind, call: Callable[[Random], None]) -> None:
+        dice = self._dice[kind]
+
+        def happens() -> None:
+            if not self.healed:
+                self.happened[kind] += 1
+                call(dice)
+                self._by_itself(kind, call)
+
+        self.slurm.later(self.slurm.now + dice.expovariate(1 / self.settings.every_s), happens)
+
+    def _node_dies(self, dice: Random) -> None:
+        slurm, node = self.slurm, dice.randrange(len(self.slurm.up))
+        if not slurm.up[node]:
+            return
+        slurm.node_down(node)
+        slurm.later(slurm.now + dice.uniform(60, 3600), lambda: None if slurm.up[node] else slurm.node_up(node))
+
+    def _user_cancels(self, dice: Random) -> None:
+        slurm = self.slurm
+        # Not a task of a training: its end is the training's.
+        mine = [
+            row
+            for row in slurm.known
+            if slurm.state[row] is not JobPhase.DONE and (slurm.arrays is None or slurm.arrays.of[row] < 0)
+        ]
+        if mine:
+            slurm.cancel(dice.choice(mine))
+
+    def notified(self, row: int) -> None:
+        """Take in that a run has its notice; it may die of it."""
+        slurm, run = self.slurm, self.slurm.restarts[row]
+        self._notified[row] = run
+        if self.strikes(FaultKind.DIES_OF_NOTICE):
+
+            def dies() -> None:
+                if slurm.restarts[row] == run and slurm.state[row] is JobPhase.RUNNING and not slurm.leaving[row]:
+                    slurm.fail(row)
+
+            slurm.later(slurm.now + 1.0, dies)
+
+    def requeued(self, row: int) -> None:
+        """Take in that a run is to end."""
+        self._requeued[row] = self.slurm.restarts[row]
+
+    def reprioritised(self, priorities: dict[int, int]) -> None:
+        """Take in that jobs have another priority than these; backfill may write them back."""
+        slurm = self.slurm
+        if not priorities or not self.strikes(FaultKind.PRIORITY_BACK):
+            return
+
+        def writes_back() -> None:
+            for row, priority in priorities.items():
+                if slurm.waits(row) and row not in slurm.fixed:
+                    slurm.set_priority(row, priority)
+
+        slurm.later(slurm.now + self.between(FaultKind.PRIORITY_BACK, 0.2, 1.4), writes_back)
+
+    def _saw(self, row: int) -> None:
+        slurm = self.slurm
+        if slurm.state[row] is not JobPhase.PENDING:
+            return
+        if slurm.licenses.pop(row, None) is not None:
+            self.happened[FaultKind.LICENCES_LOST] += 1
+        run = slurm.restarts[row] - 1
+        of_notice = self._notified.get(row) == run != self._requeued.get(row)
+        if of_notice and row not in slurm.held and self.strikes(FaultKind.HELD_AGAIN):
+            slurm.hold_again(row)
+
+
+class MisbehavingActuator(SimulatedActuator):
+    """Actuator of a Slurm that misbehaves."""
+
+    def __init__(self, slurm: Slurm, misbehaviour: Misbehaviour) -> None:
+        """Act on this cluster, as far as these faults let it."""
+        super().__init__(slurm)
+        self.misbehaviour = misbehaviour
+        #: called with each action that has reached Slurm, and how it failed
+        self.is_late = False
+        self.watchers: list[Callable[[Action, FailureKind | None], None]] = []
+
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
+        """Perform the action, now, later or never; and say so, or not."""
+        faults, now = self.misbehaviour, self.slurm.now
+        if faults.takes(COMMAND_RPCS) > PATIENCE_S:
+            faults.gives_back(COMMAND_RPCS)
+            return Outcome(action=action, status=Status.SKIPPED, at=now)
+        if isinstance(action, SetField) and self._is_refused(action):
+            for watcher in self.watchers:
+                watcher(action, FailureKind.DENIED)
+            return _failed(action, now, FailureKind.DENIED)
+        if faults.strikes(FaultKind.UNSENT):
+            return _failed(action, now, FailureKind.UNREACHABLE)
+        if faults.strikes(FaultKind.LATE_COMMAND):
+            self.arrives_late(action)
+            return _failed(action, now, FailureKind.UNREACHABLE)
+        row = action.job_id - 1
+        asks = isinstance(action, Notify | Requeue | Suspend) and row in self.slurm.running
+        if asks and not self.slurm.leaving[row] and faults.strikes(FaultKind.ENDS_FIRST):
+            self.slurm.ends_now(row)
+        outcome = self._done(action, barred)
+        if outcome.status is Status.SENT and faults.strikes(FaultKind.UNHEARD):
+            return _failed(action, now, FailureKind.UNREACHABLE)
+        return outcome
+
+    def arrives_late(self, action: Action) -> None:
+        """Let slurmctld carry out a command in some seconds: by then it asks for no more than that such a job is there.
+
+        `scontrol requeue incomplete` is an error for a job that waits or has ended, but meets the next run of its id.
+        """
+        slurm = self.slurm
+
+        def arrives() -> None:
+            late = action
+            row = action.job_id - 1
+            if isinstance(action, Notify | Requeue) and row < len(slurm.restarts):
+                late = replace(action, restarts=slurm.restarts[row])
+            self.is_late = True
+            self._done(late, never_barred)
+            self.is_late = False
+
+        slurm.later(slurm.now + self.misbehaviour.between(FaultKind.LATE_COMMAND, 1.0, 5.0), arrives)
+
+    def _done(self, action: Action, barred: Barred) -> Outcome:
+        slurm, faults, row = self.slurm, self.misbehaviour, action.job_id - 1
+        sets_nice = sets(action, Field.NICE) and row in slurm.known
+        before = {one: slurm.priority[one] for one in slurm.rows_of(row) if slurm.waits(one)} if sets_nice else {}
+        outcome = super().act(action, barred)
+        for watcher in self.watchers:
+            watcher(action, outcome.failure.kind if outcome.failure else None)
+        if outcome.status is Status.SENT:
+            if isinstance(action, Notify):
+                faults.notified(row)
+            elif isinstance(action, Requeue | Rerun):
+                faults.requeued(row)
+            faults.reprioritised({one: priority for one, priority in before.items() if slurm.priority[one] != priority})
+        return outcome
+
+    def _is_refused(self, action: SetField) -> bool:
+        faults, field, now = self.misbehaviour, action.field, self.slurm.now
+        if field in MAY_REFUSE and field not in faults.refused and faults.strikes(FaultKind.REFUSED):
+            faults.refused[field] = now + faults.between(FaultKind.REFUSED, 600, 14_400)
+        return faults.refused.get(field, 0.0) > now and not faults.healed
+
+
+class MisbehavingObserver(SimulatedObserver):
+    """Observer of a Slurm that misbehaves."""
+
+    def __init__(
+        self, slurm: Slurm, misbehaviour: Misbehaviour, *, users_differ: bool = False, has_plugin: bool = False
+    ) -> None:
+        """See this cluster, as far as these faults let it."""
+        super().__init__(slurm, users_differ=users_differ, has_plugin=has_plugin)
+        self.misbehaviour = misbehaviour
+        self.settings = misbehaviour.settings_of(self.settings)
+        #: an answer that is under way, and when it comes
+        self._late: tuple[float, Snapshot] | None = None
+
+    def see(self) -> Snapshot | Failure:
+        """Poll, and get an answer, a late one, or none."""
+        faults, now = self.misbehaviour, self.slurm.now
+        if self._late is not None and not faults.healed:
+            at, seen = self._late
+            if now < at:
+                return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld has not answered yet")
+            self._late = None
+            return seen
+        faults.takes(POLL_RPCS)
+        if faults.strikes(FaultKind.NO_ANSWER):
+            return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
+        if faults.strikes(FaultKind.LATE_ANSWER):
+            self._late = now + faults.between(FaultKind.LATE_ANSWER, 1.0, 8.0), _frozen(self.observe())
+            return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld has not answered yet")
+        seen = self.observe()
+        if faults.strikes(FaultKind.CUT_ANSWER):
+            draws = [(job_id, faults.between(FaultKind.CUT_ANSWER, 0, 1)) for job_id in seen.jobs]
+            kept = {job_id: seen.jobs[job_id] for job_id, draw in draws if draw > 0.2}
+            return _frozen(replace(seen, jobs=kept))
+        return seen
+
+    def forget_answer(self) -> None:
+        """Forget an answer that is under way: it was for a daemon that is dead."""
+        self._late = None
+
+
+def _frozen(seen: Snapshot) -> Snapshot:
+    """Return a snapshot that stays as it is when the clock moves on."""
+    return replace(
+        seen,
+        jobs=dict(seen.jobs.items()),
+        traits={job_id: seen.traits[job_id] for job_id in seen.jobs},
+        reported_by_array=dict(seen.reported_by_array),
+        columns=None,
+    )
+
+
+def _failed(action: Action, now: float, kind: FailureKind) -> Outcome:
+    failure = Failure(kind=kind, message="Slurm misbehaves, as drawn")
+    return Outcome(action=action, status=Status.FAILED, at=now, failure=failure)
+
+
+def as_stored(memory: Memory) -> Memory:
+    """Return the memory as a new process has it: without what the store does not keep."""
+    changes = {
+        name: {job_id: replace(one, taken_at=None, put_back_sent=0, put_back_at=None) for job_id, one in by_job.items()}
+        for name, by_job in memory.changes.items()
+    }
+    bare = Memory()
+    return replace(
+        memory,
+        declined=bare.declined,
+        newly_lost=bare.newly_lost,
+        te_rules=bare.te_rules,
+        te_runs=bare.te_runs,
+        te_poll=bare.te_poll,
+        examined=bare.examined,
+        seen_at=bare.seen_at,
+        changes=changes,
+    )
+
+
+def dies_after(faults: Misbehaviour | None, actions: Sequence[Action]) -> tuple[int | None, bool]:
+    """Draw after how many of its actions the daemon dies in this cycle, and whether the next one arrives late.
+
+    None: it does not die. As many as there are: after the last one, and before it has written what became of them.
+    """
+    if faults is None:
+        return None, False
+    taken_over = faults.strikes(FaultKind.TAKEN_OVER) if actions else False
+    if not taken_over and not (actions and faults.strikes(FaultKind.DAEMON_DIES)):
+        return None, False
+    kind = FaultKind.TAKEN_OVER if taken_over else FaultKind.DAEMON_DIES
+    return int(faults.between(kind, 0, len(actions) + 1 - 1e-9)), taken_over

@@ -1,0 +1,220 @@
+"""Ledger of a run on a simulated Slurm that misbehaves: what tesched has really done, and what must hold of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Suspend
+from tesched_core.model.decision import Decision
+from tesched_core.model.field import Field
+from tesched_core.model.limits import YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, OrderState
+from tesched_core.model.refused import field_of
+from tesched_core.placement.can_return import loses_licenses
+from tesched_sim.engine import Daemon, Simulation
+from tesched_sim.misbehaviour import MisbehavingActuator
+from tesched_sim.slurm import JobPhase
+
+HOUR_S = 3600.0
+#: seconds by which a grace period may be shorter where it is not known when the notice arrived: an answer that was late
+#: by 8 s, and a command that was late by 5 s
+UNCLEAR_S = 13.0
+
+
+class ViolationError(AssertionError):
+    """What must hold, and does not. The text says what, with job and order."""
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """Ledger of one run; it watches from its beginning."""
+
+    simulation: Simulation
+    daemon: Daemon
+    #: how often a job has run to its end
+    completed: Counter[int] = field(default_factory=Counter)
+    #: runs that were notified, by order, row and restarts, and when; and runs that were requeued
+    noticed: dict[tuple[OrderId | None, int, int], float] = field(default_factory=dict)
+    requeued: dict[tuple[OrderId | None, int, int], float] = field(default_factory=dict)
+    #: when runs were ended for TE jobs of other users, by row and restarts; and for whose TE jobs runs were ended
+    paid: dict[tuple[int, int], float] = field(default_factory=dict)
+    caused: list[tuple[str, float]] = field(default_factory=list)
+    #: kinds of change that Slurm has just refused
+    denied: set[Field] = field(default_factory=set)
+    #: notices of which the daemon can't know when they were sent: late ones, and those before its death
+    _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
+    _deaths: int = 0
+    _records: int = 0
+    _known: set[OrderId] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Watch."""
+        hands = self.daemon.hands
+        assert isinstance(hands, MisbehavingActuator)
+        hands.watchers.append(self.did)
+        self.daemon.watchers.append(self.decided)
+        self.simulation.slurm.watchers.append(self.saw)
+
+    def saw(self, row: int) -> None:
+        """Take in that a job has started, left or ended."""
+        slurm = self.simulation.slurm
+        for record in slurm.records[self._records :]:
+            if record.order_id == 0:  # Slurm itself has preempted it
+                self._pays(record.victim, record.preemptor)
+        self._records = len(slurm.records)
+        if slurm.state[row] is JobPhase.DONE and row not in slurm.cancelled and row not in slurm.failed:
+            self.completed[row] += 1
+            self._must(self.completed[row] == 1, f"job {row + 1} ran to its end twice")
+        elif slurm.state[row] is JobPhase.RUNNING:
+            self._must(not self.completed[row], f"job {row + 1} has run to its end, and runs again")
+
+    def decided(self, memory: Memory, decision: Decision) -> None:
+        """Check a decision and the memory with it."""
+        limits = self.daemon.limits
+        new = memory.orders.keys() - self._known
+        self._known |= new
+        self._must(" has failed" not in decision.summary, decision.summary)
+        orders = memory.open_orders()
+        rooms = [one for one in orders if one.makes_room and self.simulation.slurm.te[one.preemptor - 1]]
+        self._must(len(rooms) <= limits.max_open_orders, f"{len(rooms)} orders make victims leave")
+        paying = Counter(one.job_id for order in orders for one in order.victims if one.state in HOLDS_ROOM)
+        self._must(max(paying.values(), default=0) < 2, f"one job pays for two orders: {paying.most_common(1)}")
+        served = Counter(order.preemptor for order in orders if order.state is OrderState.OPEN)
+        self._must(max(served.values(), default=0) < 2, f"two orders for one job: {served.most_common(1)}")
+        fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
+        # What Slurm has preempted is seen after it, and turns have limits of their own.
+        by_slurm = limits.lever is YieldBy.PLUGIN
+        if not (by_slurm or self.daemon.manages_be):
+            self._must(len(fresh) <= limits.max_victims_per_cycle, f"{len(fresh)} victims in one cycle")
+        if self.daemon.deaths != self._deaths:  # before it had written that, or answers that it had
+            self.denied.clear()
+            self._deaths = self.daemon.deaths
+        for refused in self.denied:
+            self._must(refused in memory.refused, f"Slurm has refused to set {refused}, and status does not say so")
+        self.denied.clear()
+        for one in decision.actions:
+            self._must(bool(one.reason.text), f"{one} has no reason")
+
+    def did(self, action: Action, failed: FailureKind | None) -> None:
+        """Check an action that has reached Slurm."""
+        if failed is FailureKind.DENIED and (refused := field_of(action)) is not None:
+            self.denied.add(refused)
+        if failed is not None or not isinstance(action, Notify | Requeue | Suspend):
+            return
+        slurm, row, now = self.simulation.slurm, action.job_id - 1, self.simulation.slurm.now
+        run, order_id = slurm.restarts[row], action.reason.order_id
+        self._must(not slurm.te[row], f"job {row + 1} is a TE job, and is a victim")
+        loses = loses_licenses(self.daemon.eyes.settings) and row in slurm.licenses
+        self._must(not loses, f"job {row + 1} would lose its licences, and is a victim")
+        key = (order_id, row, run)
+        if isinstance(action, Notify):
+            self._must(key not in self.noticed, f"job {row + 1} has two notices in one run, of order {order_id}")
+            self.noticed[key] = now
+            self._deaths_at[key] = -1 if self._is_late() else self.daemon.deaths
+            return
+        if isinstance(action, Suspend):
+            return
+        if key in self.noticed:
+            waited_s = now - self.noticed[key]
+            # It can't know when a late notice arrived, nor when one was sent that it sent before it died.
+            unclear = self._is_late() or self._deaths_at[key] != self.daemon.deaths
+            self._must(
+                waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6),
+                f"job {row + 1} was requeued {waited_s:.0f} s after its notice",
+            )
+        again = key in self.requeued
+        self.requeued[key] = now
+        preemptor = (action.reason.preemptor or 0) - 1
+        if not again and preemptor >= 0 and slurm.te[preemptor]:
+            self._pays(row, preemptor)
+
+    def _pays(self, row: int, preemptor: int) -> None:
+        slurm, now, run = self.simulation.slurm, self.simulation.slurm.now, self.simulation.slurm.restarts[row]
+        users, user = slurm.workload.user_names, slurm.workload.user
+        theirs, his = users[user[preemptor]], users[user[row]]
+        self.caused.append((theirs, now))
+        if theirs != his:
+            self.paid[row, run] = now
+        self._check_limits(row, his, theirs)
+
+    def _is_late(self) -> bool:
+        hands = self.daemon.hands
+        return isinstance(hands, MisbehavingActuator) and hands.is_late
+
+    def _check_limits(self, row: int, his: str, theirs: str) -> None:
+        slurm, limits, now = self.simulation.slurm, self.daemon.limits, self.simulation.slurm.now
+        times = sum(one == row for one, _ in self.paid)
+        most = limits.max_preemptions_per_job
+        self._must(times <= most, f"job {row + 1} was preempted {times} times; {most} are allowed")
+        # A notice counts from its moment on, and its requeue comes some minutes later.
+        lately = [one for (one, _), at in self.paid.items() if now - at < HOUR_S / 2]
+        most = limits.max_preemptions_per_hour
+        self._must(len(lately) <= most, f"{len(lately)} preemptions within an hour; {most} are allowed")
+        users, user = slurm.workload.user_names, slurm.workload.user
+        of_user = sum(users[user[one]] == his for one in lately)
+        most = limits.max_preemptions_per_user_hour
+        self._must(of_user <= most, f"{of_user} of {his}'s jobs preempted within an hour; {most} are allowed")
+        by_user = sum(one == theirs and now - at < HOUR_S / 2 for one, at in self.caused)
+        most = limits.max_victims_for_te_user_hour
+        # With the plugin the limit holds from the poll after it was reached.
+        self._must(
+            by_user <= most or limits.lever is YieldBy.PLUGIN,
+            f"{theirs}'s TE jobs made {by_user} leave within an hour; {most} are allowed",
+        )
+
+    def left_behind(self) -> Iterator[str]:
+        """Yield what is not as its user wants it, of jobs that have not ended; no user has changed any job."""
+        slurm = self.simulation.slurm
+        waiting = [row for row in slurm.known if slurm.state[row] is JobPhase.PENDING]
+        for row in slurm.known:
+            if slurm.state[row] is JobPhase.DONE:
+                continue  # Slurm changes nothing of it any more
+            name = f"job {row + 1}"
+            if slurm.nice[row]:
+                yield f"{name} has nice {slurm.nice[row]}"
+            if row in slurm.held:
+                yield f"{name} is held"
+            if slurm.state[row] is JobPhase.SUSPENDED:
+                yield f"{name} is suspended"
+        for row in waiting:
+            if row in slurm.bound:
+                yield f"job {row + 1} is bound to {slurm.bound[row]}"
+            late_s = slurm.eligible_s.get(row, 0.0) - float(slurm.queued_s[row]) - slurm.behaviour.requeue_delay_s
+            if row in slurm.ineligible and late_s > 1:
+                yield f"job {row + 1} starts {late_s:.0f} s later than Slurm lets it"
+            off = slurm.priority[row] - slurm.own_priority(row)
+            if row not in slurm.held and abs(off) > len(slurm.state) * 2 + 2:
+                yield f"job {row + 1} has a priority that is {off:+} off"
+        if slurm.arrays is not None and slurm.arrays.throttle != slurm.workload.throttle.tolist():
+            yield f"throttles are {slurm.arrays.throttle}"
+        if slurm.marks:
+            yield f"{len(slurm.marks)} jobs are marked"
+
+    def check_end(self, *, undone: bool) -> None:
+        """Check that no job is lost, and that nothing is under way."""
+        slurm = self.simulation.slurm
+        for row, state in enumerate(slurm.state):
+            why = "suspended" if state is JobPhase.SUSPENDED else "held" if row in slurm.held else state.name
+            self._must(state is JobPhase.DONE, f"job {row + 1} has not ended: {why}")
+            lost = row in slurm.failed
+            self._must(not lost or undone, f"job {row + 1} died of its notice, and was not run again")
+        if not undone:
+            self._must_settle()
+
+    def _must_settle(self) -> None:
+        simulation, daemon = self.simulation, self.daemon
+        for _ in range(200):
+            simulation.slurm.now += 10.0
+            daemon.look()
+            if not daemon.memory.open_orders() and not any(daemon.memory.changes.values()):
+                return
+        orders = [f"order {one.order_id} is {one.state}" for one in daemon.memory.open_orders()]
+        changes = [f"{name} of {len(some)}" for name, some in daemon.memory.changes.items() if some]
+        self._must(False, f"all jobs have ended, and there is still: {'; '.join(orders + changes)}")
+
+    def _must(self, holds: bool, text: str) -> None:
+        if not holds:
+            raise ViolationError(f"{text} (at {self.simulation.slurm.now:.1f} s)")

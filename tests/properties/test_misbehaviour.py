@@ -1,0 +1,66 @@
+"""Policies on a simulated Slurm that misbehaves, by the daemon's own `step()`: what must hold all the time.
+
+`python -m benchmarks.misbehaviour --days N` makes more of it. What a run draws is in `misbehaving_days.py`, and what
+must hold in `misbehaving_ledger.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tesched_sim.fault_settings import FaultKind
+from tesched_testcluster.harness.faults.misbehaving_days import Run, perform
+
+from tests.examples import examples
+
+#: jobs of a run: a decision of gavel's takes a hundred times as long as another one's, and trainings have many tasks
+JOBS, JOBS_OF = 14, {"gavel": 5, "slaq": 5, "pdors": 8}
+#: each policy, and each lever with several
+CASES = (
+    ("fitgpp", "requeue"),
+    ("fitgpp", "auto"),
+    ("fitgpp", "plugin"),
+    ("patient", "requeue"),
+    ("lrtp", "plugin"),
+    ("fitgpp+fill", "auto"),
+    ("patient+fill", "plugin"),
+    ("patient+slaq", "requeue"),
+    ("fitgpp+pdors", "auto"),
+    ("fitgpp+gavel", "requeue"),
+)
+#: runs in which every kind of fault must have happened
+ENOUGH = 20
+
+
+@pytest.mark.parametrize(("contender", "lever"), CASES)
+@given(seed=st.integers(1, 10**6))
+@settings(max_examples=examples(1), phases=[Phase.explicit, Phase.generate])
+def test_no_job_is_lost_or_run_twice_no_limit_passed_and_nothing_left_behind(
+    contender: str, lever: str, seed: int
+) -> None:
+    jobs = JOBS_OF.get(contender.partition("+")[2], JOBS)
+    found = perform(Run.of(seed, jobs=jobs, contender=contender, lever=lever))
+    assert not found.violations, f"{found.run}: {found.violations[0]}"
+
+
+@given(seed=st.integers(1, 10**6))
+@settings(max_examples=examples(1), phases=[Phase.explicit, Phase.generate])
+def test_a_seed_makes_the_same_run_again(seed: int) -> None:
+    first, second = (perform(Run.of(seed, jobs=JOBS, contender="fitgpp")) for _ in range(2))
+    assert (first.happened, first.days, first.violations) == (second.happened, second.days, second.violations)
+
+
+def test_every_kind_of_fault_happens() -> None:
+    happened: Counter[str] = Counter()
+    often = {"site.faults.share": "0.15", "site.faults.every_s": "3600", "site.poll_s": "0"}
+    for seed in range(1, ENOUGH):
+        run = Run.of(seed, jobs=50, contender="fitgpp", lever="requeue")
+        run = replace(run, values=run.values | often, workload=run.workload | {"load": "1.6"})
+        happened.update(perform(run).happened)
+        if set(happened) == set(FaultKind):
+            return
+    raise AssertionError(f"never: {set(FaultKind) - set(happened)}")
