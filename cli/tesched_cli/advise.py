@@ -150,7 +150,7 @@ def advise(
 
 
 def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetting:
-    """The simulated Slurm with what this site's slurm.conf says."""
+    """The simulated Slurm with what this site's slurm.conf says, and a daemon that is poked at each event."""
     slurm = look(config).settings
     release = tuple(int(part) for part in slurm.release.split(".")[:2] if part.isdecimal())
     site = replace(
@@ -158,6 +158,8 @@ def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetti
         kill_wait_s=float(slurm.kill_wait_s),
         requeue_delay_s=float(slurm.requeue_delay_s),
         requeued_to=RequeuedTo.TAIL if release >= _TO_THE_END else RequeuedTo.PLACE,
+        # Polls of every second over a month would take a day to simulate.
+        poll_s=0.0,
     )
     return replace(setting, site=site)
 
@@ -305,4 +307,5 @@ def _words(said: AdviseJson) -> Iterator[str]:
         yield f"{said.left_out} job(s) are left out: no node that is up now could hold them."
     if late := max((one.not_finished for one in said.tried), default=0):
         yield f"{late} job(s) had not ended with one of these: the percentiles leave them out."
+    yield "The daemon is taken to see each new job at once, as with the submission hook."
     yield from said.notes
