@@ -60,6 +60,7 @@ GROUPS = {
         "report": _Lazy("report", "report", "Say from inside a job how far a training is, and how fast."),
     },
     "Simulate": {
+        "advise": _Lazy("advise", "advise", "Find the configuration that had served the last days best."),
         "whatif": _Lazy("whatif", "whatif", "Run the jobs of the last days again on a simulated Slurm."),
         "simulate": _Lazy("simulate", "simulate", "Run policies on a simulated Slurm and compare them."),
     },

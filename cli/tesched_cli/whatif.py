@@ -111,13 +111,13 @@ def whatif(
     contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
     for contender in contenders:
         check(contender)
-    setting, of_workload = _settings(config, sets)
+    setting, of_workload = settings_of(config, sets)
     if trace is None:
         if of_workload:
             raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
-        past = _from_store(config_path, config, days)
+        past = past_of_store(config_path, config, days)
     else:
-        past = _from_trace(trace, config, of_workload)
+        past = past_of_trace(trace, config, of_workload)
     for contender in contenders:
         _check_needs(contender, setting, past.workload, of_store=trace is None)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
@@ -168,7 +168,7 @@ class RecordedPast:
     left_out: int = 0
 
 
-def _from_store(config_path: Path, config: Config, days: float) -> RecordedPast:
+def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPast:
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
@@ -182,7 +182,7 @@ def _from_store(config_path: Path, config: Config, days: float) -> RecordedPast:
     return RecordedPast(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
 
 
-def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
+def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
     """Return the trace on as many nodes as are up, all of them like most of them."""
     nodes = [node.total for node in look(config).nodes.values() if node.available]
     if not nodes:
@@ -203,7 +203,7 @@ def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Reco
     return RecordedPast(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
 
 
-def _settings(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, dict[str, str]]:
+def settings_of(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, dict[str, str]]:
     """Return the setting, and what is set of the workload."""
     of_setting: dict[str, str] = {}
     of_workload: dict[str, str] = {}
@@ -215,10 +215,10 @@ def _settings(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, d
             of_workload[key.removeprefix("workload.")] = value
         else:
             of_setting[key] = value
-    return _setting(config).with_values(of_setting), of_workload
+    return setting_of(config).with_values(of_setting), of_workload
 
 
-def _setting(config: Config) -> ExperimentSetting:
+def setting_of(config: Config) -> ExperimentSetting:
     behaviour = Behaviour.slurm(poll_s=config.loop.poll_interval_s)
     return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
 

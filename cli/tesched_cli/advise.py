@@ -1,0 +1,311 @@
+"""`tesched advise`: the configuration under which the site's own last days would have gone best.
+
+The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from tesched_daemon.config import Config
+from tesched_daemon.wiring import look
+from tesched_policies.registry import NO_POLICY
+from tesched_sim import advice
+from tesched_sim.advice import Candidate, Figures, Range, Trial, Tried
+from tesched_sim.experiment import ExperimentSetting, check_needs
+from tesched_sim.pool import each_done
+from tesched_sim.reports.page import page
+from tesched_sim.reports.plots import MATPLOTLIB
+from tesched_sim.slurm_settings import RequeuedTo
+from tesched_sim.workload import Workload, WorkloadError
+
+from tesched_cli.common import (
+    config_option,
+    configuration,
+    console,
+    duration,
+    json_option,
+    progress,
+    refuse_without,
+    say,
+    table,
+)
+from tesched_cli.json_output import document, print_json
+from tesched_cli.simulating import processes_option
+from tesched_cli.whatif import RecordedPast, past_of_store, past_of_trace, settings_of
+
+#: a job that is requeued goes to the end of the queue from this release on
+_TO_THE_END = (26, 5)
+#: part by which a figure has to differ for a line of slurm.conf to matter
+_MATTERS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFigures:
+    """The chosen configuration with one line of slurm.conf changed."""
+
+    line: str
+    figures: Figures
+
+
+@document("advise")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviseJson:
+    """What was tried on the recorded jobs, and what came out best."""
+
+    #: jobs that were run again, and those that no node could hold now
+    jobs: int
+    left_out: int
+    tried: tuple[Figures, ...]
+    #: name of the one that is advised; empty: Slurm alone will do
+    chosen: str
+    #: what it misses of the goal
+    missed: tuple[str, ...]
+    #: keys of the configuration to be set for it
+    settings: Mapping[str, str]
+    #: the chosen one with other lines of slurm.conf
+    lines: tuple[LineFigures, ...]
+    #: the line that matters most; empty: none matters
+    line: str
+    #: what a reader must know of the workload
+    notes: tuple[str, ...]
+
+
+@click.command()
+@config_option
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="How far back.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of the state store's days, those of a file that sacct printed "
+    "(docs/reference/workloads.md has the command).",
+)
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, as for `tesched whatif`.")
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the advised keys to this new file, such as conf.d/advised.toml.",
+)
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots (needs the extra plots)."
+)
+@processes_option
+@json_option
+def advise(
+    *,
+    config_path: Path,
+    days: float,
+    trace: Path | None,
+    sets: tuple[str, ...],
+    write: Path | None,
+    html: Path | None,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Find the configuration under which the last days would have gone best.
+
+    The site's own jobs run again on a simulated Slurm: with Slurm alone, with its own preemption, and with tesched as
+    it is configured and otherwise. What is advised has to serve TE jobs about as fast as Slurm's own preemption, at a
+    fifth of the node-hours that it loses.
+    """
+    if html is not None:
+        refuse_without((MATPLOTLIB,), "--html")
+    if write is not None and write.exists():
+        raise WorkloadError(f"--write {write}: there is such a file; name a new one")
+    config = configuration(config_path)
+    setting, of_workload = settings_of(config, sets)
+    if trace is None:
+        if of_workload:
+            raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
+        past = past_of_store(config_path, config, days)
+    else:
+        past = past_of_trace(trace, config, of_workload)
+    setting = _on_this_site(setting, config)
+    tried = _tried(setting, past.workload, processes)
+    found = advice.advise(tried)
+    chosen = next((one for one in tried if one.figures.name == found.chosen), None)
+    lines = () if chosen is None else _with_other_lines(chosen.candidate, setting, past.workload, processes)
+    said = AdviseJson(
+        jobs=len(past.workload),
+        left_out=past.left_out,
+        tried=tuple(one.figures for one in tried),
+        chosen=found.chosen,
+        missed=found.missed,
+        settings={} if chosen is None else _keys(chosen.candidate),
+        lines=lines,
+        line="" if chosen is None else _matters_most(chosen.figures, lines),
+        notes=tuple(past.workload.notes),
+    )
+    if as_json:
+        print_json(said)
+    else:
+        _show(said, past)
+    if write is not None and chosen is not None:
+        _write(write, _toml(said))
+    if html is not None:
+        _write(html, page([one.case for one in tried], baseline=tried[0].case.policy))
+
+
+def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetting:
+    """The simulated Slurm with what this site's slurm.conf says, and a daemon that is poked at each event."""
+    slurm = look(config).settings
+    release = tuple(int(part) for part in slurm.release.split(".")[:2] if part.isdecimal())
+    site = replace(
+        setting.site,
+        kill_wait_s=float(slurm.kill_wait_s),
+        requeue_delay_s=float(slurm.requeue_delay_s),
+        requeued_to=RequeuedTo.TAIL if release >= _TO_THE_END else RequeuedTo.PLACE,
+        # Polls of every second over a month would take a day to simulate.
+        poll_s=0.0,
+    )
+    return replace(setting, site=site)
+
+
+def _tried(setting: ExperimentSetting, workload: Workload, processes: int | None) -> list[Tried]:
+    """Run each candidate. Raises WorkloadError where the jobs lack what the configured policies need."""
+    every = advice.candidates(setting)
+    for one in every:
+        check_needs(one.contender, setting, workload)
+    trials = [Trial(candidate=one, setting=setting, workload=workload) for one in every]
+    return _performed(trials, processes, "configurations")
+
+
+def _with_other_lines(
+    candidate: Candidate, setting: ExperimentSetting, workload: Workload, processes: int | None
+) -> tuple[LineFigures, ...]:
+    """The candidate's figures with each other line of slurm.conf."""
+    trials = [
+        Trial(candidate=candidate, setting=replace(setting, site=site), workload=workload, line=line)
+        for line, site in advice.other_lines(setting.site).items()
+    ]
+    return tuple(
+        LineFigures(line=one.line, figures=one.figures) for one in _performed(trials, processes, "lines of slurm.conf")
+    )
+
+
+def _performed(trials: Sequence[Trial], processes: int | None, what: str) -> list[Tried]:
+    place = {(one.candidate.name, one.line): index for index, one in enumerate(trials)}
+    done = (result for _, result in each_done(advice.perform, trials, processes=processes))
+    tried = list(progress(done, what, total=len(trials)))
+    return sorted(tried, key=lambda one: place[one.candidate.name, one.line])
+
+
+def _matters_most(chosen: Figures, lines: Sequence[LineFigures]) -> str:
+    """The line with which TE jobs, or else BE jobs, would have waited least, and clearly less; empty: none."""
+    waits: tuple[Callable[[Figures], float], ...] = (
+        lambda one: one.te_wait_p95_s or 0.0,
+        lambda one: one.be_wait_mean_s or 0.0,
+    )
+    for wait in waits:
+        best = min(lines, key=lambda one: wait(one.figures), default=None)
+        if best is not None and wait(best.figures) < (1 - _MATTERS) * wait(chosen):
+            return best.line
+    return ""
+
+
+def _keys(candidate: Candidate) -> dict[str, str]:
+    """Keys of the configuration that a candidate sets, as TOML has their values; of the site's own none."""
+    if candidate.name == advice.CONFIGURED:
+        return {}
+    te, _, be = candidate.contender.partition("+")
+    keys = {"policy.te": f'"{te}"', "policy.be": "[]" if be == NO_POLICY else f'"{be}"'}
+    return keys | dict(candidate.values)
+
+
+def _toml(said: AdviseJson) -> str:
+    """The advised keys as a file of the configuration, with what they rest on."""
+    chosen = next(one for one in said.tried if one.name == said.chosen)
+    paid = f"{chosen.preempted} preemptions, {chosen.lost_node_h:.1f} node-hours lost"
+    lines = [
+        f"# tesched advise: {said.chosen}, by {said.jobs} jobs of this site.",
+        f"# TE jobs had waited {duration(chosen.te_wait_p95_s)} (95 %); {paid}.",
+        *(f"# It misses: {one}." for one in said.missed),
+    ]
+    tables: dict[str, list[str]] = {}
+    for key, value in said.settings.items():
+        table_name, _, name = key.rpartition(".")
+        tables.setdefault(table_name, []).append(f"{name} = {value}")
+    for name, keys in tables.items():
+        lines += ["", f"[{name}]", *keys]
+    return "\n".join(lines) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be written: {error.strerror}") from None
+    say(f"{path} is written", err=True)
+
+
+def _show(said: AdviseJson, past: RecordedPast) -> None:
+    shown = table(
+        "CONFIGURATION",
+        "TE WAIT 50%>",
+        "95%>",
+        "95% BY PART>",
+        "BE WAIT MEAN>",
+        "SLOWDOWN 95%>",
+        "PREEMPTED>",
+        "FUTILE>",
+        "LOST NODE-H>",
+        "BY PART>",
+        title=f"{past.title}, on the nodes that are up now",
+    )
+    for one in said.tried:
+        shown.add_row(f"{'* ' if one.name == said.chosen else '  '}{one.name}", *_cells(one))
+    out = console()
+    out.print(shown)
+    for line in _words(said):
+        out.print(line)
+
+
+def _cells(one: Figures) -> tuple[str, ...]:
+    slowdown = "-" if one.be_slowdown_p95 is None else f"{one.be_slowdown_p95:.2f}"
+    return (
+        duration(one.te_wait_p50_s),
+        duration(one.te_wait_p95_s),
+        _range(one.te_wait_p95_parts_s, duration),
+        duration(one.be_wait_mean_s),
+        slowdown,
+        str(one.preempted),
+        str(one.futile),
+        f"{one.lost_node_h:.1f}",
+        _range(one.lost_node_h_parts, lambda value: "-" if value is None else f"{value:.1f}"),
+    )
+
+
+def _range(found: Range, shown: Callable[[float | None], str]) -> str:
+    return f"{shown(found.low)} to {shown(found.high)}"
+
+
+def _words(said: AdviseJson) -> Iterator[str]:
+    """What follows from the figures, in words."""
+    if not said.chosen:
+        alone = said.tried[0]
+        yield (
+            f"No preemption is needed: with Slurm alone TE jobs wait {duration(alone.te_wait_p95_s)} (95 %). "
+            'Leave mode = "observe".'
+        )
+    elif said.settings:
+        keys = ", ".join(f"{key} = {value}" for key, value in said.settings.items())
+        yield f"Advised: {said.chosen} ({keys}). --write FILE writes these keys; put the file into conf.d."
+    else:
+        yield "Advised: the configuration as it is."
+    for one in said.missed:
+        yield f"It misses a goal: {one}."
+    if said.line:
+        found = next(one.figures for one in said.lines if one.line == said.line)
+        waits = f"TE jobs wait {duration(found.te_wait_p95_s)} (95 %), BE jobs {duration(found.be_wait_mean_s)} (mean)"
+        yield f"Of slurm.conf this matters most: {said.line}. With it {waits}."
+    elif said.chosen:
+        yield "None of the lines of slurm.conf that were tried changes the waits by 5 %."
+    if said.left_out:
+        yield f"{said.left_out} job(s) are left out: no node that is up now could hold them."
+    if late := max((one.not_finished for one in said.tried), default=0):
+        yield f"{late} job(s) had not ended with one of these: the percentiles leave them out."
+    yield "The daemon is taken to see each new job at once, as with the submission hook."
+    yield from said.notes

@@ -1,0 +1,99 @@
+"""`tesched advise` on a recorded day. Slurm's nodes and settings are given."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+from tesched_core.model.cluster import Node, SlurmSettings
+from tesched_core.model.resources import Tres
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.config import load
+
+HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State\n"
+
+
+def recorded(te_jobs: int) -> str:
+    """A best-effort job of six hours on all of a node, beside which a trial of a minute comes each half an hour."""
+    lines = ["1|bea|1000|1000|22600|21600|720|1|4|100M|COMPLETED"]
+    for number in range(te_jobs):
+        at = 2000 + 1800 * number
+        lines.append(f"{number + 2}|tea|{at}|{22600 + 60 * number}|{22660 + 60 * number}|60|5|1|4|100M|COMPLETED")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a configuration and a trace; Slurm has one node of 4 CPUs."""
+    (tmp_path / "trace.txt").write_text(recorded(10))
+    (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n')
+    node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
+    seen = Snapshot.of(0.0, nodes=[node], settings=SlurmSettings(release="22.05.8"))
+    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: seen)
+    monkeypatch.setattr("tesched_cli.advise.look", lambda _config: seen)
+    return tmp_path
+
+
+def advise(folder: Path, *argv: str) -> Result:
+    words = ("advise", "--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt"))
+    return CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "--processes", "1", *argv])
+
+
+def test_advised_configuration_serves_trials_that_waited_for_hours(folder: Path) -> None:
+    done = advise(folder, "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    by_name = {one["name"]: one for one in said["tried"]}
+    assert by_name["Slurm alone"]["te_wait_p95_s"] > 3600
+    assert by_name["Slurm alone"]["preempted"] == 0
+    assert by_name["native preemption"]["te_wait_p95_s"] < 3600
+    chosen = by_name[said["chosen"]]
+    assert chosen["te_wait_p95_s"] < by_name["Slurm alone"]["te_wait_p95_s"]
+    assert chosen["preempted"] > 0
+    # It is the best of those that tesched can be.
+    assert said["chosen"] not in {"Slurm alone", "native preemption"}
+
+
+def test_written_keys_are_a_configuration_that_can_be_used(folder: Path) -> None:
+    (folder / "tesched.toml").write_text(
+        f'[store]\nurl = "sqlite:///{folder}/store.sqlite"\n[policy]\nte = "none"\nbe = "fill"\n'
+    )
+    (folder / "conf.d").mkdir()
+    written = folder / "conf.d" / "advised.toml"
+    done = advise(folder, "--write", str(written))
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^Advised: ", done.stdout, re.MULTILINE)
+    keys = tomllib.loads(written.read_text())
+    assert keys["policy"]["te"] in {"fitgpp", "patient"}
+    assert load(folder / "tesched.toml").policy.te == keys["policy"]["te"]
+    again = advise(folder, "--write", str(written))
+    assert again.exit_code == 2
+    assert f"{written}: there is such a file" in again.output
+
+
+def test_site_whose_trials_start_at_once_needs_no_preemption(folder: Path) -> None:
+    (folder / "trace.txt").write_text(HEAD + "1|tea|1000|1000|1060|60|5|1|4|100M|COMPLETED\n")
+    done = advise(folder, "--write", str(folder / "advised.toml"))
+    assert done.exit_code == 0, done.output
+    assert "No preemption is needed" in done.stdout
+    assert not (folder / "advised.toml").exists()
+
+
+def test_store_without_a_finished_job_is_an_error_that_says_what_else_can_be_read(folder: Path) -> None:
+    config = ["--config", str(folder / "tesched.toml")]
+    assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
+    done = CliRunner().invoke(main, ["advise", *config])
+    assert done.exit_code == 2
+    assert "knows of no job that ran and ended in the last 30 days; --trace takes what sacct prints" in done.output
+
+
+def test_workload_key_needs_a_trace(folder: Path) -> None:
+    words = ["advise", "--config", str(folder / "tesched.toml"), "--set", "workload.te_run_max=5"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert "only with --trace" in done.output
