@@ -15,6 +15,13 @@ REST_MUTATIONS = (
     ),
     Mutation("found: no test under a limit", _FOUND, "and settings.rate_limit is not None", "and False"),
     Mutation("found: no test while nothing can be preempted", _FOUND, "and not preempts()", "and False"),
+    Mutation("found: no test while tesched is paused", _LOOP, "self.mode is Mode.OBSERVE or paused:", "False:"),
+    Mutation(
+        "found: a state folder that is moved",
+        _FOUND,
+        "elif self._watch is None or self._watch.folders.folder != folder:",
+        "elif self._watch is None:",
+    ),
     Mutation("found: tests that fail come less often", _FOUND, "min(2.0 ** min(self._failed, 6), MOST_S)", "1.0"),
     Mutation(
         "found: no poll beside the hook's",

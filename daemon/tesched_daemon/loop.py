@@ -272,7 +272,7 @@ class Loop:
             then = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
             then, decision = self._decided(then, snapshot, lead.paused)
             next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
-            self._follow(snapshot)
+            self._follow(snapshot, lead.paused)
             self._intended_at = self.clock(), self.stopwatch()
             step_s = self._intended_at[1] - seen_at
             report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
@@ -305,12 +305,12 @@ class Loop:
             away_s = longest_wait_s(self.pace, snapshot.settings.rate_limit)
             self.admission.follow(until, self.classes, now=self.clock(), longest_wait_s=away_s)
 
-    def _follow(self, snapshot: Snapshot) -> None:
+    def _follow(self, snapshot: Snapshot, paused: str) -> None:
         """Say what new jobs are to be found by until the next poll."""
         if self.new_jobs is None:
             return
-        if self.mode is Mode.OBSERVE:
-            self.new_jobs.pause("mode observe")
+        if self.mode is Mode.OBSERVE or paused:
+            self.new_jobs.pause(paused or "mode observe")
             return
 
         def preempts() -> bool:
@@ -437,6 +437,8 @@ class Loop:
 
     def _trouble(self, text: str) -> CycleResult:
         self._failures += 1
+        if self.new_jobs is not None:
+            self.new_jobs.pause("nothing can be decided now")
         # Doubling a float fifty times is enough for any limit; more would only overflow.
         wait_s = self.pace.poll_interval_s * 2.0 ** min(self._failures, 50)
         return CycleResult(summary=text, trouble=text, next_in_s=min(wait_s, self.pace.backoff_max_s))

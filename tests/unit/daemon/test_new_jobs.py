@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
 from dataclasses import dataclass, field, replace
@@ -15,10 +17,10 @@ from tesched_core.model.rate_limit import RateLimit
 from tesched_core.ports import Lead
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.new_jobs import new_jobs as examined
-from tesched_daemon.new_jobs import AGAIN_S, EACH_S, IDLE_S, MOST_S, NewJobs
+from tesched_daemon.new_jobs import AGAIN_S, EACH_S, HANGS_S, IDLE_S, MOST_S, NewJobs
 from tesched_daemon.settings import Mode, Pace
 from tesched_slurm.run_command import Commands
-from tesched_slurm.submission_signs import SubmissionCount
+from tesched_slurm.submission_signs import ScriptFolders, SubmissionCount
 from tesched_testcluster.patience import HANG_S
 
 from tests.loop_parts import FULL_CLUSTER, Cluster, Notebook, loop_of
@@ -150,11 +152,82 @@ def test_what_cannot_be_watched_is_said_and_left_to_polls(
 ) -> None:
     one = finder()
     one.new_jobs.follow(replace(here, **change), pace, preempts=lambda: True)
-    assert one.new_jobs.check_folders() == IDLE_S
+    is_tried = why.startswith("/nowhere")
+    assert one.new_jobs.check_folders() == (AGAIN_S if is_tried else IDLE_S)
     assert why in one.new_jobs.said(pace)
     found = examined(Config(loop=pace), replace(here, **change), "ada")
     assert why in found.text
-    assert (found.level == "warn") == (why.startswith("/nowhere") or "not known" in why)
+    assert (found.level == "warn") == is_tried
+    assert "setfacl" not in found.advice, "it is no right that is missing"
+
+
+def test_a_right_that_is_missing_is_said_with_the_command_that_gives_it(
+    here: SlurmSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_folders: ScriptFolders) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(ScriptFolders, "has_new", refused)
+    settings = replace(here, state_folder=f"{here.state_folder}/slurm state")
+    found = examined(Config(), settings, "ada")
+    assert (found.level, "ada may not search" in found.text) == ("warn", True)
+    assert f"setfacl -m u:ada:x '{settings.state_folder}'" in found.advice
+
+
+def test_a_state_folder_that_is_moved_is_not_watched_where_it_was(here: SlurmSettings, tmp_path: Path) -> None:
+    one = finder()
+    one.new_jobs.follow(here, Pace(), preempts=lambda: True)
+    one.new_jobs.check_folders()
+    one.new_jobs.follow(replace(here, state_folder=f"{tmp_path}/new"), Pace(), preempts=lambda: True)
+    assert one.new_jobs.check_folders() == AGAIN_S
+    assert f"{tmp_path}/new: No such file" in one.new_jobs.said(Pace())
+    (tmp_path / "new").mkdir()
+    assert one.new_jobs.check_folders() == EACH_S
+    one.new_jobs.follow(replace(here, controllers=("elsewhere",)), Pace(), preempts=lambda: True)
+    assert one.new_jobs.check_folders() == IDLE_S
+    assert "state folder is on elsewhere" in one.new_jobs.said(Pace())
+
+
+def test_where_slurmctld_has_a_backup_at_once_is_said_under_its_condition(here: SlurmSettings) -> None:
+    settings = replace(here, controllers=(*here.controllers, "ctl2"))
+    one = finder()
+    one.new_jobs.follow(settings, Pace(), preempts=lambda: True)
+    one.new_jobs.check_folders()
+    condition = f"while slurmctld runs on this host (of {settings.controllers[0]}, ctl2)"
+    assert condition in one.new_jobs.said(Pace())
+    assert condition in examined(Config(), settings, "ada").text
+
+
+def test_a_state_folder_that_hangs_keeps_neither_the_loop_nor_the_end_waiting(
+    here: SlurmSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, goes_on = threading.Event(), threading.Event()
+
+    def hangs(_folders: ScriptFolders) -> bool:
+        reads.set()
+        goes_on.wait()
+        return False
+
+    monkeypatch.setattr(ScriptFolders, "has_new", hangs)
+    monkeypatch.setattr("tesched_daemon.new_jobs.END_S", 0.0)
+    one = finder()
+
+    def life() -> None:
+        one.new_jobs.follow(here, Pace(), preempts=lambda: True)
+        with one.new_jobs.running():
+            assert reads.wait(HANG_S)
+            one.count.now += HANGS_S + 1
+            one.new_jobs.follow(here, Pace(), preempts=lambda: True)
+            said.append(one.new_jobs.said(Pace()))
+
+    said: list[str] = []
+    daemon = threading.Thread(target=life, daemon=True)
+    daemon.start()
+    daemon.join(HANG_S)
+    ended = not daemon.is_alive()
+    goes_on.set()
+    assert ended
+    assert f"a read of {here.state_folder} has hung for 6 s" in said[0]
 
 
 def test_a_folder_that_is_lost_is_tried_again(here: SlurmSettings) -> None:
@@ -178,6 +251,26 @@ def test_the_loop_says_what_it_is_to_go_by(mode: Mode, tests: int) -> None:
     loop.turn()
     one.new_jobs.test()
     assert one.count.asked == tests
+
+
+@pytest.mark.parametrize(
+    ("cluster", "notebook", "why"),
+    [
+        (Cluster(seen=FULL_CLUSTER), Notebook(says=Lead(paused="paused by ada")), "paused by ada"),
+        (Cluster(seen=FAILURE), Notebook(), "nothing can be decided now"),
+        (Cluster(seen=FULL_CLUSTER), Notebook(fails={"intend"}), "nothing can be decided now"),
+    ],
+)
+def test_no_test_is_made_while_nothing_can_be_decided(
+    here: SlurmSettings, cluster: Cluster, notebook: Notebook, why: str
+) -> None:
+    one = finder()
+    one.new_jobs.follow(here, TESTS, preempts=lambda: True)
+    loop = loop_of(cluster, notebook)
+    loop.new_jobs = one.new_jobs
+    loop.turn()
+    assert (one.new_jobs.test(), one.new_jobs.check_folders(), one.count.asked) == (IDLE_S, IDLE_S, 0)
+    assert why in one.new_jobs.said(TESTS)
 
 
 def test_a_standby_finds_no_jobs(here: SlurmSettings) -> None:
