@@ -3,8 +3,8 @@
 Each rule of the heart, of the simulator, of the loop and of the store (`broken_rules.py`) is changed in one place, in a
 copy; then at least one test must fail. First the text of every rule must be in its file, once (with `--check`, nothing
 else is done), and all tests must pass with no rule broken. What survives is printed, and ends the command with 1. With
-words, only rules with one of them in their name or file are tried. As many are tried at once as there are cores, each in
-a copy of its own; `--jobs` gives another number.
+words, only rules with one of them in their name or file are tried. As many are tried at once as there are cores, each
+in a copy of its own; `--jobs` gives another number.
 """
 
 from __future__ import annotations
