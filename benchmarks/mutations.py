@@ -1,9 +1,9 @@
 """Whether the tests notice when a rule is broken: `python -m benchmarks.mutations [--check] [--jobs N] [WORD …]`.
 
 Each rule of the heart, of the simulator, of the loop and of the store (`broken_rules.py`) is changed in one place, in a
-copy; then at least one test must fail. What survives is printed, and ends the command with status 1. All of them take
-TIME on two cores; with words, only rules with one of them in their name or file are tried. First the text of every
-rule must be in its file, once; with `--check`, nothing else is done. As many are tried at once as there are cores, each
+copy; then at least one test must fail. First the text of every rule must be in its file, once (with `--check`, nothing
+else is done), and all tests must pass with no rule broken. What survives is printed, and ends the command with 1. With
+words, only rules with one of them in their name or file are tried. As many are tried at once as there are cores, each
 in a copy of its own; `--jobs` gives another number.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import json
 import os
 import py_compile
 import queue
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks.broken_rules import MUTATIONS
@@ -27,6 +29,7 @@ from benchmarks.mutation import Mutation
 from benchmarks.near_tests import NEAR
 
 ROOT = Path(__file__).parents[1]
+WARM_PYTEST = Path(__file__).with_name("warm_pytest.py")
 ROOMS = (
     "core",
     "policies",
@@ -39,6 +42,8 @@ ROOMS = (
     "cli",
     "systemd",
     "slurm_test_cluster",
+    "slurm_plugin",
+    "docs",
     "tests",
 )
 TESTS = (
@@ -52,6 +57,9 @@ TESTS = (
     "tests/integration/test_loop.py",
     "tests/integration/test_faults_found.py",
 )
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not postgresql")
+#: pytest's exit status, where all tests passed; and where one failed, or could not be imported
+_PASSED, _FAILED = 0, (1, 2)
 #: what TESTS are about
 _COVERED = ("core", "policies", "sim")
 #: of what only the daemon and its store do
@@ -76,33 +84,69 @@ def faults_of(mutation: Mutation) -> Iterator[str]:
         yield f"{mutation.rule}: nothing is changed in {mutation.path}"
 
 
-def survives(mutation: Mutation, folder: Path) -> bool:
-    """Return whether all tests pass with the rule broken."""
-    path = folder / mutation.path
-    whole = path.read_text()
-    path.write_text(whole.replace(mutation.text, mutation.instead))
-    all_tests = TESTS if mutation.path.startswith(_COVERED) else DAEMON_TESTS
-    near = NEAR.get(path.stem, ())
-    try:
-        return (not near or _pass(near, folder)) and _pass(all_tests, folder)
-    finally:
-        path.write_text(whole)
+class _Copy:
+    """A copy of all that is tried, compiled, with a warm pytest on it."""
 
+    def __init__(self, folder: Path) -> None:
+        """`folder` has what `_compiled` left there."""
+        self._folder = folder
+        self._pytest = subprocess.Popen(
+            [sys.executable, WARM_PYTEST],
+            cwd=folder,
+            env=_environment(folder) | {"PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-def _pass(tests: Sequence[str], folder: Path) -> bool:
-    environment = _environment(folder) | {"PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(_pytest("-x", *tests), cwd=folder, env=environment, capture_output=True, check=False)
-    return done.returncode == 0
+    def survives(self, mutation: Mutation) -> bool:
+        """Break the rule, and check whether all tests pass all the same."""
+        path = self._folder / mutation.path
+        whole = path.read_text()
+        path.write_text(whole.replace(mutation.text, mutation.instead))
+        all_tests = TESTS if mutation.path.startswith(_COVERED) else DAEMON_TESTS
+        near = NEAR.get(path.stem, ())
+        try:
+            return (not near or self._pass(near)) and self._pass(all_tests)
+        finally:
+            path.write_text(whole)
 
+    def _pass(self, tests: Sequence[str]) -> bool:
+        if not (self._pytest.stdin and self._pytest.stdout):
+            raise RuntimeError("its pytest has no pipes")
+        print(json.dumps([*_OPTIONS, "-x", *tests]), file=self._pytest.stdin, flush=True)
+        status = int(self._pytest.stdout.readline())
+        if status not in (_PASSED, *_FAILED) and status > 0:
+            raise RuntimeError(f"pytest ends with status {status}: {' '.join(tests)}")
+        return status == _PASSED
 
-def _pytest(*arguments: str) -> Sequence[str]:
-    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not postgresql", *arguments]
+    def check(self) -> None:
+        """Raise RuntimeError unless all tests pass with no rule broken."""
+        near = dict.fromkeys(test for tests in NEAR.values() for test in tests)
+        every = [*TESTS, *(test for test in dict.fromkeys([*DAEMON_TESTS, *near]) if not test.startswith(TESTS))]
+        if not self._pass(every):
+            raise RuntimeError("with no rule broken, not all tests pass: " + " ".join(every))
+
+    def close(self) -> None:
+        """End its pytest."""
+        self._pytest.communicate()
 
 
 def _environment(folder: Path) -> dict[str, str]:
     rooms = os.pathsep.join(str(folder / room) for room in (*ROOMS[:-1], "."))
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPATH": rooms}
+
+
+def _compiled(folder: Path) -> Path:
+    """Copy what is tried, and compile it: by hash, since a file may change twice in a second and keep its size."""
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    compileall.compile_dir(str(folder), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    collect = [sys.executable, "-m", "pytest", *_OPTIONS, "--collect-only", "tests"]
+    subprocess.run(collect, cwd=folder, env=_environment(folder), capture_output=True, check=False)
+    return folder
 
 
 def main() -> int:
@@ -117,21 +161,38 @@ def main() -> int:
     words = arguments.words
     chosen = [one for one in MUTATIONS if not words or any(word in one.rule or word in one.path for word in words)]
     left = 0
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(arguments.jobs) as pool:
-        free: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        first = _compiled_copy(Path(name) / "0")
-        free.put(first)
-        for number in range(1, arguments.jobs):
-            free.put(Path(shutil.copytree(first, first.with_name(str(number)))))
-        tried = {pool.submit(_survives_in, free, mutation): mutation for mutation in chosen}
-        for count, done in enumerate(as_completed(tried), 1):
-            alive, mutation = done.result(), tried[done]
-            left += alive
-            print(f"{'SURVIVES' if alive else 'noticed '}  {mutation.rule} ({mutation.path})", flush=True)
-            if sys.stderr.isatty():
-                print(f"{count} of {len(chosen)} are tried", end="\r", file=sys.stderr, flush=True)
+    for count, (mutation, alive) in enumerate(_tried(chosen, arguments.jobs), 1):
+        left += alive
+        print(f"{'SURVIVES' if alive else 'noticed '}  {mutation.rule} ({mutation.path})", flush=True)
+        if sys.stderr.isatty():
+            print(f"{count} of {len(chosen)} are tried", end="\r", file=sys.stderr, flush=True)
     print(f"{len(chosen) - left} of {len(chosen)} are noticed")
     return min(left, 1)
+
+
+def _tried(mutations: Sequence[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool]]:
+    """Yield each mutation, as it is done, with whether it survives."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        first = _compiled(Path(name) / "0")
+        folders = [first, *(Path(shutil.copytree(first, first.with_name(str(i)))) for i in range(1, jobs))]
+        free: queue.SimpleQueue[_Copy] = queue.SimpleQueue()
+        for folder in folders:
+            free.put(stack.enter_context(closing(_Copy(folder))))
+        copy = free.get()
+        copy.check()
+        free.put(copy)
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        tried = {pool.submit(_survives_in, free, mutation): mutation for mutation in mutations}
+        for done in as_completed(tried):
+            yield tried[done], done.result()
+
+
+def _survives_in(free: queue.SimpleQueue[_Copy], mutation: Mutation) -> bool:
+    copy = free.get()
+    try:
+        return copy.survives(mutation)
+    finally:
+        free.put(copy)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -142,26 +203,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="only check that each rule's text is in its file, once")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="how many are tried at once")
     return parser
-
-
-def _compiled_copy(folder: Path) -> Path:
-    """Copy what is tried, and compile it: by hash, since a file may change twice in a second and keep its size."""
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    compileall.compile_dir(str(folder), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
-    subprocess.run(
-        _pytest("--collect-only", "tests"), cwd=folder, env=_environment(folder), capture_output=True, check=False
-    )
-    return folder
-
-
-def _survives_in(free: queue.SimpleQueue[Path], mutation: Mutation) -> bool:
-    folder = free.get()
-    try:
-        return survives(mutation, folder)
-    finally:
-        free.put(folder)
 
 
 if __name__ == "__main__":

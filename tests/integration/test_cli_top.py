@@ -283,6 +283,18 @@ def test_users_text_is_shown_and_no_more(tmp_path: Path, what: str) -> None:
         assert screen.replace("\n", "").isprintable()
 
 
+def test_tick_of_the_clock_while_it_closes_is_no_error(known: Known) -> None:
+    async def closed() -> Top:
+        app = Top(known, every_s=3600, clock=lambda: NOW)
+        async with app.run_test():
+            pass
+        return app
+
+    app = asyncio.run(closed())
+    app.take(known.poll(), "")
+    assert not app.is_running
+
+
 def test_it_wants_a_terminal(tmp_path: Path) -> None:
     configured_store(tmp_path)
     answer = users_text.tesched(tmp_path, "top")

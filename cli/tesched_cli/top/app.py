@@ -207,7 +207,9 @@ class Top(App[None]):
         self.show()
 
     def show(self) -> None:
-        """Show the last poll as of now."""
+        """Show the last poll as of now; nothing once the view is closing, where a timer may still tick."""
+        if not self.is_running:
+            return
         now = self._clock()
         lines = list(rows_of.head_lines(self._poll, now)) if self._poll else []
         if self._trouble:
