@@ -5,6 +5,9 @@ The days are the state store's or, for a site that has not run tesched yet, a fi
 
 from __future__ import annotations
 
+import json
+import os
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +18,7 @@ from tesched_daemon.wiring import look
 from tesched_policies.registry import NO_POLICY
 from tesched_sim import advice
 from tesched_sim.advice import Candidate, Figures, Range, Trial, Tried
-from tesched_sim.experiment import ExperimentSetting, check_needs
+from tesched_sim.experiment import OFF, ExperimentSetting, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
@@ -35,12 +38,14 @@ from tesched_cli.common import (
 )
 from tesched_cli.json_output import document, print_json
 from tesched_cli.simulating import processes_option
-from tesched_cli.whatif import RecordedPast, past_of_store, past_of_trace, settings_of
+from tesched_cli.whatif import RecordedPast, parted, past_of_store, past_of_trace, setting_of
 
 #: a job that is requeued goes to the end of the queue from this release on
 _TO_THE_END = (26, 5)
 #: part by which a figure has to differ for a line of slurm.conf to matter
 _MATTERS = 0.05
+#: figures from which on they are shown without a decimal
+_IN_FULL = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,16 +120,22 @@ def advise(
         refuse_without((MATPLOTLIB,), "--html")
     if write is not None and write.exists():
         raise WorkloadError(f"--write {write}: there is such a file; name a new one")
+    for path in filter(None, (write, html)):
+        _check_folder(path)
     config = configuration(config_path)
-    setting, of_workload = settings_of(config, sets)
+    of_setting, of_workload = parted(sets)
+    setting = setting_of(config).with_values(of_setting)
     if trace is None:
         if of_workload:
             raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
         past = past_of_store(config_path, config, days)
     else:
         past = past_of_trace(trace, config, of_workload)
-    setting = _on_this_site(setting, config)
-    tried = _tried(setting, past.workload, processes)
+    # What is set besides also holds against this site's slurm.conf.
+    setting = _on_this_site(setting, config).with_values(of_setting)
+    every, lacking = _can_run(setting, past.workload, of_store=trace is None)
+    trials = [Trial(candidate=one, setting=setting, workload=past.workload) for one in every]
+    tried = _performed(trials, processes, "configurations")
     found = advice.advise(tried)
     chosen = next((one for one in tried if one.figures.name == found.chosen), None)
     lines = () if chosen is None else _with_other_lines(chosen.candidate, setting, past.workload, processes)
@@ -134,17 +145,20 @@ def advise(
         tried=tuple(one.figures for one in tried),
         chosen=found.chosen,
         missed=found.missed,
-        settings={} if chosen is None else _keys(chosen.candidate),
+        settings={} if chosen is None else _of_sets(of_setting) | _keys(chosen.candidate),
         lines=lines,
         line="" if chosen is None else _matters_most(chosen.figures, lines),
-        notes=tuple(past.workload.notes),
+        notes=(*lacking, *past.workload.notes),
     )
     if as_json:
         print_json(said)
     else:
         _show(said, past)
-    if write is not None and chosen is not None:
-        _write(write, _toml(said))
+    if write is not None and said.settings:
+        off = [key for key, value in of_setting.items() if _is_off(key, value)]
+        _write(write, _toml(said, off))
+    elif write is not None:
+        say(f"{write} is not written: no key is to be changed", err=True)
     if html is not None:
         _write(html, page([one.case for one in tried], baseline=tried[0].case.policy))
 
@@ -164,13 +178,21 @@ def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetti
     return replace(setting, site=site)
 
 
-def _tried(setting: ExperimentSetting, workload: Workload, processes: int | None) -> list[Tried]:
-    """Run each candidate. Raises WorkloadError where the jobs lack what the configured policies need."""
-    every = advice.candidates(setting)
-    for one in every:
-        check_needs(one.contender, setting, workload)
-    trials = [Trial(candidate=one, setting=setting, workload=workload) for one in every]
-    return _performed(trials, processes, "configurations")
+def _can_run(
+    setting: ExperimentSetting, workload: Workload, *, of_store: bool
+) -> tuple[list[Candidate], tuple[str, ...]]:
+    """Find the candidates that can run on these jobs, and say of each other one what the jobs lack for it."""
+    found, lacking = [], []
+    for one in advice.candidates(setting):
+        try:
+            check_needs(one.contender, setting, workload)
+        except WorkloadError as error:
+            # What is lacking can be added to a trace, not to the state store's jobs.
+            why = str(error).partition(";")[0] if of_store else str(error)
+            lacking.append(f'Left out is "{one.name}", which cannot run on these jobs ({why}).')
+        else:
+            found.append(one)
+    return found, tuple(lacking)
 
 
 def _with_other_lines(
@@ -215,7 +237,26 @@ def _keys(candidate: Candidate) -> dict[str, str]:
     return keys | dict(candidate.values)
 
 
-def _toml(said: AdviseJson) -> str:
+def _is_off(key: str, value: str) -> bool:
+    """Check whether a key is switched off, which a file of the configuration says by lacking it."""
+    return value.strip() == OFF and key != "policy.te"
+
+
+def _of_sets(of_setting: Mapping[str, str]) -> dict[str, str]:
+    """Keys of the configuration that were set with --set, as TOML has their values."""
+    ours = {key: value for key, value in of_setting.items() if key.startswith(("policy.", "guard."))}
+    return {key: _as_toml(value.strip()) for key, value in ours.items() if not _is_off(key, value)}
+
+
+def _as_toml(value: str) -> str:
+    try:
+        tomllib.loads(f"value = {value}")
+    except tomllib.TOMLDecodeError:
+        return json.dumps(value)
+    return value
+
+
+def _toml(said: AdviseJson, off: Sequence[str]) -> str:
     """The advised keys as a file of the configuration, with what they rest on."""
     chosen = next(one for one in said.tried if one.name == said.chosen)
     paid = f"{chosen.preempted} preemptions, {chosen.lost_node_h:.1f} node-hours lost"
@@ -223,6 +264,7 @@ def _toml(said: AdviseJson) -> str:
         f"# tesched advise: {said.chosen}, by {said.jobs} jobs of this site.",
         f"# TE jobs had waited {duration(chosen.te_wait_p95_s)} (95 %); {paid}.",
         *(f"# It misses: {one}." for one in said.missed),
+        *(f"# {key} was off: take it out of the other files." for key in off),
     ]
     tables: dict[str, list[str]] = {}
     for key, value in said.settings.items():
@@ -231,6 +273,14 @@ def _toml(said: AdviseJson) -> str:
     for name, keys in tables.items():
         lines += ["", f"[{name}]", *keys]
     return "\n".join(lines) + "\n"
+
+
+def _check_folder(path: Path) -> None:
+    """Raise WorkloadError, before the runs, for a file that certainly cannot be written."""
+    if not path.parent.is_dir():
+        raise WorkloadError(f"{path}: cannot be written: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise WorkloadError(f"{path}: cannot be written: Permission denied")
 
 
 def _write(path: Path, text: str) -> None:
@@ -246,7 +296,7 @@ def _show(said: AdviseJson, past: RecordedPast) -> None:
         "CONFIGURATION",
         "TE WAIT 50%>",
         "95%>",
-        "95% BY PART>",
+        "BY PART>",
         "BE WAIT MEAN>",
         "SLOWDOWN 95%>",
         "PREEMPTED>",
@@ -255,6 +305,10 @@ def _show(said: AdviseJson, past: RecordedPast) -> None:
         "BY PART>",
         title=f"{past.title}, on the nodes that are up now",
     )
+    # A configuration is one line of 100 columns.
+    shown.padding = (0, 1, 0, 0)
+    for column in shown.columns:
+        column.no_wrap = str(column.header) in {"CONFIGURATION", "95%", "BY PART", "PREEMPTED", "FUTILE"}
     for one in said.tried:
         shown.add_row(f"{'* ' if one.name == said.chosen else '  '}{one.name}", *_cells(one))
     out = console()
@@ -266,26 +320,47 @@ def _show(said: AdviseJson, past: RecordedPast) -> None:
 def _cells(one: Figures) -> tuple[str, ...]:
     slowdown = "-" if one.be_slowdown_p95 is None else f"{one.be_slowdown_p95:.2f}"
     return (
-        duration(one.te_wait_p50_s),
-        duration(one.te_wait_p95_s),
-        _range(one.te_wait_p95_parts_s, duration),
-        duration(one.be_wait_mean_s),
+        _short(one.te_wait_p50_s),
+        _short(one.te_wait_p95_s),
+        _range(one.te_wait_p95_parts_s, _short),
+        _short(one.be_wait_mean_s),
         slowdown,
         str(one.preempted),
         str(one.futile),
-        f"{one.lost_node_h:.1f}",
-        _range(one.lost_node_h_parts, lambda value: "-" if value is None else f"{value:.1f}"),
+        _decimal(one.lost_node_h),
+        _range(one.lost_node_h_parts, _decimal),
     )
 
 
+def _short(seconds: float | None) -> str:
+    """Return a duration in so few characters that ten columns fit on a screen: `90s`, `5.2h`; `-` for none."""
+    if seconds is None:
+        return "-"
+    for letter, unit_s in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= 2 * unit_s:
+            return f"{_decimal(seconds / unit_s)}{letter}"
+    return f"{seconds:.0f}s"
+
+
+def _decimal(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value < _IN_FULL else f"{value:.0f}"
+
+
 def _range(found: Range, shown: Callable[[float | None], str]) -> str:
-    return f"{shown(found.low)} to {shown(found.high)}"
+    return "-" if found.low is None else f"{shown(found.low)}-{shown(found.high)}"
 
 
 def _words(said: AdviseJson) -> Iterator[str]:
     """What follows from the figures, in words."""
-    if not said.chosen:
-        alone = said.tried[0]
+    alone = said.tried[0]
+    if not said.chosen and alone.te_wait_p95_s is None:
+        yield (
+            "None of these jobs is a TE job that ended, so nothing is advised: which are TE jobs is said by [classes], "
+            "and of a trace by --set workload.te_run_max and others."
+        )
+    elif not said.chosen:
         yield (
             f"No preemption is needed: with Slurm alone TE jobs wait {duration(alone.te_wait_p95_s)} (95 %). "
             'Leave mode = "observe".'

@@ -205,6 +205,12 @@ def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Re
 
 def settings_of(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, dict[str, str]]:
     """Return the setting, and what is set of the workload."""
+    of_setting, of_workload = parted(sets)
+    return setting_of(config).with_values(of_setting), of_workload
+
+
+def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part `--set` into what is set of the configuration or the simulated site, and what of the workload."""
     of_setting: dict[str, str] = {}
     of_workload: dict[str, str] = {}
     for word in sets:
@@ -215,7 +221,7 @@ def settings_of(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting,
             of_workload[key.removeprefix("workload.")] = value
         else:
             of_setting[key] = value
-    return setting_of(config).with_values(of_setting), of_workload
+    return of_setting, of_workload
 
 
 def setting_of(config: Config) -> ExperimentSetting:

@@ -9,6 +9,7 @@ Goal (of the candidates, those that reach all of it are good)
     TE wait      95th percentile at most 1.2 times native's, or a minute
     lost         node-hours at most a fifth of native's
     futile       no preemption after which the TE job did not start
+    ended        no fewer jobs than with native: percentiles leave out those that had not
 
 Choice
     Of the good ones the one that loses least, then the one with the shorter TE wait. Where none is good, of those that
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,7 +208,9 @@ def advise(tried: Sequence[Tried]) -> Advice:
 
 
 def _wait(one: Figures) -> float:
-    return 0.0 if one.te_wait_p95_s is None else one.te_wait_p95_s
+    if one.te_wait_p95_s is None:
+        return inf if one.not_finished else 0.0
+    return one.te_wait_p95_s
 
 
 def _missed(one: Figures, native: Figures) -> Iterator[str]:
@@ -216,6 +220,8 @@ def _missed(one: Figures, native: Figures) -> Iterator[str]:
     most_h = MOST_LOST * native.lost_node_h
     if one.lost_node_h > most_h:
         yield f"it loses {one.lost_node_h:.1f} node-hours; the goal is {most_h:.1f}, a fifth of native preemption's"
+    if one.not_finished > native.not_finished:
+        yield f"{one.not_finished} jobs had not ended; with native preemption {native.not_finished}"
     if one.futile:
         yield f"after {one.futile} of {one.preempted} preemptions the TE job did not start; the goal is none"
 

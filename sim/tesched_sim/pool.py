@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import TypeVar
@@ -21,7 +22,9 @@ def each_done(work: Callable[[T], R], things: Sequence[T], *, processes: int | N
     if count <= 1:
         yield from ((thing, work(thing)) for thing in things)
         return
-    with ProcessPoolExecutor(max_workers=count) as pool:
+    # Ctrl-C reaches all processes: one that took it for an error of its work would go on with the next.
+    ends = (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(max_workers=count, initializer=signal.signal, initargs=ends) as pool:
         pending: dict[Future[R], T] = {pool.submit(work, thing): thing for thing in things}
         try:
             while pending:

@@ -97,3 +97,57 @@ def test_workload_key_needs_a_trace(folder: Path) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2
     assert "only with --trace" in done.output
+
+
+def test_keys_of_set_are_written_and_hold_against_slurm_conf(folder: Path) -> None:
+    written = folder / "advised.toml"
+    sets = ("--set", "guard.max_preemptions_per_job=3", "--set", "guard.bound=none", "--set", "guard.lever=requeue")
+    done = advise(folder, *sets, "--write", str(written))
+    assert done.exit_code == 0, done.output
+    text = written.read_text()
+    guard = tomllib.loads(text)["guard"]
+    assert guard["max_preemptions_per_job"] in {2, 3}
+    assert guard["lever"] == "requeue"
+    assert "# guard.bound was off" in text
+    slow = advise(folder, "--set", "site.kill_wait_s=600", "--json")
+    waits = [json.loads(one.stdout)["tried"][1]["te_wait_p95_s"] for one in (slow, advise(folder, "--json"))]
+    assert waits[0] > waits[1] + 500
+
+
+def test_configuration_that_lacks_what_it_needs_is_left_out(folder: Path) -> None:
+    (folder / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{folder}/store.sqlite"\n[policy]\nbe = "pdors"\n')
+    done = advise(folder, "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert "as configured" not in {one["name"] for one in said["tried"]}
+    assert said["chosen"]
+    assert 'Left out is "as configured"' in said["notes"][0]
+    assert "no job of this workload takes more nodes than it must" in said["notes"][0]
+
+
+def test_each_configuration_has_one_line_of_100_columns(folder: Path) -> None:
+    words = ("advise", "--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt"))
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(main, [*words, "--processes", "1"])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    (first,) = (at for at, line in enumerate(lines) if line.startswith("  Slurm alone "))
+    names = [line[2:].partition("  ")[0] for line in lines[first : first + 8]]
+    assert names[:3] == ["Slurm alone", "native preemption", "as configured"]
+    assert "patient 120 s + fill" in [name.rstrip() for name in names]
+
+
+def test_file_that_cannot_be_written_is_said_before_the_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tesched_cli.advise.look", lambda _config: pytest.fail("it went on"))
+    done = advise(folder, "--write", str(folder / "none" / "advised.toml"))
+    assert done.exit_code == 2
+    assert f"there is no folder {folder}/none" in done.output
+
+
+def test_trace_without_trials_is_said_to_have_none(folder: Path) -> None:
+    (folder / "trace.txt").write_text(HEAD + "1|bea|1000|1000|91000|90000|1600|1|4|100M|COMPLETED\n")
+    written = folder / "advised.toml"
+    done = advise(folder, "--write", str(written))
+    assert done.exit_code == 0, done.output
+    assert "None of these jobs is a TE job" in done.stdout
+    assert "No preemption is needed" not in done.stdout
+    assert f"{written} is not written" in done.stderr

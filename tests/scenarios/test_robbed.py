@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Notify
+from tesched_core.model.actions import Notify, Status
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -163,6 +163,29 @@ def test_a_job_that_ran_there_before_the_order_is_notified_only_after_its_least_
     drive.cycle(5)
     assert asked(drive) == []
     drive.cycle(28)
+    assert asked(drive) == [THIEF]
+
+
+def test_a_job_that_started_between_the_poll_and_a_late_notice_is_a_newcomer() -> None:
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [
+            running(BE, HALF),
+            running(2, share("n2", 32), requeueable=False),
+            waiting(THIEF, cpus=16, name="train", user="eve"),
+            waiting(TE, cpus=32),
+        ],
+        graces={BE: 100, THIEF: 20},
+        run_times={THIEF: 1000},
+        limits=Limits(min_run_time_s=30),
+        binds=True,
+    )
+    actions = drive.cycle(0)
+    drive.obeys(*actions)
+    drive.at_s = 8
+    drive.says(Status.SENT, *actions)
+    drive.starts(THIEF, HALF, at_s=4)
+    drive.cycle(9)
     assert asked(drive) == [THIEF]
 
 

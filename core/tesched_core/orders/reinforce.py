@@ -60,7 +60,7 @@ def add_victims(
         if trial is None or not _robbed(order, trial, memory, context):
             continue
         others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
-        newcomers = _newcomers(order, context.columns)
+        newcomers = _newcomers(order, memory, context.columns)
         running, nodes = context.columns.running, context.columns.room.index
         eligible = eligible_victims(
             running, memory, limits, context.now, nodes, newcomers=newcomers, deadlines=context.deadlines
@@ -177,9 +177,11 @@ def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
     return min((victim.noticed_at for victim in order.victims if victim.noticed_at is not None), default=now)
 
 
-def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
-    """Return the jobs that have started on the order's nodes since its first notice, by whole seconds."""
-    since = _first_asked(order, inf) - 1
+def _newcomers(order: Order, memory: Memory, columns: ClusterColumns) -> frozenset[JobId]:
+    """Return the jobs that have started on the order's nodes since it was bound to them, by whole seconds."""
+    bound: Change[Nodes] | None = memory.changes_of(Field.NODES).get(order.preemptor)
+    # With a slow Slurm the first notice is sent some seconds after the poll at which the nodes were chosen.
+    since = min(_first_asked(order, inf), inf if bound is None else bound.at) - 1
     room, running = columns.room, columns.running
     rows = {room.index[name] for name in order.nodes if name in room.index}
     here = {int(job) for job, node in zip(running.share_job, running.share_node, strict=True) if int(node) in rows}

@@ -31,7 +31,9 @@ from tesched_sim.slurm_settings import Behaviour
 NOTHING = Range(low=None, high=None)
 
 
-def tried(name: str, wait_s: float, lost_h: float, *, futile: int = 0, line: str = "") -> Tried:
+def tried(
+    name: str, wait_s: float | None, lost_h: float, *, futile: int = 0, line: str = "", not_finished: int = 0
+) -> Tried:
     figures = Figures(
         name=name,
         te_wait_p50_s=0.0,
@@ -43,7 +45,7 @@ def tried(name: str, wait_s: float, lost_h: float, *, futile: int = 0, line: str
         futile=futile,
         lost_node_h=lost_h,
         lost_node_h_parts=NOTHING,
-        not_finished=0,
+        not_finished=not_finished,
     )
     candidate = Candidate(name=name, contender="", can_be_advised=name not in {ALONE, NATIVE})
     return Tried(candidate=candidate, line=line, figures=figures, case=cast("Any", SimpleNamespace()))
@@ -63,6 +65,15 @@ def test_wait_of_a_minute_is_at_once_whatever_native_preemption_reaches() -> Non
 
 def test_candidate_with_a_futile_preemption_is_passed_over_for_one_without() -> None:
     assert advise([*BOUNDS, tried("cheap", 20, 1, futile=1), tried("dear", 20, 19)]).chosen == "dear"
+
+
+def test_candidate_that_leaves_jobs_unfinished_is_not_the_best_for_that() -> None:
+    found = advise([*BOUNDS, tried("stuck", 1, 1, not_finished=3), tried("dear", 20, 19)])
+    assert (found.chosen, found.missed) == ("dear", ())
+    found = advise([*BOUNDS, tried("no TE job ends", None, 1, not_finished=3), tried("slow", 600, 4)])
+    assert found.chosen == "slow"
+    (only,) = advise([*BOUNDS, tried("stuck", 1, 1, not_finished=3)]).missed
+    assert "3 jobs had not ended" in only
 
 
 def test_what_no_candidate_reaches_is_said_of_the_one_that_is_advised() -> None:
