@@ -17,7 +17,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.wiring import look
 from tesched_policies.registry import NO_POLICY
 from tesched_sim import advice
-from tesched_sim.advice import Candidate, Figures, Range, Trial, Tried
+from tesched_sim.advice import Candidate, Figures, LeastAndMost, Trial, Tried
 from tesched_sim.experiment import OFF, ExperimentSetting, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.page import page
@@ -348,7 +348,7 @@ def _decimal(value: float | None) -> str:
     return f"{value:.1f}" if value < _IN_FULL else f"{value:.0f}"
 
 
-def _range(found: Range, shown: Callable[[float | None], str]) -> str:
+def _range(found: LeastAndMost, shown: Callable[[float | None], str]) -> str:
     return "-" if found.low is None else f"{shown(found.low)}-{shown(found.high)}"
 
 

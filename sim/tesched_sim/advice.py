@@ -90,7 +90,7 @@ def _comes_to(one: Candidate, setting: ExperimentSetting) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class LeastAndMost:
     """Least and most of a figure over the parts of the recorded time; None: no part has one."""
 
     low: float | None
@@ -105,13 +105,13 @@ class Figures:
     te_wait_p50_s: float | None
     te_wait_p95_s: float | None
     #: the 95th percentile in each part
-    te_wait_p95_parts_s: Range
+    te_wait_p95_parts_s: LeastAndMost
     be_wait_mean_s: float | None
     be_slowdown_p95: float | None
     preempted: int
     futile: int
     lost_node_h: float
-    lost_node_h_parts: Range
+    lost_node_h_parts: LeastAndMost
     #: jobs that had not ended when the simulation did
     not_finished: int
 
@@ -148,8 +148,8 @@ def parts_of(submit_s: NDArray[np.float64]) -> Iterator[NDArray[np.bool_]]:
     yield from (number == one for one in np.unique(number))
 
 
-def _range(values: Sequence[float]) -> Range:
-    return Range(low=min(values, default=None), high=max(values, default=None))
+def _range(values: Sequence[float]) -> LeastAndMost:
+    return LeastAndMost(low=min(values, default=None), high=max(values, default=None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

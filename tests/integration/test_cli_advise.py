@@ -76,7 +76,7 @@ def test_written_keys_are_a_configuration_that_can_be_used(folder: Path) -> None
     assert f"{written}: there is such a file" in again.output
 
 
-def test_site_whose_trials_start_at_once_needs_no_preemption(folder: Path) -> None:
+def test_site_needs_no_preemption_if_its_trials_start_at_once(folder: Path) -> None:
     (folder / "trace.txt").write_text(HEAD + "1|tea|1000|1000|1060|60|5|1|4|100M|COMPLETED\n")
     done = advise(folder, "--write", str(folder / "advised.toml"))
     assert done.exit_code == 0, done.output

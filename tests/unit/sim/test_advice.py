@@ -18,7 +18,7 @@ from tesched_sim.advice import (
     WEEK_S,
     Candidate,
     Figures,
-    Range,
+    LeastAndMost,
     Tried,
     advise,
     candidates,
@@ -28,7 +28,7 @@ from tesched_sim.advice import (
 from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.slurm_settings import Behaviour
 
-NOTHING = Range(low=None, high=None)
+NOTHING = LeastAndMost(low=None, high=None)
 
 
 def tried(
@@ -87,7 +87,7 @@ def test_what_no_candidate_reaches_is_said_of_the_one_that_is_advised() -> None:
     assert "50.0 node-hours; the goal is 20.0" in only
 
 
-def test_site_whose_te_jobs_start_at_once_by_slurm_alone_needs_no_preemption() -> None:
+def test_site_needs_no_preemption_if_te_jobs_start_at_once_by_slurm_alone() -> None:
     assert advise([tried(ALONE, 59, 0), tried(NATIVE, 1, 9), tried("fitgpp", 1, 1)]).chosen == ""
 
 
