@@ -34,6 +34,7 @@ RUNS: Mapping[str, Sequence[str]] = {
 }
 #: those that take long, or need a Slurm: the file of tests that prints them
 ELSEWHERE = {
+    "advise": "integration/test_cli_advise.py",
     "ask": "cluster/test_ask.py",
     "simulate": "integration/test_cli_simulate.py",
     "whatif": "cluster/test_whatif.py",

@@ -78,4 +78,4 @@ def test_the_command_schema_prints_one_or_lists_all() -> None:
         assert json.loads(printed.stdout) == output_schema(KINDS[" ".join(words)])
     refused = run.invoke(main, ["schema", "poke"])
     assert refused.exit_code == 2
-    assert "poke: no command with --json; there are ask, check, config show," in refused.stderr
+    assert "poke: no command with --json; there are advise, ask, check," in refused.stderr
