@@ -110,7 +110,7 @@ def advise(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Find the configuration under which the last days would have gone best.
+    """Find the configuration that had served the last days best.
 
     The site's own jobs run again on a simulated Slurm: with Slurm alone, with its own preemption, and with tesched as
     it is configured and otherwise. What is advised has to serve TE jobs about as fast as Slurm's own preemption, at a
