@@ -136,6 +136,7 @@ NEAR = {
     "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
+        "tests/unit/core/placement/test_has_gres.py",
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
         "tests/unit/core/placement/test_room.py",
@@ -233,6 +234,7 @@ NEAR = {
     "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py"),
+    "slurm_scheduler": ("tests/unit/sim/test_marks.py",),
     "clock_jump": ("tests/unit/core/intake/test_delays.py", "tests/scenarios/test_bystanders.py"),
     "retention": ("tests/integration/test_db_prune.py",),
     "departures": (
