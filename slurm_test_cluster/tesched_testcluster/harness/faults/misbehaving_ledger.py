@@ -70,6 +70,7 @@ class Ledger:
             self._must(self.completed[row] == 1, f"job {row + 1} ran to its end twice")
         elif slurm.state[row] is JobPhase.RUNNING:
             self._must(not self.completed[row], f"job {row + 1} has run to its end, and runs again")
+            self._must(row not in slurm.held_by_user, f"job {row + 1} starts, though its user holds it")
 
     def decided(self, memory: Memory, decision: Decision) -> None:
         """Check a decision and the memory with it."""
@@ -166,16 +167,17 @@ class Ledger:
         )
 
     def left_behind(self) -> Iterator[str]:
-        """Yield what is not as its user wants it, of jobs that have not ended; no user has changed any job."""
+        """Yield what is not as its user wants it, of jobs that have not ended."""
         slurm = self.simulation.slurm
         waiting = [row for row in slurm.known if slurm.state[row] is JobPhase.PENDING]
         for row in slurm.known:
             if slurm.state[row] is JobPhase.DONE:
                 continue  # Slurm changes nothing of it any more
             name = f"job {row + 1}"
-            if slurm.nice[row]:
-                yield f"{name} has nice {slurm.nice[row]}"
-            if row in slurm.held:
+            wanted = slurm.nice_by_hand.get(row, 0)
+            if slurm.nice[row] != wanted:
+                yield f"{name} has nice {slurm.nice[row]}, and {wanted} by hand"
+            if row in slurm.held and row not in slurm.held_by_user:
                 yield f"{name} is held"
             if slurm.state[row] is JobPhase.SUSPENDED:
                 yield f"{name} is suspended"
