@@ -82,7 +82,7 @@ def measured(
 
 
 def bare(cluster: LocalCluster) -> float:
-    """Return the milliseconds of `scontrol show job`, all jobs, read by nobody."""
+    """Return the milliseconds of `scontrol show job`, all jobs, with its answer thrown away."""
     began = time.perf_counter()
     argv = ["scontrol", "-a", "-d", "-o", "show", "job"]
     subprocess.run(argv, env=cluster.env, stdout=subprocess.DEVNULL, timeout=60, check=True)
