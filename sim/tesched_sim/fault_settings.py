@@ -19,7 +19,8 @@ class FaultKind(StrEnum):
     DIES_OF_NOTICE = "dies_of_notice"
     #: a user has so many RPCs a second (rl_enable: 30, then 2 a second), and further ones wait: 26.05.5
     RATE_LIMITED = "rate_limited"
-    #: slurmctld does not answer a command, which has no effect: stopped, or restarted, on each release
+    #: slurmctld does not answer a command, which has no effect: stopped, or restarted, on each release; or the marks
+    #: file can't be written
     UNSENT = "unsent"
     #: a command has its effect, and its answer is lost: the client's time-out is over first
     UNHEARD = "unheard"

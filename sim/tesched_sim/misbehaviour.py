@@ -20,6 +20,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     SetField,
+    SetMarks,
     Status,
     Suspend,
     sets,
@@ -243,6 +244,9 @@ class MisbehavingActuator(SimulatedActuator):
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action, now, later or never; and say so, or not."""
         faults, now = self.misbehaviour, self.slurm.now
+        if isinstance(action, SetMarks):  # a file of the daemon's own host, and no command: it can't be late
+            full = faults.strikes(FaultKind.UNSENT)
+            return _failed(action, now, FailureKind.UNKNOWN) if full else self._done(action, barred)
         if faults.takes(COMMAND_RPCS) > PATIENCE_S:
             faults.gives_back(COMMAND_RPCS)
             return Outcome(action=action, status=Status.SKIPPED, at=now)

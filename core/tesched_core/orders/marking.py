@@ -295,6 +295,7 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
     the end none has started in the job's place: first one that has started elsewhere, then one that still waits.
     """
     there, trials = set(one.value.nodes), _waited_then(job, context)
+    leaves_s = one.value.grace_s + context.snapshot.settings.kill_wait_s
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
     here = [other for other in started if not there.isdisjoint(other.last_nodes)]
     if here:
@@ -302,6 +303,11 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
         return min(here, key=lambda other: (other.user != job.user, *_first_started(other))), Ending.STARTED_HERE
     if context.now - job.submit_time <= STARTS_WITHIN_S:
         return None
+    # While it was leaving others may have ended, so that the TE job started there before it was put back.
+    ran = [other for other in trials if other.start_time is not None and not there.isdisjoint(other.last_nodes)]
+    before = [other for other in ran if (other.start_time or 0.0) >= job.submit_time - 1 - leaves_s]
+    if before:
+        return min(before, key=lambda other: (other.user != job.user, *_first_started(other))), Ending.STARTED_HERE
     if started:
         return min(started, key=_first_started), Ending.STARTED_ELSEWHERE
     waiting = [other for other in trials if other.pending and not room_would_not_help(other)]
