@@ -26,6 +26,12 @@ ENDING_MUTATIONS = (
         ' or "SPECIAL_EXIT" in job.flags',
         "",
     ),
+    Mutation(
+        "left held: its user's hold is its user's",
+        "core/tesched_core/fields/left_held.py",
+        "return job.reason == HELD_BY_ITS_USER",
+        "return False",
+    ),
     Mutation("expedited: on such a site", _ADVANCE, "and context.snapshot.settings.holds_expedited", ""),
     Mutation(
         "early rerun: it has died of its notice",

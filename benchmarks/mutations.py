@@ -2,9 +2,10 @@
 
 Each rule of the heart, of the simulator, of the loop and of the store (`broken_rules.py`) is changed in one place, in a
 copy; then at least one test must fail. First the text of every rule must be in its file, once (with `--check`, nothing
-else is done), and all tests must pass with no rule broken. What survives is printed, and ends the command with 1. With
-words, only rules with one of them in their name or file are tried. As many are tried at once as there are cores, each
-in a copy of its own; `--jobs` gives another number.
+else is done), and all tests must pass with no rule broken. What survives, or could not be tried, is printed, and ends
+the command with 1. With words, only rules with one of them in their name or file are tried. As many are tried at once
+as there are cores, each in a copy of its own; `--jobs` gives another number. It takes an hour or more: with
+`--noticed FILE`, the output of an earlier run, what was noticed there is left out.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ TESTS = (
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not postgresql")
 #: pytest's exit status, where all tests passed; and where one failed, or could not be imported
 _PASSED, _FAILED = 0, (1, 2)
+#: what becomes of a rule, unless its tests could not be run
+NOTICED, SURVIVES = "noticed", "SURVIVES"
 #: what TESTS are about
 _COVERED = ("core", "policies", "sim")
 #: of what only the daemon and its store do
@@ -99,8 +102,14 @@ class _Copy:
             text=True,
         )
 
-    def survives(self, mutation: Mutation) -> bool:
-        """Break the rule, and check whether all tests pass all the same."""
+    def tried(self, mutation: Mutation) -> str:
+        """Break the rule, and say what became of it: NOTICED, SURVIVES if all tests pass, or an error."""
+        try:
+            return SURVIVES if self._survives(mutation) else NOTICED
+        except RuntimeError as error:  # the other rules are tried all the same
+            return f"ERROR ({error})"
+
+    def _survives(self, mutation: Mutation) -> bool:
         path = self._folder / mutation.path
         whole = path.read_text()
         path.write_text(whole.replace(mutation.text, mutation.instead))
@@ -158,20 +167,25 @@ def main() -> int:
         return 1
     if arguments.check:
         return 0
-    words = arguments.words
+    words, before = arguments.words, arguments.noticed.read_text(encoding="utf-8") if arguments.noticed else ""
     chosen = [one for one in MUTATIONS if not words or any(word in one.rule or word in one.path for word in words)]
+    chosen = [one for one in chosen if _line(one, NOTICED) not in before.split("\n")]
     left = 0
-    for count, (mutation, alive) in enumerate(_tried(chosen, arguments.jobs), 1):
-        left += alive
-        print(f"{'SURVIVES' if alive else 'noticed '}  {mutation.rule} ({mutation.path})", flush=True)
+    for count, (mutation, became) in enumerate(_tried(chosen, arguments.jobs), 1):
+        left += became != NOTICED
+        print(_line(mutation, became), flush=True)
         if sys.stderr.isatty():
             print(f"{count} of {len(chosen)} are tried", end="\r", file=sys.stderr, flush=True)
     print(f"{len(chosen) - left} of {len(chosen)} are noticed")
     return min(left, 1)
 
 
-def _tried(mutations: Sequence[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool]]:
-    """Yield each mutation, as it is done, with whether it survives."""
+def _line(mutation: Mutation, became: str) -> str:
+    return f"{became:8}  {mutation.rule} ({mutation.path})"
+
+
+def _tried(mutations: Sequence[Mutation], jobs: int) -> Iterator[tuple[Mutation, str]]:
+    """Yield each mutation, as it is done, with what became of it."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         first = _compiled(Path(name) / "0")
         folders = [first, *(Path(shutil.copytree(first, first.with_name(str(i)))) for i in range(1, jobs))]
@@ -182,15 +196,15 @@ def _tried(mutations: Sequence[Mutation], jobs: int) -> Iterator[tuple[Mutation,
         copy.check()
         free.put(copy)
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
-        tried = {pool.submit(_survives_in, free, mutation): mutation for mutation in mutations}
+        tried = {pool.submit(_tried_in, free, mutation): mutation for mutation in mutations}
         for done in as_completed(tried):
             yield tried[done], done.result()
 
 
-def _survives_in(free: queue.SimpleQueue[_Copy], mutation: Mutation) -> bool:
+def _tried_in(free: queue.SimpleQueue[_Copy], mutation: Mutation) -> str:
     copy = free.get()
     try:
-        return copy.survives(mutation)
+        return copy.tried(mutation)
     finally:
         free.put(copy)
 
@@ -201,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("words", nargs="*", metavar="WORD", help="only rules with this in their name or file")
     parser.add_argument("--check", action="store_true", help="only check that each rule's text is in its file, once")
+    parser.add_argument("--noticed", type=Path, metavar="FILE", help="leave out what an earlier output has as noticed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="how many are tried at once")
     return parser
 

@@ -154,7 +154,11 @@ NEAR = {
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/slurm/test_submit_line.py"),
     "submit_line": ("tests/unit/slurm/test_submit_line.py",),
-    "details": ("tests/unit/slurm/test_forged_records.py", "tests/unit/slurm/test_queue.py"),
+    "details": (
+        "tests/unit/slurm/test_forged_records.py",
+        "tests/unit/slurm/test_known_records.py",
+        "tests/unit/slurm/test_queue.py",
+    ),
     "common": ("tests/integration/test_cli_users_text.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),

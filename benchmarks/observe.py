@@ -4,12 +4,14 @@ Run it from the repository: `python -m benchmarks.observe`, or, with pyslurm, in
 `python -m tesched_testcluster docker run -- python -m benchmarks.observe`. It starts a local cluster for each size. The
 queue: that many waiting jobs, each with a record of its own, and eight running ones. `first` is the first poll of a
 daemon; `unchanged` a poll of the same queue again; `10 % changed` one after every tenth job got another nice value;
-`at rest` one that need not be whole.
+`at rest` one that need not be whole. Beside them, in turn with them, stands what the bare `scontrol show job` takes,
+with its answer thrown away, and how many times longer the first client took.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -21,25 +23,28 @@ from tesched_testcluster.local import LocalCluster
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 7
+BARE = "scontrol"
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'jobs':>7} {'look':<13}" + "".join(f"{choice:>11}" for choice in CLIENTS) + f"{'ratio':>8}   ms, medians")
+    columns = (*CLIENTS, BARE)
+    print(f"{'jobs':>7} {'poll':<13}" + "".join(f"{column:>11}" for column in columns) + f"{'ratio':>8}   ms, medians")
     for size in SIZES:
         with LocalCluster() as cluster:
             array = fill(cluster, size)
             clients = {choice: connecting(choice)(cluster, timeout_s=60) for choice in CLIENTS}
-            show(size, "first", {choice: [look(client)] for choice, client in clients.items()})
-            show(size, "unchanged", measured(clients, lambda _: None))
+            first = {str(choice): [look(client)] for choice, client in clients.items()}
+            show(size, "first", first | {BARE: [bare(cluster)]})
+            show(size, "unchanged", measured(cluster, clients, lambda _: None))
 
             def change(number: int, array: int = array, cluster: LocalCluster = cluster, size: int = size) -> None:
                 cluster.run("scontrol", "update", f"jobid={array}_[1-{size // 10}]", f"nice={number + 2}")
 
-            show(size, "10 % changed", measured(clients, change))
+            show(size, "10 % changed", measured(cluster, clients, change))
             for client in clients.values():
                 look(client, whole=False)
-            show(size, "at rest", measured(clients, lambda _: None, whole=False))
+            show(size, "at rest", measured(cluster, clients, lambda _: None, whole=False))
 
 
 def fill(cluster: LocalCluster, size: int) -> int:
@@ -64,19 +69,28 @@ def look(client: Client, *, whole: bool = True) -> float:
 
 
 def measured(
-    clients: dict[ClientChoice, Client], change: Callable[[int], None], *, whole: bool = True
-) -> dict[ClientChoice, list[float]]:
-    """Return each client's milliseconds an observation, the clients in turn, with a change before each turn."""
-    took: dict[ClientChoice, list[float]] = {choice: [] for choice in clients}
+    cluster: LocalCluster, clients: dict[ClientChoice, Client], change: Callable[[int], None], *, whole: bool = True
+) -> dict[str, list[float]]:
+    """Measure each client's milliseconds an observation, the clients in turn, with a change before each turn."""
+    took: dict[str, list[float]] = {str(choice): [] for choice in (*clients, BARE)}
     for number in range(ROUNDS):
         change(number)
         for choice, client in clients.items():
-            took[choice].append(look(client, whole=whole))
+            took[str(choice)].append(look(client, whole=whole))
+        took[BARE].append(bare(cluster))
     return took
 
 
-def show(size: int, what: str, took: dict[ClientChoice, list[float]]) -> None:
-    """Print one line: medians, and how many times longer the first client took than the last."""
+def bare(cluster: LocalCluster) -> float:
+    """Return the milliseconds of `scontrol show job`, all jobs, with its answer thrown away."""
+    began = time.perf_counter()
+    argv = ["scontrol", "-a", "-d", "-o", "show", "job"]
+    subprocess.run(argv, env=cluster.env, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    return (time.perf_counter() - began) * 1000
+
+
+def show(size: int, what: str, took: dict[str, list[float]]) -> None:
+    """Print one line: medians, and how many times longer the first client took than the last column."""
     medians = [statistics.median(each) for each in took.values()]
     ratio = f"{medians[0] / medians[-1]:8.1f}" if len(medians) > 1 else ""
     print(f"{size:>7} {what:<13}" + "".join(f"{median:>11.0f}" for median in medians) + ratio)

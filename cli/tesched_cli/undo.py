@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from tesched_core.fields.nice import awaits_release
 from tesched_core.intake.classify import classified
 from tesched_core.model.actions import (
     Action,
@@ -22,6 +23,7 @@ from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo as undone
 from tesched_daemon.settings import Mode
 from tesched_daemon.undo import put_all_back
@@ -70,6 +72,8 @@ class UndoJson:
     changes: tuple[UndoneChange, ...]
     #: jobs that stay suspended for now, since others have their CPUs
     suspended: tuple[JobId, ...]
+    #: jobs that are held: with priority/basic Slurm would start one whose nice value is put back
+    held: tuple[JobId, ...]
 
 
 @click.command()
@@ -94,10 +98,11 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     if how.state in {DaemonState.WELL, DaemonState.BLIND} and not dry_run:
         raise StartError(f"the daemon runs ({how.line}): stop it first, or it goes on changing priorities")
     if dry_run:
-        memory, decision = undone(memory, classified(look(config), config.classes), config.guard)
+        seen = look(config)
+        memory, decision = undone(memory, classified(seen, config.classes), config.guard)
         rows = [(action, "would be put back") for action in decision.actions]
-        stuck = _stuck(memory, {action.job_id for action, _ in rows})
-        settled = not rows and not stuck
+        stuck, held = _stuck(memory, {action.job_id for action, _ in rows}), _held(memory, seen)
+        settled = not rows and not stuck and not held
     else:
         rows, settled = [], False
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
@@ -107,16 +112,19 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
                     raise StartError(turn.trouble)
                 rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
                 settled = turn.settled
-            stuck = _stuck(loop.journal.load())
+            memory = loop.journal.load()
+            stuck, held = _stuck(memory), [] if settled else _held(memory, look(config))
             loop.journal.resign()
         with writable_store(config_path) as engine:
             became = "all is put back" if settled else "not all is put back"
             deeds.record(engine, f"undo: {len(rows)} change(s), {became}")
     if as_json:
         changes = tuple(_plain(*row) for row in rows)
-        print_json(UndoJson(dry_run=dry_run, settled=settled, changes=changes, suspended=tuple(stuck)))
+        print_json(
+            UndoJson(dry_run=dry_run, settled=settled, changes=changes, suspended=tuple(stuck), held=tuple(held))
+        )
     else:
-        _show(rows, stuck, settled=settled, dry_run=dry_run)
+        _show(rows, stuck, held, settled=settled, dry_run=dry_run)
     if not settled and not dry_run:
         raise SystemExit(1)
 
@@ -129,6 +137,13 @@ def _stuck(memory: Memory, resumed: Collection[JobId] = ()) -> list[JobId]:
         for victim in order.victims
         if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None and victim.job_id not in resumed
     ]
+
+
+def _held(memory: Memory, seen: Snapshot) -> list[JobId]:
+    """Find the jobs whose nice value stays for as long as they are held."""
+    changes = memory.changes_of(Field.NICE).values()
+    jobs = ((one, seen.jobs.get(one.job_id)) for one in changes if not one.restored)
+    return sorted(job.job_id for one, job in jobs if job is not None and awaits_release(job, one, seen))
 
 
 def _became(outcome: Outcome) -> str:
@@ -169,7 +184,9 @@ def _plain(action: Action, became: str) -> UndoneChange:
     return UndoneChange(job_id=action.job_id, what=what, was=now, to=then, outcome=became)
 
 
-def _show(rows: list[tuple[Action, str]], stuck: list[JobId], *, settled: bool, dry_run: bool) -> None:
+def _show(
+    rows: list[tuple[Action, str]], stuck: list[JobId], held: list[JobId], *, settled: bool, dry_run: bool
+) -> None:
     out = console()
     if rows:
         shown = table("JOB>", "WHAT", "IS", "TO", "")
@@ -178,6 +195,11 @@ def _show(rows: list[tuple[Action, str]], stuck: list[JobId], *, settled: bool, 
         out.print(shown)
     for job_id in stuck:
         out.print(f"job {job_id} is suspended, and others have its CPUs: it can be resumed when they have ended")
+    for job_id in held:
+        out.print(
+            f"job {job_id} is held, and Slurm would start it with a change of its nice value (priority/basic): "
+            "try `tesched undo` again when it is released"
+        )
     if settled:
         out.print("nothing is left that tesched has changed")
     elif not dry_run:

@@ -56,7 +56,7 @@ class StoredSpeeds:
             workload = snapshot.workload(job_id)
             if not workload:
                 continue
-            scale = max(requested_gpus(job), 1)
+            scale = max(requested_gpus(job.request), 1)
             speeds = {
                 **self._table.get(("", workload, scale), {}),
                 **self._table.get((job.user, workload, scale), {}),

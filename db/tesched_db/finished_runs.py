@@ -76,7 +76,7 @@ def _facts(job: Job) -> Values:
         "account": job.account,
         "partition": job.partitions[0] if job.partitions else "",
         "job_name": job.name,
-        "gpus": requested_gpus(job),
+        "gpus": requested_gpus(job.request),
         "cpus": job.request.cpus,
         "nodes": max(job.request.min_nodes, 1),
         "time_limit_s": None if job.time_limit_s is None else float(job.time_limit_s),

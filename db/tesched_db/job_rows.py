@@ -292,7 +292,7 @@ def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) 
         "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
         "cpus": job.request.cpus,
         "mem_mib": demand_per_node(job.request).mem_mib * nodes,
-        "gpus": requested_gpus(job),
+        "gpus": requested_gpus(job.request),
         "min_nodes": nodes,
         "state": job.state.value,
         "flags": ",".join(sorted(job.flags)),

@@ -243,7 +243,7 @@ def _put(connection: Connection, rows: Sequence[Values], there: Sequence[bool]) 
 
 def _group(job: Job, reported: Reported, sample: Sample) -> _Group:
     workload = storable(reported.workload or job.name)
-    return storable(job.user), workload, max(requested_gpus(job), 1), storable(sample.accelerator)
+    return storable(job.user), workload, max(requested_gpus(job.request), 1), storable(sample.accelerator)
 
 
 def _values(reported: Reported, last: _Last) -> Values:

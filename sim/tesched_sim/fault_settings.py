@@ -19,7 +19,8 @@ class FaultKind(StrEnum):
     DIES_OF_NOTICE = "dies_of_notice"
     #: a user has so many RPCs a second (rl_enable: 30, then 2 a second), and further ones wait: 26.05.5
     RATE_LIMITED = "rate_limited"
-    #: slurmctld does not answer a command, which has no effect: stopped, or restarted, on each release
+    #: slurmctld does not answer a command, which has no effect: stopped, or restarted, on each release; or the marks
+    #: file can't be written
     UNSENT = "unsent"
     #: a command has its effect, and its answer is lost: the client's time-out is over first
     UNHEARD = "unheard"
@@ -41,6 +42,8 @@ class FaultKind(StrEnum):
     NODE_DIES = "node_dies"
     #: a user ends a job, in the queue or on its nodes
     USER_CANCELS = "user_cancels"
+    #: a user or an admin gives a job in the queue another nice value, or holds it for some minutes
+    BY_HAND = "by_hand"
     #: the daemon is killed between any two steps of a cycle, and a new one goes on from the store
     DAEMON_DIES = "daemon_dies"
     #: the same, and its next command arrives after the new one's first: it was asleep, and has lost its lease
@@ -55,7 +58,7 @@ class FaultSettings:
     seed: int = 0
     #: part of the commands, of the answers, and of the requeues that go wrong, for each kind
     share: float = 0.03
-    #: mean seconds between two faults that come by themselves, for each kind: nodes die, users cancel
+    #: mean seconds between two faults that come by themselves, for each kind: nodes die, users cancel, or change jobs
     every_s: float = 21_600.0
     #: kinds, with / between them; empty: all
     kinds: str = ""

@@ -57,8 +57,15 @@ def set_priority(slurm: Slurm, row: int, priority: int) -> FailureKind | None:
 def hold(slurm: Slurm, row: int) -> None:
     """Keep a waiting job from starting: its priority is 0."""
     for one in slurm.rows_of(row):
+        slurm.held_by_user.discard(one)
         slurm.keep_back(one, slurm.held, back=True)
         slurm.priority[one] = 0
+
+
+def hold_by_user(slurm: Slurm, row: int) -> None:
+    """Hold a job for its user: the reason is another one, until an admin holds it, or it is released."""
+    hold(slurm, row)
+    slurm.held_by_user.update(slurm.rows_of(row))
 
 
 def release(slurm: Slurm, row: int) -> None:

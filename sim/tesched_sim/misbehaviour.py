@@ -20,6 +20,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     SetField,
+    SetMarks,
     Status,
     Suspend,
     sets,
@@ -33,6 +34,7 @@ from tesched_core.ports import Barred, never_barred
 
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.fault_settings import FaultKind, FaultSettings
+from tesched_sim.job_record import hold_by_user, release, set_nice
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.slurm import JobPhase, Slurm
 
@@ -42,6 +44,8 @@ PATIENCE_S = 8.0
 POLL_RPCS, COMMAND_RPCS = 3, 2
 #: part of the best-effort jobs that have a licence
 LICENSED = 0.1
+#: nice values that users and admins set: some jobs of the queue's distance, and more than any
+NICE_BY_HAND = (3, 500)
 #: kinds of change that a site may refuse; a release of a hold is none
 MAY_REFUSE = (Field.NICE, Field.NODES, Field.BEGIN, Field.THROTTLE)
 
@@ -70,7 +74,12 @@ class Misbehaviour:
                 if not te and (slurm.arrays is None or slurm.arrays.of[row] < 0) and dice.random() < LICENSED:
                     slurm.licenses[row] = "tool:1"
         slurm.watchers.append(self._saw)
-        for kind, call in ((FaultKind.NODE_DIES, self._node_dies), (FaultKind.USER_CANCELS, self._user_cancels)):
+        by_themselves = {
+            FaultKind.NODE_DIES: self._node_dies,
+            FaultKind.USER_CANCELS: self._user_cancels,
+            FaultKind.BY_HAND: self._changes_by_hand,
+        }
+        for kind, call in by_themselves.items():
             if kind in self.kinds:
                 self._by_itself(kind, call)
 
@@ -154,6 +163,32 @@ class Misbehaviour:
         if mine:
             slurm.cancel(dice.choice(mine))
 
+    def _changes_by_hand(self, dice: Random) -> None:
+        slurm = self.slurm
+        alone = (row for row in slurm.known if slurm.arrays is None or slurm.arrays.of[row] < 0)
+        waiting = [row for row in alone if slurm.state[row] is JobPhase.PENDING and row not in slurm.held]
+        if not waiting:
+            return
+        row = dice.choice(waiting)
+        if dice.random() < 0.5:
+            slurm.nice_by_hand[row] = dice.choice(NICE_BY_HAND)
+            set_nice(slurm, row, slurm.nice_by_hand[row])
+            return
+
+        hold_by_user(slurm, row)
+        slurm.later(slurm.now + dice.uniform(60, 3600), lambda: self._is_released(row))
+
+    def _is_released(self, row: int) -> None:
+        if row in self.slurm.held_by_user:
+            self.slurm.held_by_user.discard(row)
+            if self.slurm.state[row] is JobPhase.PENDING:
+                release(self.slurm, row)
+
+    def users_release(self) -> None:
+        """Let users release all jobs that they hold."""
+        for row in sorted(self.slurm.held_by_user):
+            self._is_released(row)
+
     def notified(self, row: int) -> None:
         """Take in that a run has its notice; it may die of it."""
         slurm, run = self.slurm, self.slurm.restarts[row]
@@ -209,6 +244,9 @@ class MisbehavingActuator(SimulatedActuator):
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action, now, later or never; and say so, or not."""
         faults, now = self.misbehaviour, self.slurm.now
+        if isinstance(action, SetMarks):  # a file of the daemon's own host, and no command: it can't be late
+            full = faults.strikes(FaultKind.UNSENT)
+            return _failed(action, now, FailureKind.UNKNOWN) if full else self._done(action, barred)
         if faults.takes(COMMAND_RPCS) > PATIENCE_S:
             faults.gives_back(COMMAND_RPCS)
             return Outcome(action=action, status=Status.SKIPPED, at=now)

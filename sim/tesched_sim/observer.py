@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.fields.nice import BASIC
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import (
     Job,
@@ -34,7 +35,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import LICENSES, loses_licenses
-from tesched_core.policy import HELD_BY_US
+from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US
 
 from tesched_sim.slurm import JobPhase, Slurm
 
@@ -101,6 +102,7 @@ class SimulatedObserver:
             kill_wait_s=round(slurm.behaviour.kill_wait_s),
             requeue_delay_s=round(slurm.behaviour.requeue_delay_s),
             memory_is_shared_out=False,
+            priority_type=BASIC,
             plugin=PluginSettings(te_partitions=frozenset(names)) if has_plugin else None,
         )
 
@@ -196,7 +198,7 @@ class SimulatedObserver:
         if slurm.state[row] is not JobPhase.PENDING:
             return ""
         if row in slurm.held:
-            return HELD_BY_US
+            return HELD_BY_ITS_USER if row in slurm.held_by_user else HELD_BY_US
         if row in slurm.dependent:
             return "Dependency"
         if row in slurm.ineligible:

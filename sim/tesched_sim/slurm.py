@@ -147,6 +147,9 @@ class Slurm:
         #: jobs that were ended for good, and jobs that have failed
         self.cancelled: set[int] = set()
         self.failed: set[int] = set()
+        #: jobs that their users hold, and nice values that were set by hand
+        self.held_by_user: set[int] = set()
+        self.nice_by_hand: dict[int, int] = {}
         #: jobs that a requeue has left held (REQUEUE_HOLD)
         self.left_held: set[int] = set()
         #: licences of those that have some

@@ -16,6 +16,7 @@ from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands, rpcs
 from tesched_slurm.scontrol_cluster import (
+    KnownNodes,
     has_topology,
     read_nodes,
     read_partitions,
@@ -87,6 +88,7 @@ class CommandsObserver:
     _settings: Settings = field(init=False)
     _limits: LimitsInForce = field(init=False)
     _queue: Queue = field(init=False)
+    _nodes: KnownNodes = field(default_factory=KnownNodes)
 
     def __post_init__(self) -> None:
         """Make ready to read the settings and the queue."""
@@ -118,7 +120,7 @@ class CommandsObserver:
             return Snapshot.of(
                 taken_at,
                 jobs=jobs,
-                nodes=read_nodes(answers[2]),
+                nodes=read_nodes(answers[2], self._nodes),
                 partitions=partitions,
                 reservations=read_reservations(answers[4]),
                 settings=settings,

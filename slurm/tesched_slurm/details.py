@@ -18,8 +18,10 @@ two answers. Then the other job has two records, and none is believed: it stays 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
 from tesched_slurm.columns import QueueRow, drawn
 from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
@@ -43,7 +45,9 @@ _END = " Network="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
 _LAST_EVALUATED = re.compile(r" LastSchedEval=\S+")
 _NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE)
-_PAIR = re.compile(r" ([\w/:]+)=(\S*)")
+_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|ExcNodeList|Deadline|MinMemory\w*)=(\S*)")
+#: columns of squeue's that a record is compared with before it is believed
+_COMPARED = attrgetter("name", "user_id", "mcs_label", "account", "qos", "wc_key", "submit_time")
 _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 
 
@@ -84,6 +88,45 @@ class DetailsFound:
     hidden: Mapping[str, HiddenTask]
 
 
+class _KnownRecord(NamedTuple):
+    row: QueueRow
+    length: int
+    content: int
+    details: Details
+
+
+@dataclass(kw_only=True)
+class KnownRecords:
+    """Records that were believed in the answers before, by job id: one that has not changed is not read again.
+
+    Of each its length and its hash are kept; its text would be 1.2 kB.
+    """
+
+    #: stands for the marks of all answers, or no record would stay as it was; only this process ever sees it
+    mark: str = field(default_factory=drawn)
+    _by_id: dict[str, _KnownRecord] = field(default_factory=dict)
+
+    def unchanged(self, answer: str, start: int, row: QueueRow) -> tuple[Details, int] | None:
+        """Find the details of the record at `start`, and where it ends, if it is as it was known of this job."""
+        known = self._by_id.get(row.job_id)
+        if known is None or (known.row is not row and _COMPARED(known.row) != _COMPARED(row)):
+            return None
+        end = start + known.length
+        # A record that is longer than it was may begin as it did.
+        if hash(answer[start:end]) != known.content or not (end == len(answer) or _NEXT.match(answer, end)):
+            return None
+        return known.details, end
+
+    def add(self, row: QueueRow, record: str, details: Details) -> None:
+        """Remember the record of this row's job, with `mark` in it, and what it said."""
+        self._by_id[row.job_id] = _KnownRecord(row, len(record), hash(record), details)
+
+    def forget_others(self, job_ids: Collection[str]) -> None:
+        """Forget all jobs but these."""
+        if len(self._by_id) > len(job_ids):
+            self._by_id = {job_id: known for job_id, known in self._by_id.items() if job_id in job_ids}
+
+
 class DetailsQuery:
     """One call of scontrol for all jobs, or for one: what it is run with, and how its answer is read."""
 
@@ -107,8 +150,13 @@ class DetailsQuery:
         """Return the number of Slurm's own records in the answer: each has one time of submission with the mark."""
         return len(re.findall(rf" SubmitTime=\d+{re.escape(self._mark)}", answer))
 
-    def find(self, answer: str, rows: Mapping[str, QueueRow]) -> DetailsFound:
-        """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
+    def find(self, answer: str, rows: Mapping[str, QueueRow], known: KnownRecords | None = None) -> DetailsFound:
+        """Return the details of the jobs of `rows`, by job id; a job without a record there is left out.
+
+        Of a record that is as it was `known`, the details are those of then; what is read is known from now on.
+        """
+        known = known or KnownRecords()
+        answer = answer.replace(self._mark, known.mark)
         arrays = arrays_of(rows)
         by_id: dict[str, Details] = {}
         doubtful: set[str] = set()
@@ -119,48 +167,56 @@ class DetailsQuery:
             row = rows.get(begin[1])
             if row is None:
                 if begin[2] in arrays:
-                    position = self._hidden_task(answer, begin, arrays[begin[2]], hidden)
+                    position = _hidden_task(answer, begin, arrays[begin[2]], known.mark, hidden)
                 continue
-            marked = _marked(answer, position, row)
-            if marked is None or marked[1] != f"{row.submit_time}{self._mark}":
-                continue
-            end = answer.find(_END, marked.end())
-            if end < 0:
-                break  # the answer was cut short
-            after = _NEXT.search(answer, end)
-            tail = answer[end : after.start() if after else len(answer)]
-            details = _details(answer[marked.start() : end], tail, begin)
+            unchanged = known.unchanged(answer, begin.start(), row)
+            if unchanged is not None:
+                details, position = unchanged
+            else:
+                marked = _marked(answer, position, row)
+                if marked is None or marked[1] != f"{row.submit_time}{known.mark}":
+                    continue
+                end = answer.find(_END, marked.end())
+                if end < 0:
+                    break  # the answer was cut short
+                after = _NEXT.search(answer, end)
+                record_end = after.start() if after else len(answer)
+                read = _details(answer[marked.start() : end], answer[end:record_end], begin)
+                position = end
+                if read is None:
+                    continue
+                details = read
+                known.add(row, answer[begin.start() : record_end], details)
             if row.job_id in by_id:
                 doubtful.add(row.job_id)
-            elif details is not None:
-                by_id[row.job_id] = details
-            position = end
+            by_id[row.job_id] = details
         return DetailsFound(
             by_id={job_id: each for job_id, each in by_id.items() if job_id not in doubtful},
             doubtful=frozenset(doubtful),
             hidden=hidden,
         )
 
-    def _hidden_task(self, answer: str, begin: re.Match[str], array: QueueRow, hidden: dict[str, HiddenTask]) -> int:
-        """Add the task whose record this is, if it is one; return where to go on.
 
-        Its name and its user are its array's: else squeue would have shown it.
-        """
-        position = begin.end() + len(array.name)
-        user = _USER.match(answer, position) if answer.startswith(array.name, begin.end()) else None
-        if user is None or user[1] != array.user_id:
-            return begin.end()
-        position = user.end()
-        line_end = answer.find("\n", position)
-        marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
-        if marked is None or not marked[1].endswith(self._mark):
-            return begin.end()
-        after = _NEXT.search(answer, marked.end())
-        record = answer[begin.start() : after.start() if after else len(answer)].replace(self._mark, "")
-        # Its hash alone is kept: ten thousand records are 20 MB.
-        content = hash(_LAST_EVALUATED.sub("", record))
-        hidden[begin[1]] = HiddenTask(array_id=begin[2], task=begin[3], user=array.user_name, record=content)
-        return marked.end()
+def _hidden_task(answer: str, begin: re.Match[str], array: QueueRow, mark: str, hidden: dict[str, HiddenTask]) -> int:
+    """Add the task whose record this is, if it is one; return where to go on.
+
+    Its name and its user are its array's: else squeue would have shown it.
+    """
+    position = begin.end() + len(array.name)
+    user = _USER.match(answer, position) if answer.startswith(array.name, begin.end()) else None
+    if user is None or user[1] != array.user_id:
+        return begin.end()
+    position = user.end()
+    line_end = answer.find("\n", position)
+    marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
+    if marked is None or not marked[1].endswith(mark):
+        return begin.end()
+    after = _NEXT.search(answer, marked.end())
+    record = answer[begin.start() : after.start() if after else len(answer)].replace(mark, "")
+    # Its hash alone is kept: ten thousand records are 20 MB.
+    content = hash(_LAST_EVALUATED.sub("", record))
+    hidden[begin[1]] = HiddenTask(array_id=begin[2], task=begin[3], user=array.user_name, record=content)
+    return marked.end()
 
 
 def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:

@@ -7,9 +7,10 @@ with such a number is unreadable, as one with a record of an unknown form is: it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, Request
 from tesched_core.model.request import demand_per_node, requested_gpus
 
 #: The largest number of a job, and of what follows from its request over all its nodes: as large as a float holds
@@ -25,11 +26,15 @@ LATEST = 253_402_300_799
 MOST_TEXT = 1 << 20
 
 
+#: Requests that are kept with what is wrong of each: many jobs ask for the same.
+_KEPT_REQUESTS = 4096
+
+
 def within_bounds(job: Job) -> Job:
     """Return the job. Raises ValueError for one with a number, a time or a text that is too large, and names it."""
-    for name, number, most in _numbers(job):
-        if not -most <= number <= most:
-            raise ValueError(f"{name} is out of all bounds: {str(number)[:40]}")
+    fault = _excess(_numbers(job)) or _excess_of_request(job.request)
+    if fault:
+        raise ValueError(fault)
     for name, moment in (
         ("its submit time", job.submit_time),
         ("its eligible time", job.eligible_time),
@@ -46,13 +51,33 @@ def within_bounds(job: Job) -> Job:
     return job
 
 
+def _excess(numbers: Iterable[tuple[str, int, int]]) -> str:
+    """Sentence on the first number that is beyond its bound; empty: none is."""
+    for name, number, most in numbers:
+        if not -most <= number <= most:
+            return f"{name} is out of all bounds: {str(number)[:40]}"
+    return ""
+
+
+@lru_cache(maxsize=_KEPT_REQUESTS)
+def _excess_of_request(request: Request) -> str:
+    return _excess(_numbers_of_request(request))
+
+
 def _numbers(job: Job) -> Iterator[tuple[str, int, int]]:
-    """Yield what a number is, the number and its bound: what a user can choose, and what follows from that."""
-    request = job.request
+    """Yield what a number is, the number and its bound: what a user can choose, and what the job holds."""
     for name in ("priority", "nice", "restarts", "time_limit_s", "array_task_id", "array_throttle", "het_offset"):
         value = getattr(job, name)
         if value is not None:
             yield f"its {name}", value, MOST
+    for share in job.allocation:
+        yield f"the memory that it holds on {share.node}", share.tres.mem_mib, MOST
+        for name, count in share.tres.gres:
+            yield f"what it holds of {name[:40]} on {share.node}", count, MOST_GRES
+
+
+def _numbers_of_request(request: Request) -> Iterator[tuple[str, int, int]]:
+    """Yield what a number is, the number and its bound: what a user can choose, and what follows from that."""
     for name in request.__dataclass_fields__:
         value = getattr(request, name)
         if isinstance(value, int):
@@ -66,10 +91,6 @@ def _numbers(job: Job) -> Iterator[tuple[str, int, int]]:
     wanted = demand_per_node(request)
     yield "the CPUs that it asks for", wanted.cpus * nodes, MOST_COUNT
     yield "the memory that it asks for", wanted.mem_mib * nodes, MOST
-    yield "the GPUs that it asks for", requested_gpus(job), MOST_COUNT
+    yield "the GPUs that it asks for", requested_gpus(request), MOST_COUNT
     for name, count in wanted.gres:
         yield f"what it asks for of {name[:40]}", count * nodes, MOST_GRES
-    for share in job.allocation:
-        yield f"the memory that it holds on {share.node}", share.tres.mem_mib, MOST
-        for name, count in share.tres.gres:
-            yield f"what it holds of {name[:40]} on {share.node}", count, MOST_GRES

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from operator import attrgetter
+from typing import NamedTuple
 
 from tesched_core.model.cluster import FINISHED, Job, JobState, NodeShare, Request
 from tesched_core.model.resources import JobId, Tres, with_bare_names
@@ -12,6 +15,8 @@ from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import Details
 from tesched_slurm.job_bounds import within_bounds
 
+#: Requests that are kept as they were read, and the most characters of one: many jobs ask for the same.
+_KEPT_REQUESTS, _MOST_KEPT = 4096, 2000
 _ON_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 #: raised for a record that can't be read: it is its job's alone, whatever it is, and never ends the others' reading
 UNREADABLE = Exception
@@ -84,7 +89,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         end_time=words.moment(row.end_time) if finished else None,
         time_limit_s=words.seconds(row.time_limit),
         deadline=words.moment(details.deadline) if details is not None and state in _ON_NODES else None,
-        request=read_request(row, details),
+        request=read_request(RequestWords.of(row, details)),
         allocation=shares,
         ran_on=words.hosts(row.node_list) if finished and not shares else (),
         reservation=words.text(row.reservation),
@@ -126,9 +131,9 @@ def _same(row: QueueRow, details: Details) -> bool:
     )
 
 
-def asks_for_gres(row: QueueRow) -> bool:
+def asks_for_gres(said: QueueRow | RequestWords) -> bool:
     """Check whether the job wants any device."""
-    asked = row.tres_per_node, row.tres_per_job, row.tres_per_task, row.tres_per_socket
+    asked = said.tres_per_node, said.tres_per_job, said.tres_per_task, said.tres_per_socket
     return any(map(words.gres, asked))
 
 
@@ -159,76 +164,136 @@ def _number(value: str) -> int:
     return int(value) if value.isdecimal() and value not in {_NO_VALUE, "65534", "65535", "4294967295"} else 0
 
 
-def read_request(row: QueueRow, details: Details | None) -> Request:
-    """Read what the job requests. Raises ValueError for a value that can't be read.
+class RequestWords(NamedTuple):
+    """Words of squeue's columns and scontrol's details that say what a job requests; nothing else does."""
+
+    num_nodes: str
+    max_nodes: str
+    num_cpus: str
+    num_tasks: str
+    min_cpus: str
+    cpus_per_task: str
+    min_memory: str
+    over_subscribe: str
+    exclusive: str
+    feature: str
+    req_nodes: str
+    exc_nodes: str
+    tres_alloc: str
+    tres_per_node: str
+    tres_per_job: str
+    tres_per_task: str
+    tres_per_socket: str
+    cpus_per_tres: str
+    mem_per_tres: str
+    min_tmp_disk: str
+    contiguous: str
+    req_switch: str
+    core_spec: str
+    nt_per_node: str
+    nt_per_socket: str
+    nt_per_core: str
+    sct: str
+    waits: bool
+    #: of scontrol's details; None, "" and 0 without them
+    memory_for: str | None
+    most_nodes_unsaid: bool
+    excluded: str
+    enforces_binding: bool
+    tasks_per_gres: int
+
+    @classmethod
+    def of(cls, row: QueueRow, details: Details | None) -> RequestWords:
+        """Take them from the job's row, and from what is known besides."""
+        waits = row.state == JobState.PENDING
+        if details is None:
+            return cls._make((*_REQUEST_COLUMNS(row), waits, None, False, "", False, 0))
+        more = details.memory_for, details.num_nodes.isdecimal(), details.excluded, details.enforces_binding
+        return cls._make((*_REQUEST_COLUMNS(row), waits, *more, details.tasks_per_gres))
+
+
+_REQUEST_COLUMNS = attrgetter(*(name for name in RequestWords._fields if name in QueueRow._fields))
+
+
+def read_request(said: RequestWords) -> Request:
+    """Read what a job requests. Raises ValueError for a value that can't be read.
 
     Without details it is not known whether its memory is for a node or for a CPU: it is taken for a CPU's, which is
     never too little.
     """
-    low, high = _node_count(row, details)
-    per_gres = asked_of_each(row.mem_per_tres)
-    memory_for = "TRES" if per_gres else details.memory_for if details is not None else "CPU"
-    memory = words.mebibytes(row.min_memory) if memory_for in {"CPU", "Node"} else None
-    if hides_memory(row, details):
+    if sum(len(word) for word in said if isinstance(word, str)) > _MOST_KEPT:
+        return _request_of(said)
+    return _kept_request_of(said)
+
+
+def _request_of(said: RequestWords) -> Request:
+    low, high = _node_count(said)
+    per_gres = asked_of_each(said.mem_per_tres)
+    memory_for = "TRES" if per_gres else "CPU" if said.memory_for is None else said.memory_for
+    memory = words.mebibytes(said.min_memory) if memory_for in {"CPU", "Node"} else None
+    if hides_memory(said):
         memory_for, memory = "Node", 0
-    sockets, cores, threads = shape(row.sct)
+    sockets, cores, threads = shape(said.sct)
     return Request(
         min_nodes=low,
         max_nodes=high,
-        cpus=int(row.num_cpus),
+        cpus=int(said.num_cpus),
         # Slurm leaves the number out, or writes another word, of a job that has none yet.
-        tasks=_number(row.num_tasks) or 1,
-        min_cpus_per_node=int(row.min_cpus),
-        cpus_per_task=_number(row.cpus_per_task) or 1,
+        tasks=_number(said.num_tasks) or 1,
+        min_cpus_per_node=int(said.min_cpus),
+        cpus_per_task=_number(said.cpus_per_task) or 1,
         mem_per_node_mib=memory if memory_for == "Node" else None,
         mem_per_cpu_mib=memory if memory_for == "CPU" else None,
-        mem_counted_mib=None if memory else _counted_memory(row),
-        gres_per_node=words.gres(row.tres_per_node),
-        gres_per_job=words.gres(row.tres_per_job),
-        gres_per_task=words.gres(row.tres_per_task),
-        gres_per_socket=words.gres(row.tres_per_socket),
-        cpus_per_gres=asked_of_each(row.cpus_per_tres),
+        mem_counted_mib=None if memory else _counted_memory(said),
+        gres_per_node=words.gres(said.tres_per_node),
+        gres_per_job=words.gres(said.tres_per_job),
+        gres_per_task=words.gres(said.tres_per_task),
+        gres_per_socket=words.gres(said.tres_per_socket),
+        cpus_per_gres=asked_of_each(said.cpus_per_tres),
         mem_per_gres=per_gres,
-        tasks_per_node=_number(row.nt_per_node),
-        tasks_per_socket=_number(row.nt_per_socket),
-        tasks_per_core=_number(row.nt_per_core),
+        tasks_per_node=_number(said.nt_per_node),
+        tasks_per_socket=_number(said.nt_per_socket),
+        tasks_per_core=_number(said.nt_per_core),
         sockets_per_node=sockets,
         cores_per_socket=cores,
         threads_per_core=threads,
-        tmp_mib=words.mebibytes(row.min_tmp_disk) or 0,
-        contiguous=row.contiguous not in {"0", "N/A", ""},
-        switches=_number(row.req_switch),
-        core_spec="" if row.core_spec in {"N/A", "*", "0", "(null)"} else row.core_spec,
+        tmp_mib=words.mebibytes(said.min_tmp_disk) or 0,
+        contiguous=said.contiguous not in {"0", "N/A", ""},
+        switches=_number(said.req_switch),
+        core_spec="" if said.core_spec in {"N/A", "*", "0", "(null)"} else said.core_spec,
         # 26.05 says OverSubscribe=NO of every job, and has a word of its own for whole nodes.
-        exclusive=row.exclusive == "NODE" if row.exclusive else row.over_subscribe == "NO",
-        sharing=_sharing(row),
-        not_modelled=_not_modelled(row, details) if details is not None else (),
-        features=words.text(row.feature),
-        required_nodes=words.hosts(row.req_nodes),
-        excluded_nodes=words.hosts(row.exc_nodes or (details.excluded if details is not None else "")),
+        exclusive=said.exclusive == "NODE" if said.exclusive else said.over_subscribe == "NO",
+        sharing=_sharing(said),
+        not_modelled=_not_modelled(said),
+        features=words.text(said.feature),
+        required_nodes=words.hosts(said.req_nodes),
+        excluded_nodes=words.hosts(said.exc_nodes or said.excluded),
     )
 
 
-def _node_count(row: QueueRow, details: Details | None) -> tuple[int, int]:
+_kept_request_of = lru_cache(maxsize=_KEPT_REQUESTS)(_request_of)
+
+
+def _node_count(said: RequestWords) -> tuple[int, int]:
     """Return fewest and most nodes. Of a waiting job NumNodes is a guess of squeue's; its TRES say what it asks for.
 
     Of a job that names no most, 22.05 has the same guess for MaxNodes, where Slurm gives it up to a node a task.
     """
-    if row.state != JobState.PENDING:
-        return int(row.num_nodes), int(row.num_nodes)
-    asked = re.search(r"(?:^|,)node=(\d+)", row.tres_alloc)
-    low = int(asked[1]) if asked else int(row.num_nodes)
-    by_tasks = max(low, _number(row.num_tasks))
-    if details is not None and details.num_nodes.isdecimal():
+    if not said.waits:
+        return int(said.num_nodes), int(said.num_nodes)
+    asked = re.search(r"(?:^|,)node=(\d+)", said.tres_alloc)
+    low = int(asked[1]) if asked else int(said.num_nodes)
+    by_tasks = max(low, _number(said.num_tasks))
+    if said.most_nodes_unsaid:
         return low, by_tasks
-    return low, _number(row.max_nodes) or by_tasks
+    return low, _number(said.max_nodes) or by_tasks
 
 
-def _counted_memory(row: QueueRow) -> int | None:
+def _counted_memory(said: RequestWords) -> int | None:
     """Return the memory over all nodes that Slurm counts for a waiting job."""
-    if row.state != JobState.PENDING:
+    if not said.waits:
         return None
-    counted = re.search(r"(?:^|,)mem=([^,]+)", row.tres_alloc)
+    counted = re.search(r"(?:^|,)mem=([^,]+)", said.tres_alloc)
     return words.mebibytes(counted[1]) if counted else None
 
 
@@ -242,26 +307,26 @@ def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
     return tuple(pair for pair in words.gres(value) if pair[1]) if value.startswith("gres") else ()
 
 
-def hides_memory(row: QueueRow, details: Details | None) -> bool:
+def hides_memory(said: RequestWords) -> bool:
     """Check whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
-    default = not row.mem_per_tres.startswith("gres") and words.gres(row.mem_per_tres)
-    return bool(default) and (details is None or details.memory_for not in {"CPU", "Node"})
+    default = not said.mem_per_tres.startswith("gres") and words.gres(said.mem_per_tres)
+    return bool(default) and said.memory_for not in {"CPU", "Node"}
 
 
-def _not_modelled(row: QueueRow, details: Details) -> tuple[str, ...]:
-    found = ["--gres-flags=enforce-binding"] if details.enforces_binding and asks_for_gres(row) else []
-    if details.tasks_per_gres:
-        found.append(f"--ntasks-per-gpu={details.tasks_per_gres}")
+def _not_modelled(said: RequestWords) -> tuple[str, ...]:
+    found = ["--gres-flags=enforce-binding"] if said.enforces_binding and asks_for_gres(said) else []
+    if said.tasks_per_gres:
+        found.append(f"--ntasks-per-gpu={said.tasks_per_gres}")
     return tuple(found)
 
 
-def _sharing(row: QueueRow) -> str:
+def _sharing(said: RequestWords) -> str:
     """Sharing of the job's nodes, in one form for all releases: NO, YES, OK, USER, MCS, TOPO, NODE."""
-    if row.exclusive and row.exclusive != "NO":
-        return row.exclusive
-    if row.exclusive:
-        return "YES" if row.over_subscribe == "YES" else "OK"
-    return "NODE" if row.over_subscribe == "NO" else row.over_subscribe
+    if said.exclusive and said.exclusive != "NO":
+        return said.exclusive
+    if said.exclusive:
+        return "YES" if said.over_subscribe == "YES" else "OK"
+    return "NODE" if said.over_subscribe == "NO" else said.over_subscribe
 
 
 def shape(value: str) -> tuple[int, int, int]:

@@ -18,7 +18,14 @@ from tesched_slurm import slurm_formats as words
 from tesched_slurm.cluster_bounds import each_once, node_within_bounds, partition_within_bounds
 from tesched_slurm.columns import QueueRow
 from tesched_slurm.job_bounds import within_bounds
-from tesched_slurm.job_records import asked_of_each, asks_for_gres, hides_memory, read_request, states
+from tesched_slurm.job_records import (
+    RequestWords,
+    asked_of_each,
+    asks_for_gres,
+    hides_memory,
+    read_request,
+    states,
+)
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
 from tesched_slurm.scontrol_cluster import node_states
 
@@ -85,10 +92,11 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
 
 def pending_job(record: JobRecord, row: QueueRow) -> Job:
     """Return a pending job; `row` is what squeue says of it. Raises one of `UNREADABLE`."""
+    said = RequestWords.of(row, None)
     by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
     if asked_of_each(row.mem_per_tres):
         by_cpu = by_node = None
-    elif hides_memory(row, None):
+    elif hides_memory(said):
         by_cpu, by_node = None, 0
     elif by_cpu is None:
         # pyslurm has no word for --mem=0, all of a node's memory.
@@ -96,7 +104,7 @@ def pending_job(record: JobRecord, row: QueueRow) -> Job:
     # Slurm's word for nothing more is none, or an empty one.
     bound = [f"--gres-flags={record.gres_binding}"] if record.gres_binding and asks_for_gres(row) else []
     per_gpu = [f"--ntasks-per-gpu={record.ntasks_per_gpu}"] if record.ntasks_per_gpu else []
-    request = read_request(row, None)
+    request = read_request(said)
     request = replace(
         request,
         cpus=record.cpus,

@@ -19,7 +19,7 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
 from tesched_slurm.columns import QueueRow, read_rows
-from tesched_slurm.details import Details, DetailsQuery
+from tesched_slurm.details import Details, DetailsQuery, KnownRecords
 from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.run_command import Commands
@@ -38,6 +38,7 @@ class Queue:
 
     commands: Commands
     _kept: dict[str, _KeptRow] = field(default_factory=dict)
+    _records: KnownRecords = field(default_factory=KnownRecords)
     _hidden: HiddenTasks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,16 +54,17 @@ class Queue:
         what jobs hold on their nodes, a job has what it held.
         """
         shown = {row.job_id: row for row in rows}
-        found = query.find(answer, shown)
+        found = query.find(answer, shown, self._records)
         hidden = {job_id: task for job_id, task in found.hidden.items() if wanted is None or int(job_id) in wanted}
         tasks = self._hidden.read(hidden, shown)
         if isinstance(tasks, Failure):
             return tasks
         details, doubtful = dict(found.by_id), found.doubtful
         if tasks.rows:
-            more = query.find(answer, tasks.rows)
+            more = query.find(answer, tasks.rows, self._records)
             details, doubtful = {**details, **more.by_id}, doubtful | more.doubtful
             shown |= tasks.rows
+        self._records.forget_others(shown)
         for job_id in doubtful:
             before = self._kept.get(job_id)
             if before is not None and before.row == shown[job_id] and before.details is not None:

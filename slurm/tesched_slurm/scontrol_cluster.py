@@ -23,6 +23,8 @@ from tesched_slurm.cluster_bounds import (
 from tesched_slurm.rate_limits import limit_of
 
 _PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
+#: what changes of a node that does nothing, and is not read
+_LOAD = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)=\S*")
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
 
 
@@ -40,16 +42,20 @@ _SUFFIXES = {
 }
 
 
+def _lines(answer: str, key: str) -> list[str]:
+    return [line for line in answer.split("\n") if line.startswith(f"{key}=")]
+
+
+def _pairs(line: str) -> dict[str, str]:
+    """Return a record by Slurm's words: the first of each counts, since an Operator's texts come behind."""
+    pairs = {"": line}
+    for name, value in _PAIR.findall(line.partition(" Reason=")[0]):
+        pairs.setdefault(name, value)
+    return pairs
+
+
 def _records(answer: str, key: str) -> list[dict[str, str]]:
-    """Return the records, each by Slurm's words: the first of each counts, since an Operator's texts come behind."""
-    found = []
-    for line in answer.split("\n"):
-        if line.startswith(f"{key}="):
-            pairs: dict[str, str] = {"": line}
-            for name, value in _PAIR.findall(line.partition(" Reason=")[0]):
-                pairs.setdefault(name, value)
-            found.append(pairs)
-    return found
+    return [_pairs(line) for line in _lines(answer, key)]
 
 
 def node_states(value: str) -> tuple[str, frozenset[str]]:
@@ -59,10 +65,33 @@ def node_states(value: str) -> tuple[str, frozenset[str]]:
     return base, frozenset(flag.rstrip("*") for flag in flags)
 
 
-def read_nodes(answer: str) -> tuple[Node, ...]:
-    """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
-    found = _records(answer, "NodeName")
-    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs, len(found))) for pairs in found))
+class KnownNodes(dict[tuple[int, str, str], Node]):
+    """Nodes of the last answer, by how many there were and their records without what passes."""
+
+
+def read_nodes(answer: str, known: KnownNodes | None = None) -> tuple[Node, ...]:
+    """Return the nodes; what is `known` is not read again, and is this answer's then.
+
+    Raises KeyError or ValueError for an answer of another form.
+    """
+    lines, now = _lines(answer, "NodeName"), KnownNodes()
+    known = KnownNodes() if known is None else known
+
+    def node(line: str) -> Node:
+        head, reason, rest = line.partition(" Reason=")
+        key = len(lines), _LOAD.sub("", head), reason + rest
+        found = known.get(key)
+        now[key] = found if found is not None else _node(_pairs(line), len(lines))
+        return now[key]
+
+    found = each_once(Node, ((_node_name(line), partial(node, line)) for line in lines))
+    known.clear()
+    known.update(now)
+    return found
+
+
+def _node_name(line: str) -> str:
+    return line.partition("=")[2].partition(" ")[0]
 
 
 def _node(pairs: Mapping[str, str], nodes: int) -> Node:

@@ -8,6 +8,7 @@ again; then the victim is notified by the requeue alone.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -105,6 +106,30 @@ def test_undo_puts_all_back_without_a_daemon(cluster: LocalCluster, tmp_path: Pa
     assert cluster.state(te) != "PENDING" or cluster.job(te)["ReqNodeList"] == "(null)"
     again = run_tesched("undo", "--dry-run", TESCHED_CONFIG=str(config))
     assert (again.returncode, again.stdout) == (0, "nothing is left that tesched has changed\n")
+    nobody_was_harmed(cluster, ids, te, victims=1)
+
+
+@pytest.mark.gate
+def test_undo_names_a_held_job_and_puts_its_nice_value_back_once_it_is_released(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
+    hold(cluster.shared, "te")
+    ids, te = crash(cluster, config, 4)
+    raised = cluster.job(te)["Nice"]
+    assert int(raised) < 0
+    cluster.run("scontrol", "hold", str(te))
+    said = run_tesched("undo", TESCHED_CONFIG=str(config))
+    assert (said.returncode, said.stderr) == (1, "")
+    assert f"job {te} is held, and Slurm would start it" in said.stdout
+    assert (cluster.state(te), cluster.job(te)["Nice"]) == ("PENDING", raised)
+    cluster.run("scontrol", "release", str(te))
+    again = run_tesched("undo", "--json", TESCHED_CONFIG=str(config))
+    assert again.returncode == 0, again.stdout
+    content = json.loads(again.stdout)
+    assert (content["settled"], content["held"]) == (True, [])
+    assert cluster.job(te)["Nice"] == "0"
+    (cluster.shared / HOLD.format(kind="te")).unlink()
     nobody_was_harmed(cluster, ids, te, victims=1)
 
 

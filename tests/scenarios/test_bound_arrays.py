@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tesched_core.model.actions import holds, releases, sets
 from tesched_core.model.cluster import Job
+from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_core.model.resources import JobId
@@ -203,3 +204,17 @@ def test_component_that_tesched_itself_has_released_was_not_let_through() -> Non
     for job_id in (TE, 10):
         drive.change(job_id, priority=100, reason="Resources")
     assert [one.job_id for one in drive.cycle(345) if holds(one)] == [10]
+
+
+def test_component_above_another_limit_brings_no_best_effort_job_to_the_head_of_the_queue() -> None:
+    drive = delayed(seconds=300)
+    drive.limits = replace(LIMITS, te=TeLimits(max_node_minutes_per_user=12))
+    drive.submits(waiting(22, cpus=32, user="cyd", priority=500), like=ARRAY)
+    first = waiting(TE, cpus=16, time_limit_s=60, user="ada", het_job_id=JobId(TE))
+    # The first one waits with the other: its release would be the other's, too.
+    drive.submits(replace(first, priority=0, reason="JobHeldAdmin"), like=FIRST)
+    drive.submits(replace(first, job_id=JobId(10), time_limit_s=600), like=FIRST)
+    drive.cycle(310)
+    assert drive.why_not(10) is RefusalCode.TE_LIMIT
+    assert drive.why_not(TE) is RefusalCode.BOUND
+    assert not any(one.job_id == ARRAY for one in drive.decision.actions)

@@ -21,7 +21,7 @@ def test_once_released_it_goes_ahead_of_the_other_best_effort_jobs() -> None:
     )
     drive.obeys(*drive.cycle(0))
     drive.obeys(*drive.cycle(30))
-    drive.change(BE, priority=0, reason="JobHeldUser")
+    drive.change(BE, priority=0, reason="JobHeldAdmin")
     assert [kind_of(action) for action in drive.cycle(31)] == ["release"]
     drive.starts(TE, HALF, at_s=32)
     drive.change(BE, priority=100, reason="Resources")
@@ -29,6 +29,20 @@ def test_once_released_it_goes_ahead_of_the_other_best_effort_jobs() -> None:
     assert sets(ahead, Field.NICE)
     assert isinstance(ahead.value, int)
     assert ahead.value < -20, "it is ahead of the rival"
+
+
+@pytest.mark.parametrize("noted_first", [True, False])
+def test_one_that_its_user_holds_between_two_polls_stays_held(noted_first: bool) -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 30})
+    drive.obeys(*drive.cycle(0))
+    drive.obeys(*drive.cycle(30))
+    if noted_first:
+        drive.change(BE, priority=0, reason="JobHeldAdmin")
+        assert [kind_of(action) for action in drive.cycle(31)] == ["release"]
+    drive.change(BE, priority=0, reason="JobHeldUser")
+    for at_s in (32, 34, 100):
+        assert not any(releases(action) for action in drive.cycle(at_s))
+    assert not any(drive.memory.changes_of(Field.HOLD).values())
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ class TestAHoldOfSomebodyElse:
             drive.change(BE, priority=0)
             drive.cycle(held_at_s)
         drive.obeys(*drive.cycle(30))
-        drive.change(BE, priority=0, reason="JobHeldUser")
+        # Slurm's word for the hold of a job that was suspended when it was requeued, and for an admin's (22.05).
+        drive.change(BE, priority=0, reason="JobHeldAdmin")
         return drive
 
     def test_a_job_that_was_held_while_it_ran_stays_held(self) -> None:

@@ -274,7 +274,7 @@ class TestOthers:
         drive = one_node(grace_s=0)
         (_, asked) = actions = drive.cycle(0)
         drive.obeys(*actions)
-        drive.change(BE, priority=0, reason="JobHeldUser")
+        drive.change(BE, priority=0, reason="JobHeldAdmin")
         held = hold(JobId(BE), replace(asked.reason, code=ReasonCode.NOT_ITS_TURN, order_id=None))
         for _ in range(5):
             drive.at_s += 1

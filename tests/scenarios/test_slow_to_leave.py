@@ -192,6 +192,19 @@ def test_one_that_dies_of_its_notice_in_a_long_epilog_is_put_back_though_its_te_
     assert [action.job_id for action in actions if isinstance(action, Rerun)] == [BE]
 
 
+def test_one_that_ends_by_itself_in_a_long_epilog_does_not_go_on_though_its_te_job_is_gone() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.completing(BE, JobState.COMPLETED)
+    drive.ends(TE, JobState.CANCELLED)
+    for at_s in (20, 31, 200):
+        drive.cycle(at_s)
+        assert drive.victim().state is VictimState.NOTICED, at_s
+    drive.ends(BE, JobState.COMPLETED)
+    drive.cycle(201)
+    assert drive.victim().departure is Departure.FINISHED
+
+
 def test_what_is_leaving_for_a_te_job_that_waits_no_more_is_awaited_by_the_next_one() -> None:
     """The second order needs no victim: the first one's is in its Epilog, which takes minutes."""
     drive = asked()

@@ -5,6 +5,7 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 
 from __future__ import annotations
 
+import pytest
 from tesched_core.model.actions import Action, Rerun, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
@@ -107,6 +108,17 @@ def test_without_orders_there_is_nothing_to_do() -> None:
     drive = one_node()
     assert undone(drive, 0) == ()
     assert drive.decision.summary == "undo: nothing is left to put back"
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.CANCELLED])
+def test_a_victim_that_is_ending_is_not_let_go(state: JobState) -> None:
+    drive = noticed()
+    drive.completing(BE, state)
+    undone(drive, 5)
+    assert drive.victim().state is VictimState.NOTICED
+    drive.ends(BE, state)
+    undone(drive, 6)
+    assert drive.victim().departure is not None
 
 
 def test_a_victim_that_has_died_of_its_notice_and_is_in_its_epilog_is_not_let_go() -> None:

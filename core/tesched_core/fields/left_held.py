@@ -20,6 +20,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import HELD_BY_ITS_USER
 
 
 class LeftHeldRule(Lever):
@@ -35,8 +36,9 @@ class LeftHeldRule(Lever):
         Slurm puts a job that was suspended at that moment back in the queue held, and an expedited one that has
         `failed` of its notice: REQUEUE_HOLD. A job that calls `scontrol requeuehold` is PENDING (tried on 26.05.5). A
         hold that a user or an admin had set on its run, or that comes later, is theirs; so is one of RequeueExitHold.
+        Its user's has a reason of its own, also where it came between two polls.
         """
-        if job is None or not job.held or victim.held_before or "SPECIAL_EXIT" in job.flags:
+        if job is None or not job.held or victim.held_before or "SPECIAL_EXIT" in job.flags or _is_its_users(job):
             return
         if ("REQUEUE_HOLD" in job.flags) is not failed:
             return
@@ -73,10 +75,11 @@ class LeftHeldRule(Lever):
         job = context.snapshot.jobs.get(one.job_id)
         if one.job_id in context.absent:
             return
-        if job is None or job.finished or not job.held:
+        if job is None or job.finished or not job.held or _is_its_users(job):
             del context.changes_of(self.name)[one.job_id]
             if one.order_id is not None:
-                context.moved(one.order_id, one.job_id, "raised", "put back", "its hold is put back")
+                text = "its user holds it" if job is not None and job.held else "its hold is put back"
+                context.moved(one.order_id, one.job_id, "raised", "put back", text)
         # Of a job that is completing Slurm takes no change.
         elif not job.completing and not context.is_refused(Field.HOLD, job.user, puts_back=True):
             text = "its requeue left it held, and no user or admin had held it"
@@ -90,6 +93,11 @@ class LeftHeldRule(Lever):
                     previous=HoldState.HELD,
                 )
             )
+
+
+def _is_its_users(job: Job) -> bool:
+    """Check whether the hold is its user's: that of a requeue is JobHeldAdmin, or names the requeue (22.05, 26.05)."""
+    return job.reason == HELD_BY_ITS_USER
 
 
 LEFT_HELD_RULE = LeftHeldRule()

@@ -149,7 +149,7 @@ def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
     if job.array_tasks and job.array_throttle:
         tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
     node_minutes = job.request.min_nodes * most_run_s(job) / 60
-    gpus = tasks * requested_gpus(job)
+    gpus = tasks * requested_gpus(job.request)
     return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, gpus, tasks_in(job))
 
 

@@ -50,7 +50,7 @@ def unmet(job: Job, match: Match) -> Iterator[Unmet]:
         ("time_limit_s", match.min_time_limit_s, match.max_time_limit_s, job.time_limit_s),
         ("nodes", match.min_nodes, match.max_nodes, job.request.min_nodes),
         ("cpus", match.min_cpus, match.max_cpus, job.request.cpus),
-        ("gpus", match.min_gpus, match.max_gpus, requested_gpus(job)),
+        ("gpus", match.min_gpus, match.max_gpus, requested_gpus(job.request)),
     ):
         if low is not None and has is not None and has < low:
             yield Unmet(f"min_{what}", low, has)

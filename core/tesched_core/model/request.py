@@ -48,9 +48,8 @@ def _counts(text: str) -> Iterator[int]:
         yield (int(last) - int(first)) // int(step or 1) + 1 if last else 1
 
 
-def requested_gpus(job: Job) -> int:
-    """Return the GPUs that the job wants over all its nodes."""
-    request = job.request
+def requested_gpus(request: Request) -> int:
+    """Return the GPUs that a job wants over all its nodes."""
     by_job = sum(count for name, count in request.gres_per_job if name.partition(":")[0] == "gpu")
     return by_job + demand_per_node(replace(request, gres_per_job=())).gpus * max(request.min_nodes, 1)
 

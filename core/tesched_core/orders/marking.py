@@ -298,14 +298,23 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
     here = [other for other in started if not there.isdisjoint(other.last_nodes)]
     if here:
-        # It may have been for any of them. By one of its own user it gains nothing, so that is taken first.
-        return min(here, key=lambda other: (other.user != job.user, *_first_started(other))), Ending.STARTED_HERE
+        return _likeliest(here, job), Ending.STARTED_HERE
     if context.now - job.submit_time <= STARTS_WITHIN_S:
         return None
+    # While it was leaving others may have ended, so that the TE job started there before it was put back.
+    leaves_s = one.value.grace_s + context.snapshot.settings.kill_wait_s
+    lately = [other for other in trials if (other.start_time or 0.0) >= job.submit_time - 1 - leaves_s]
+    if before := [other for other in lately if there.intersection(other.last_nodes)]:
+        return _likeliest(before, job), Ending.STARTED_HERE
     if started:
         return min(started, key=_first_started), Ending.STARTED_ELSEWHERE
     waiting = [other for other in trials if other.pending and not room_would_not_help(other)]
     return (min(waiting, key=lambda other: other.job_id), Ending.EXPIRED) if waiting else None
+
+
+def _likeliest(some: Sequence[Job], job: Job) -> Job:
+    """Select the TE job that counts. By one of its own user a job gains nothing, so that is taken first."""
+    return min(some, key=lambda other: (other.user != job.user, *_first_started(other)))
 
 
 def _first_started(job: Job) -> tuple[float, JobId]:

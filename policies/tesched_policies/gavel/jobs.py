@@ -157,7 +157,7 @@ def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJob
         jobs=jobs,
         demands=demands,
         since=np.array([_since(job, memory) for job in jobs], dtype=np.float64),
-        gpus=np.array([max(requested_gpus(job), 1) for job in jobs], dtype=np.int64),
+        gpus=np.array([max(requested_gpus(job.request), 1) for job in jobs], dtype=np.int64),
         shards=shards,
         mate=_mates(jobs, shards, on),
         throughput=throughput,
@@ -204,7 +204,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         if job.pending and (memory.job(job_id).retry_at is not None or protected(job, view.limits)):
             continue
         shards = requested_shards(job)
-        if (shards > 0) == (requested_gpus(job) > 0) or (shards and not (sharing and request.min_nodes <= 1)):
+        if (shards > 0) == (requested_gpus(job.request) > 0) or (shards and not (sharing and request.min_nodes <= 1)):
             continue
         if not _is_ours(job, view) or not view.scope.covers(job):
             continue

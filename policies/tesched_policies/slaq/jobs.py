@@ -75,7 +75,7 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
     # The one that stands for many, if there is one; else one that was put back in the queue.
     waiting = min((job for job in jobs if job.pending), key=lambda job: job.job_id != array, default=None)
     job = waiting or jobs[0]
-    unit = "gpu" if requested_gpus(job) else "cpu"
+    unit = "gpu" if requested_gpus(job.request) else "cpu"
     one_node = max(job.request.min_nodes, 1) == 1
     told = snapshot.reported_by_array.get(array)
     return SlaqJob(
@@ -95,7 +95,7 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
 
 def _single(job: Job, snapshot: Snapshot) -> SlaqJob:
     told = snapshot.reported[job.job_id]
-    unit = "gpu" if requested_gpus(job) else "cpu"
+    unit = "gpu" if requested_gpus(job.request) else "cpu"
     shares = () if job.state is JobState.SUSPENDED else job.allocation
     return SlaqJob(
         job=job,

@@ -12,7 +12,7 @@ from tesched_daemon.plausibility import unread
 from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
 from tesched_slurm.pyslurm_wire import NodeRecord, PartitionRecord
-from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
+from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_settings
 
 from tests.builders import NOW, running, share
 
@@ -108,6 +108,9 @@ def test_gres_of_all_nodes_together_fit_into_64_bits() -> None:
     assert int(room.total.sum(axis=0)[room.resources.index("tmp")]) == MOST_GRES_IN_ALL
     too_many = [node(name=f"n{number}", gres=f"tmp:{each + (number == 7)}") for number in range(4096)]
     assert [one.name for one in read_nodes("".join(too_many)) if one.doubt] == ["n7"]
+    known = KnownNodes()
+    assert not any(one.doubt for one in read_nodes(too_many[7], known))
+    assert [one.name for one in read_nodes("".join(too_many), known) if one.doubt] == ["n7"]
 
 
 def test_an_unreadable_node_has_nothing_free_and_breaks_no_sum() -> None:

@@ -6,7 +6,13 @@ import pytest
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
 from tesched_slurm.commands_observer import Settings
-from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations, read_settings
+from tesched_slurm.scontrol_cluster import (
+    KnownNodes,
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    read_settings,
+)
 
 from tests.unit.slurm.answering import Answering
 
@@ -41,6 +47,44 @@ def test_what_a_node_says_is_held(used: str, gres: tuple[tuple[str, int], ...]) 
     (node,) = read_nodes(NODE.format(used=used))
     assert node.held == Tres(cpus=4, mem_mib=200, gres=gres)
     assert (node.sockets, node.cores_per_socket, node.threads_per_core, node.tmp_mib) == (2, 4, 2, 7)
+
+
+def test_a_node_of_which_its_load_alone_has_changed_is_not_read_again() -> None:
+    known, said = KnownNodes(), NODE.format(used="gpu:0")
+    (first,) = read_nodes(said, known)
+    (second,) = read_nodes(said.replace("CPULoad=0.37", "CPULoad=7.00"), known)
+    assert second is first
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("AllocMem=200", "AllocMem=300"),
+        ("State=MIXED", "State=MIXED+DRAIN"),
+        (" \n", " Reason=bad disk [root@2026-11-28T10:00:00]\n"),
+    ],
+)
+def test_a_known_node_that_has_changed_is_read_again(old: str, new: str) -> None:
+    known, said = KnownNodes(), NODE.format(used="gpu:0")
+    read_nodes(said, known)
+    after = said.replace(old, new)
+    assert read_nodes(after, known) == read_nodes(after) != read_nodes(said)
+
+
+def test_text_in_a_nodes_reason_is_not_taken_for_its_load() -> None:
+    known = KnownNodes()
+    one, other = (
+        NODE.format(used="gpu:0").replace(" \n", f" Reason=x CPULoad={n} [root@2026-11-28T10:00:00]\n") for n in (1, 2)
+    )
+    read_nodes(one, known)
+    assert read_nodes(other, known) == read_nodes(other) != read_nodes(one)
+
+
+def test_a_known_node_is_forgotten_with_its_record() -> None:
+    known, said = KnownNodes(), NODE.format(used="gpu:0")
+    read_nodes(said + said.replace("=n1 ", "=n2 "), known)
+    read_nodes(said, known)
+    assert [node.name for node in known.values()] == ["n1"]
 
 
 def test_a_partition_of_2205() -> None:

@@ -203,7 +203,7 @@ class FaultySlurm:
         if not work.waits:
             return ""
         if work.held:
-            return "JobHeldUser"
+            return "JobHeldUser" if work.held_by_user else "JobHeldAdmin"
         if not self.partition_up:
             return "PartitionDown"
         if self.clock.steady_s < work.eligible_s:

@@ -32,6 +32,8 @@ NEEDS = {
 }
 #: polls in which undo must have put everything back, and seconds between two of them
 UNDO_POLLS, UNDO_EVERY_S = 100, 6.0
+#: polls of undo after which users release the jobs that they hold
+HELD_POLLS = 20
 #: simulated days after which a job that has not ended is lost
 LONGEST_DAYS = 60
 USERS = ("ada", "bob", "eve")
@@ -160,8 +162,11 @@ def _perform(run: Run, simulated: Simulation, daemon: Daemon) -> None:
 
 
 def _undo(simulated: Simulation, daemon: Daemon, ledger: Ledger) -> None:
-    for _ in range(UNDO_POLLS):
+    assert daemon.faults is not None
+    for poll in range(UNDO_POLLS):
         done = daemon.undo()
+        if poll == HELD_POLLS:  # with priority/basic a nice value that is put back would start a held job
+            daemon.faults.users_release()
         simulated.go_on(simulated.slurm.now + UNDO_EVERY_S)
         if done:
             break

@@ -47,6 +47,8 @@ class Ledger:
     #: notices of which the daemon can't know when they were sent: late ones, and those before its death
     _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
     _deaths: int = 0
+    #: for whom Slurm itself has ended a run, of those that paid
+    _by_slurm_for: dict[tuple[int, int], int] = field(default_factory=dict)
     _records: int = 0
     _known: set[OrderId] = field(default_factory=set)
 
@@ -62,14 +64,16 @@ class Ledger:
         """Take in that a job has started, left or ended."""
         slurm = self.simulation.slurm
         for record in slurm.records[self._records :]:
-            if record.order_id == 0:  # Slurm itself has preempted it
-                self._pays(record.victim, record.preemptor)
+            # Slurm itself has preempted it. For which job is not to be known if one of its own user waits as well.
+            if record.order_id == 0 and not self._its_user_waits(record.victim):
+                self._pays(record.victim, record.preemptor, by_slurm=True)
         self._records = len(slurm.records)
         if slurm.state[row] is JobPhase.DONE and row not in slurm.cancelled and row not in slurm.failed:
             self.completed[row] += 1
             self._must(self.completed[row] == 1, f"job {row + 1} ran to its end twice")
         elif slurm.state[row] is JobPhase.RUNNING:
             self._must(not self.completed[row], f"job {row + 1} has run to its end, and runs again")
+            self._must(row not in slurm.held_by_user, f"job {row + 1} starts, though its user holds it")
 
     def decided(self, memory: Memory, decision: Decision) -> None:
         """Check a decision and the memory with it."""
@@ -131,14 +135,20 @@ class Ledger:
         if not again and preemptor >= 0 and slurm.te[preemptor]:
             self._pays(row, preemptor)
 
-    def _pays(self, row: int, preemptor: int) -> None:
+    def _pays(self, row: int, preemptor: int, *, by_slurm: bool = False) -> None:
         slurm, now, run = self.simulation.slurm, self.simulation.slurm.now, self.simulation.slurm.restarts[row]
         users, user = slurm.workload.user_names, slurm.workload.user
         theirs, his = users[user[preemptor]], users[user[row]]
         self.caused.append((theirs, now))
         if theirs != his:
             self.paid[row, run] = now
+            self._by_slurm_for |= {(row, run): preemptor} if by_slurm else {}
         self._check_limits(row, his, theirs)
+
+    def _its_user_waits(self, row: int) -> bool:
+        slurm = self.simulation.slurm
+        waiting = (one for one in slurm.known if slurm.te[one] and slurm.state[one] is JobPhase.PENDING)
+        return any(slurm.workload.user[one] == slurm.workload.user[row] for one in waiting)
 
     def _is_late(self) -> bool:
         hands = self.daemon.hands
@@ -146,11 +156,14 @@ class Ledger:
 
     def _check_limits(self, row: int, his: str, theirs: str) -> None:
         slurm, limits, now = self.simulation.slurm, self.daemon.limits, self.simulation.slurm.now
-        times = sum(one == row for one, _ in self.paid)
+        # Of a TE job that its user has cancelled before it started no poll shows that Slurm has preempted for it.
+        gone = {key for key, preemptor in self._by_slurm_for.items() if preemptor in slurm.cancelled}
+        paid = {key: at for key, at in self.paid.items() if key not in gone}
+        times = sum(one == row for one, _ in paid)
         most = limits.max_preemptions_per_job
         self._must(times <= most, f"job {row + 1} was preempted {times} times; {most} are allowed")
         # A notice counts from its moment on, and its requeue comes some minutes later.
-        lately = [one for (one, _), at in self.paid.items() if now - at < HOUR_S / 2]
+        lately = [one for (one, _), at in paid.items() if now - at < HOUR_S / 2]
         most = limits.max_preemptions_per_hour
         self._must(len(lately) <= most, f"{len(lately)} preemptions within an hour; {most} are allowed")
         users, user = slurm.workload.user_names, slurm.workload.user
@@ -166,16 +179,17 @@ class Ledger:
         )
 
     def left_behind(self) -> Iterator[str]:
-        """Yield what is not as its user wants it, of jobs that have not ended; no user has changed any job."""
+        """Yield what is not as its user wants it, of jobs that have not ended."""
         slurm = self.simulation.slurm
         waiting = [row for row in slurm.known if slurm.state[row] is JobPhase.PENDING]
         for row in slurm.known:
             if slurm.state[row] is JobPhase.DONE:
                 continue  # Slurm changes nothing of it any more
             name = f"job {row + 1}"
-            if slurm.nice[row]:
-                yield f"{name} has nice {slurm.nice[row]}"
-            if row in slurm.held:
+            wanted = slurm.nice_by_hand.get(row, 0)
+            if slurm.nice[row] != wanted:
+                yield f"{name} has nice {slurm.nice[row]}, and {wanted} by hand"
+            if row in slurm.held and row not in slurm.held_by_user:
                 yield f"{name} is held"
             if slurm.state[row] is JobPhase.SUSPENDED:
                 yield f"{name} is suspended"

@@ -104,7 +104,7 @@ def test_memory_that_is_not_bounded_is_all_of_it(request_: Request, all_of_it: b
     ],
 )
 def test_gpus_over_all_nodes(request_: Request, gpus: int) -> None:
-    assert requested_gpus(waiting(1, request_)) == gpus
+    assert requested_gpus(request_) == gpus
 
 
 class TestFeatures:
