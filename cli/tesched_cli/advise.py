@@ -37,8 +37,14 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.json_output import document, print_json
+from tesched_cli.recorded_past import (
+    RecordedPast,
+    parted,
+    past_of,
+    setting_of,
+    trace_option,
+)
 from tesched_cli.simulating import processes_option
-from tesched_cli.whatif import RecordedPast, parted, past_of_store, past_of_trace, setting_of
 
 #: a job that is requeued goes to the end of the queue from this release on
 _TO_THE_END = (26, 5)
@@ -82,12 +88,7 @@ class AdviseJson:
 @click.command()
 @config_option
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="How far back.")
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Instead of the state store's days, those of a file that sacct printed "
-    "(docs/reference/workloads.md has the command).",
-)
+@trace_option
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, as for `tesched whatif`.")
 @click.option(
     "--write",
@@ -125,12 +126,7 @@ def advise(
     config = configuration(config_path)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
-    if trace is None:
-        if of_workload:
-            raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
-        past = past_of_store(config_path, config, days)
-    else:
-        past = past_of_trace(trace, config, of_workload)
+    past = past_of(config_path, config, days=days, trace=trace, settings=of_workload)
     # What is set besides also holds against this site's slurm.conf.
     setting = _on_this_site(setting, config).with_values(of_setting)
     every, lacking = _can_run(setting, past.workload, of_store=trace is None)

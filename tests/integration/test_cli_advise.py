@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n')
     node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
     seen = Snapshot.of(0.0, nodes=[node], settings=SlurmSettings(release="22.05.8"))
-    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: seen)
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: seen)
     monkeypatch.setattr("tesched_cli.advise.look", lambda _config: seen)
     return tmp_path
 

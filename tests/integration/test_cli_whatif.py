@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_cli.whatif import RecordedPast
+from tesched_cli.recorded_past import RecordedPast
 from tesched_core.model.cluster import Node
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n[guard.bound]\nslowdown = 2\nte_time_limit_s = 600\n'
     )
     node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
-    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
     return tmp_path
 
 
@@ -67,7 +67,7 @@ def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_b
     of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
     assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
     past = RecordedPast(title="", workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
-    monkeypatch.setattr("tesched_cli.whatif.past_of_store", lambda *_: past)
+    monkeypatch.setattr("tesched_cli.recorded_past.past_of_store", lambda *_: past)
     words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
     of_store = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "fitgpp+gavel"])
     assert of_store.exit_code == 2
