@@ -67,7 +67,7 @@ class LineFigures:
 class AdviseJson:
     """What was tried on the recorded jobs, and what came out best."""
 
-    #: jobs that were run again, and those that no node could hold now
+    #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
     tried: tuple[Figures, ...]
@@ -136,7 +136,7 @@ def advise(
     chosen = next((one for one in tried if one.figures.name == found.chosen), None)
     lines = () if chosen is None else _with_other_lines(chosen.candidate, setting, past.workload, processes)
     said = AdviseJson(
-        jobs=len(past.workload),
+        jobs=past.jobs,
         left_out=past.left_out,
         tried=tuple(one.figures for one in tried),
         chosen=found.chosen,
@@ -309,7 +309,7 @@ def _show(said: AdviseJson, past: RecordedPast) -> None:
         shown.add_row(f"{'* ' if one.name == said.chosen else '  '}{one.name}", *_cells(one))
     out = console()
     out.print(shown)
-    for line in _words(said):
+    for line in _words(said, past):
         out.print(line)
 
 
@@ -348,7 +348,7 @@ def _range(found: LeastAndMost, shown: Callable[[float | None], str]) -> str:
     return "-" if found.low is None else f"{shown(found.low)}-{shown(found.high)}"
 
 
-def _words(said: AdviseJson) -> Iterator[str]:
+def _words(said: AdviseJson, past: RecordedPast) -> Iterator[str]:
     """What follows from the figures, in words."""
     alone = said.tried[0]
     if not said.chosen and alone.te_wait_p95_s is None:
@@ -374,8 +374,8 @@ def _words(said: AdviseJson) -> Iterator[str]:
         yield f"Of slurm.conf this matters most: {said.line}. With it {waits}."
     elif said.chosen:
         yield "None of the lines of slurm.conf that were tried changes the waits by 5 %."
-    if said.left_out:
-        yield f"{said.left_out} job(s) are left out: no node that is up now could hold them."
+    if past.left_out:
+        yield past.why_left_out
     if late := max((one.not_finished for one in said.tried), default=0):
         yield f"{late} job(s) had not ended with one of these: the percentiles leave them out."
     yield "The daemon is taken to see each new job at once, as with the submission hook."

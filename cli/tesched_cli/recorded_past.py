@@ -15,7 +15,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.intake.delays import delay_by
-from tesched_core.model.cluster import FINISHED
+from tesched_core.model.cluster import FINISHED, Node
 from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
@@ -26,11 +26,13 @@ from tesched_sim import traces, workloads
 from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.reports.summary import MeanAndPercentiles
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
 from tesched_cli.common import store
 
 DAY_S = 86_400.0
+#: settings of a workload that say what its nodes are
+_OF_NODES = frozenset({"nodes", "cpus", "mem_gib", "gpus"})
 
 trace_option = click.option(
     "--trace",
@@ -63,10 +65,21 @@ class RecordedPast:
     """Recorded jobs, and the workload made of them."""
 
     title: str
+    #: jobs that are run again; trainings that were added are none of them
+    jobs: int
     workload: Workload
     lines: Sequence[ClassOutcome]
-    #: jobs that no node could hold now
-    left_out: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Number of jobs that do not fit on the nodes."""
+        return self.workload.left_out
+
+    @property
+    def why_left_out(self) -> str:
+        """Sentence about them; empty where there is none."""
+        text = f"{self.left_out} job(s) are left out: they do not fit on these nodes, even on empty ones."
+        return text if self.left_out else ""
 
 
 def past_of(
@@ -92,30 +105,57 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
     if not jobs:
         text = f"the state store knows of no job that ran and ended in the last {days:g} days"
         raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
-    workload, left_out = _workload(jobs, look(config))
+    workload = _workload(jobs, look(config))
     title = f"{len(workload)} jobs of the last {days:g} days"
-    return RecordedPast(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
+    lines = _as_it_was(jobs, victims)
+    return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines, left_out=workload.left_out)
 
 
 def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
-    """Return the trace on as many nodes as are up, all of them like most of them."""
-    nodes = [node.total for node in look(config).nodes.values() if node.available]
-    if not nodes:
-        raise WorkloadError("Slurm has no node that is up")
-    most, _ = Counter((total.cpus, total.mem_mib, total.gpus) for total in nodes).most_common(1)[0]
-    cpus, mem_mib, gpus = most
-    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
+    """Jobs of a trace, on the nodes that are up or, where any of `_OF_NODES` is set, on equal ones.
+
+    Of equal nodes there are as many as are up, each like most of them, except for what is set.
+    """
+    nodes = _nodes(look(config))
     recorded = traces.read(path)
     if not recorded.has_times:
         raise WorkloadError(f"{path}: it has no submission times, so it cannot be run again")
-    known = {**{key: str(value) for key, value in ours.items()}, **settings}
-    workload = workloads.read(path, seed=0, **known)
-    waited_s = recorded.waited_s[np.argsort(recorded.submit_s, kind="stable")][: len(workload)]
-    lines = [
-        _line(name, int(mine.sum()), waited_s[mine], workload.run_s[mine])
-        for name, mine in (("te", workload.te), ("be", ~workload.te))
-    ]
-    return RecordedPast(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
+    known, machines = dict(settings), None
+    if _OF_NODES & settings.keys():
+        known = _alike(nodes) | known
+    else:
+        machines = _machines(nodes)
+    found = workloads.filled(recorded, known, seed=0, machines=machines)
+    workload, jobs = found.workload, len(found.rows)
+    # Workers of trainings that were added are no jobs of the trace.
+    te = workload.te if workload.array is None else workload.te[workload.array < 0]
+    waited_s, run_s = recorded.waited_s[found.rows], recorded.run_s[found.rows]
+    lines = [_line(name, int(mine.sum()), waited_s[mine], run_s[mine]) for name, mine in (("te", te), ("be", ~te))]
+    title = f"{jobs} jobs of {path.name}"
+    return RecordedPast(title=title, jobs=jobs, workload=workload, lines=lines)
+
+
+def _nodes(snapshot: Snapshot) -> list[Node]:
+    """The nodes that are up. Raises WorkloadError if there is none."""
+    nodes = [node for node in snapshot.nodes.values() if node.available]
+    if not nodes:
+        raise WorkloadError("Slurm has no node that is up")
+    return nodes
+
+
+def _machines(nodes: Sequence[Node]) -> SimulatedNodes:
+    total = np.array([[node.total.cpus, node.total.mem_mib, node.total.gpus] for node in nodes], dtype=np.int64)
+    return SimulatedNodes(
+        names=tuple(node.name for node in nodes), resources=("cpu", "mem_mib", "gpu"), total=total.reshape(-1, 3)
+    )
+
+
+def _alike(nodes: Sequence[Node]) -> dict[str, str]:
+    """Settings of a workload for as many equal nodes, each like most of these."""
+    totals = Counter((node.total.cpus, node.total.mem_mib, node.total.gpus) for node in nodes)
+    ((cpus, mem_mib, gpus), _) = totals.most_common(1)[0]
+    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
+    return {key: str(value) for key, value in ours.items()}
 
 
 def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -138,29 +178,21 @@ def setting_of(config: Config) -> ExperimentSetting:
     return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
 
 
-def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, int]:
-    """Return the jobs on the cluster's nodes, and how many were left out because no node could hold them now."""
-    nodes = [node for node in snapshot.nodes.values() if node.available]
-    total = np.array([[node.total.cpus, node.total.mem_mib, node.total.gpus] for node in nodes], dtype=np.int64)
-    if not nodes:
-        raise WorkloadError("Slurm has no node that is up")
-    machines = SimulatedNodes(
-        names=tuple(node.name for node in nodes), resources=("cpu", "mem_mib", "gpu"), total=total.reshape(-1, 3)
-    )
+def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> Workload:
+    """Put the jobs on the cluster's nodes; those that do not fit on them now are left out."""
+    machines = _machines(_nodes(snapshot))
     many = np.array([max(job.min_nodes, 1) for job in jobs], dtype=np.int64)
     wants = np.array([[job.cpus, job.mem_mib, job.gpus] for job in jobs], dtype=np.float64) / many[:, np.newaxis]
     demand = np.maximum(np.ceil(wants), 0).astype(np.int64)
     demand[demand.sum(axis=1) == 0, 0] = 1
-    fits = np.array(
-        [(np.all(machines.total >= want, axis=1)).sum() >= count for want, count in zip(demand, many, strict=True)]
-    )
+    fits = fitting(machines, demand, many)
     if not fits.any():
         raise WorkloadError("no job of these days fits on the nodes that are up now")
     kept = [job for job, fit in zip(jobs, fits, strict=True) if fit]
     first = min(job.first_submit_time for job in kept)
     users = {name: row for row, name in enumerate(dict.fromkeys(job.user for job in kept))}
     ran_s = np.array([job.ran_s or 0.0 for job in kept])
-    workload = Workload.of(
+    return Workload.of(
         "the last days",
         machines,
         submit_s=[job.first_submit_time - first for job in kept],
@@ -172,12 +204,12 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, in
         grace_s=[job.grace_period_s for job in kept],
         user=[users[job.user] for job in kept],
         user_names=tuple(users),
+        left_out=int((~fits).sum()),
         notes=(
             "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
             "a job that saves on notice loses its grace period; partitions, limits and dependencies are not simulated",
         ),
     )
-    return workload, int((~fits).sum())
 
 
 def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[ClassOutcome]:

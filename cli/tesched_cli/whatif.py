@@ -32,7 +32,7 @@ class WhatifJson:
     """What was, and what would have been."""
 
     lines: tuple[ClassOutcome, ...]
-    #: jobs of the workload, and those that are in it not, since no node could hold them now
+    #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
     #: what a reader must know of the workload
@@ -96,7 +96,7 @@ def whatif(
         print_json(
             WhatifJson(
                 lines=tuple(lines),
-                jobs=len(past.workload),
+                jobs=past.jobs,
                 left_out=past.left_out,
                 notes=tuple(past.workload.notes),
                 bounds=bounds,
@@ -144,7 +144,7 @@ def _simulated(contender: str, setting: ExperimentSetting, workload: Workload) -
             wait_p95_s=found.wait_s.p95,
             slowdown_p50=found.slowdown.p50,
             slowdown_p95=found.slowdown.p95,
-            preempted=int((result.preempted[workload.te == (name == "te")] > 0).sum()),
+            preempted=int((result.preempted[result.workload.te == (name == "te")] > 0).sum()),
             lost_node_h=summary.lost_node_s / 3600 if name == "be" else None,
             delay_mean_s=found.delay_s.mean,
         )
@@ -185,7 +185,7 @@ def _show(lines: Sequence[ClassOutcome], past: RecordedPast) -> None:
     out = console()
     out.print(shown)
     if past.left_out:
-        out.print(f"{past.left_out} job(s) are left out: no node that is up now could hold them")
+        out.print(past.why_left_out)
 
 
 def _number(value: float | None) -> str:

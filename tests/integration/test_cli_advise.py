@@ -151,3 +151,11 @@ def test_trace_without_trials_is_said_to_have_none(folder: Path) -> None:
     assert "None of these jobs is a TE job" in done.stdout
     assert "No preemption is needed" not in done.stdout
     assert f"{written} is not written" in done.stderr
+
+
+def test_jobs_that_fit_no_node_are_left_out_and_counted(folder: Path) -> None:
+    with (folder / "trace.txt").open("a") as trace:
+        trace.write("98|eve|1100|4700|4800|100|5|1|64|100M|COMPLETED\n99|eve|1100|4700|4800|100|5|64|64|100M|F\n")
+    said = json.loads(advise(folder, "--json").stdout)
+    assert (said["jobs"], said["left_out"]) == (11, 2)
+    assert "2 job(s) are left out: they do not fit on these nodes, even on empty ones." in advise(folder).stdout

@@ -66,10 +66,49 @@ def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_b
 ) -> None:
     of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
     assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
-    past = RecordedPast(title="", workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
+    past = RecordedPast(title="", jobs=3, workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
     monkeypatch.setattr("tesched_cli.recorded_past.past_of_store", lambda *_: past)
     words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
     of_store = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "fitgpp+gavel"])
     assert of_store.exit_code == 2
     assert of_store.output.rstrip().endswith("of the state store's jobs try --policy fitgpp+none")
     assert CliRunner().invoke(main, [*words, "fitgpp+none"]).exit_code == 0
+
+
+#: beside them a job of more CPUs than the node has, which waited an hour, and one of more nodes than there are
+TOO_LARGE = """8|eve|1100|4700|4800|100|5|1|64|100M|COMPLETED
+9|eve|1200|1200|1300|100|5|64|64|100M|COMPLETED
+"""
+
+
+def test_jobs_of_a_trace_that_fit_no_node_are_left_out_and_counted(folder: Path) -> None:
+    others = json.loads(whatif(folder, "--json").stdout)
+    (folder / "trace.txt").write_text(TRACE + TOO_LARGE)
+    found = json.loads(whatif(folder, "--json").stdout)
+    assert (found["jobs"], found["left_out"]) == (3, 2)
+    # Also what was is of the jobs that are run again.
+    assert found["lines"] == others["lines"]
+    assert "2 job(s) are left out: they do not fit on these nodes" in whatif(folder).stdout
+    # Nodes that are set can hold one of them.
+    assert json.loads(whatif(folder, "--json", "--set", "workload.cpus=64").stdout)["left_out"] == 1
+
+
+def test_broken_line_is_an_error_whatever_is_left_out(folder: Path) -> None:
+    (folder / "trace.txt").write_text(TRACE + TOO_LARGE + "10|eve|soon|1|1|1|1|1|1|1M|COMPLETED\n")
+    done = CliRunner().invoke(main, command(folder))
+    assert done.exit_code == 2
+    assert f"{folder}/trace.txt:7: Submit is 'soon'" in done.output
+
+
+def test_trace_of_which_no_job_fits_is_an_error(folder: Path) -> None:
+    (folder / "trace.txt").write_text(TRACE.splitlines()[0] + "\n" + TOO_LARGE)
+    done = CliRunner().invoke(main, command(folder))
+    assert done.exit_code == 2
+    assert "trace.txt: none of its 2 jobs fits on the nodes, which are 1 nodes of 4 CPUs, 4 GiB, 0 GPUs" in done.output
+
+
+def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) -> None:
+    added = ("--set", "workload.trainings=1", "--set", "workload.iterations=2", "--set", "workload.workers=2")
+    found = json.loads(whatif(folder, "--json", "--policy", "fitgpp+slaq", "--set", "guard.bound=none", *added).stdout)
+    assert found["jobs"] == 3
+    assert found["lines"][:2] == json.loads(whatif(folder, "--json").stdout)["lines"][:2]
