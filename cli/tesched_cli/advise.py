@@ -18,7 +18,7 @@ from tesched_daemon.wiring import look
 from tesched_policies.registry import NO_POLICY
 from tesched_sim import advice
 from tesched_sim.advice import Candidate, Figures, LeastAndMost, Trial, Tried
-from tesched_sim.experiment import OFF, ExperimentSetting, check_needs
+from tesched_sim.experiment import ADDED, OFF, ExperimentSetting, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
@@ -183,9 +183,10 @@ def _can_run(
         try:
             check_needs(one.contender, setting, workload)
         except WorkloadError as error:
-            # What is lacking can be added to a trace, not to the state store's jobs.
-            why = str(error).partition(";")[0] if of_store else str(error)
-            lacking.append(f'Left out is "{one.name}", which cannot run on these jobs ({why}).')
+            why = str(error).removeprefix(f"{one.contender}: ")
+            if of_store and ADDED in why:
+                why += "; that takes --trace"
+            lacking.append(f'Left out is "{one.name}", which cannot run on these jobs: {why}.')
         else:
             found.append(one)
     return found, tuple(lacking)

@@ -159,3 +159,25 @@ def test_jobs_that_fit_no_node_are_left_out_and_counted(folder: Path) -> None:
     said = json.loads(advise(folder, "--json").stdout)
     assert (said["jobs"], said["left_out"]) == (11, 2)
     assert "2 job(s) are left out: they do not fit on these nodes, even on empty ones." in advise(folder).stdout
+
+
+def test_each_policy_is_tried_or_said_to_be_left_out_with_what_it_needs(folder: Path) -> None:
+    said = json.loads(advise(folder, "--json").stdout)
+    notes = "\n".join(said["notes"])
+    for name, key in (("gavel", "types"), ("slaq", "trainings"), ("pdors", "workers")):
+        assert f"fitgpp + {name}" not in {one["name"] for one in said["tried"]}
+        assert re.search(f'^Left out is "fitgpp \\+ {name}".* --set workload.{key}=', notes, re.MULTILINE)
+    lines = (
+        (folder / "trace.txt")
+        .read_text()
+        .replace("|ReqMem|", "|ReqMem|AllocTRES|")
+        .replace("|100M|", "|1G|gres/gpu=1|")
+    )
+    (folder / "trace.txt").write_text(lines)
+    nodes = ("workload.nodes=4", "workload.gpus=1", "workload.types=v100:1:1/k80:1:0.5")
+    others = ("workload.trainings=1", "workload.iterations=2", "workload.workers=2")
+    sets = [word for one in (*nodes, *others) for word in ("--set", one)]
+    said = json.loads(advise(folder, "--json", *sets).stdout)
+    assert {"fitgpp + gavel", "fitgpp + slaq", "fitgpp + pdors"} < {one["name"] for one in said["tried"]}
+    assert not [one for one in said["notes"] if one.startswith("Left out is")]
+    assert said["jobs"] == 11
