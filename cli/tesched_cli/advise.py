@@ -1,6 +1,6 @@
 """`tesched advise`: the configuration under which the site's own last days would have gone best.
 
-The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+The days are the state store's or, for a site that has not run tesched yet, sacct's or those of a file that it printed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from tesched_cli.common import (
 from tesched_cli.json_output import document, print_json
 from tesched_cli.recorded_past import (
     RecordedPast,
+    Source,
     parted,
     past_of,
     setting_of,
-    trace_option,
+    source_options,
 )
 from tesched_cli.simulating import processes_option
 
@@ -88,7 +89,7 @@ class AdviseJson:
 @click.command()
 @config_option
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="How far back.")
-@trace_option
+@source_options
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, as for `tesched whatif`.")
 @click.option(
     "--write",
@@ -104,7 +105,7 @@ def advise(
     *,
     config_path: Path,
     days: float,
-    trace: Path | None,
+    source: Source,
     sets: tuple[str, ...],
     write: Path | None,
     html: Path | None,
@@ -126,10 +127,10 @@ def advise(
     config = configuration(config_path)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
-    past = past_of(config_path, config, days=days, trace=trace, settings=of_workload)
+    past = past_of(config_path, config, source, days=days, settings=of_workload)
     # What is set besides also holds against this site's slurm.conf.
     setting = _on_this_site(setting, config).with_values(of_setting)
-    every, lacking = _can_run(setting, past.workload, of_store=trace is None)
+    every, lacking = _can_run(setting, past.workload, of_store=source.is_store)
     trials = [Trial(candidate=one, setting=setting, workload=past.workload) for one in every]
     tried = _performed(trials, processes, "configurations")
     found = advice.advise(tried)
@@ -185,7 +186,7 @@ def _can_run(
         except WorkloadError as error:
             why = str(error).removeprefix(f"{one.contender}: ")
             if of_store and ADDED in why:
-                why += "; that takes --trace"
+                why += "; that takes --trace or --sacct"
             lacking.append(f'Left out is "{one.name}", which cannot run on these jobs: {why}.')
         else:
             found.append(one)

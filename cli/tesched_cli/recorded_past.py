@@ -1,4 +1,4 @@
-"""Recorded jobs to be run again: the state store's last days, or a file that sacct printed.
+"""Recorded jobs to be run again: the state store's last days, sacct's, or a file that sacct printed.
 
 `tesched whatif` and `tesched advise` run them on a simulated Slurm with the nodes that the site has now.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import numpy as np
@@ -19,27 +21,68 @@ from tesched_core.model.cluster import FINISHED, Node
 from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
-from tesched_daemon.wiring import look
+from tesched_daemon.wiring import StartError, history_table, look
 from tesched_db import queries as read
+from tesched_db.engine import parse_url
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
 from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.reports.summary import MeanAndPercentiles
 from tesched_sim.slurm_settings import Behaviour
+from tesched_sim.traces.recorded import Recorded
+from tesched_sim.traces.sacct import printed
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
-from tesched_cli.common import store
+from tesched_cli.common import say, store
+
+T = TypeVar("T")
 
 DAY_S = 86_400.0
 #: settings of a workload that say what its nodes are
 _OF_NODES = frozenset({"nodes", "cpus", "mem_gib", "gpus"})
 
-trace_option = click.option(
-    "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Instead of the state store's days, those of a file that sacct printed "
-    "(docs/reference/workloads.md has the command).",
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the jobs are to come from; by itself from the state store or, where that has none, from sacct."""
+
+    trace: Path | None
+    sacct: bool
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for two sources."""
+        if self.trace is not None and self.sacct:
+            raise click.UsageError("--sacct and --trace: only one of them")
+
+    @property
+    def is_store(self) -> bool:
+        """Check whether neither a trace nor sacct is asked for: nothing can be added to the jobs then."""
+        return self.trace is None and not self.sacct
+
+
+def source_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Options that say where the jobs come from; the command is given a `source`."""
+
+    @wraps(command)
+    def with_source(*, trace: Path | None, sacct: bool, **others: object) -> T:
+        return command(source=Source(trace=trace, sacct=sacct), **others)
+
+    for option in (
+        click.option(
+            "--trace",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Instead of the state store's days, those of a file that sacct printed "
+            "(docs/reference/workloads.md has the command).",
+        ),
+        click.option(
+            "--sacct",
+            is_flag=True,
+            help="Instead of the state store's days, those of Slurm's accounting; so it is without the option where "
+            "the store has none.",
+        ),
+    ):
+        with_source = option(with_source)
+    return with_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,43 +126,92 @@ class RecordedPast:
 
 
 def past_of(
-    config_path: Path, config: Config, *, days: float, trace: Path | None, settings: Mapping[str, str]
+    config_path: Path, config: Config, source: Source, *, days: float, settings: Mapping[str, str]
 ) -> RecordedPast:
-    """Jobs of the trace or, without one, of the state store. Raises WorkloadError.
+    """Jobs of a trace, of the state store or, where that has none, of sacct. Raises WorkloadError and StartError.
 
-    `settings` are of the workload (`parted`), and can be given for a trace alone.
+    `settings` are of the workload (`parted`), and can be given for a trace and sacct alone.
     """
-    if trace is not None:
-        return past_of_trace(trace, config, settings)
+    if source.trace is not None:
+        return past_of_trace(source.trace, config, settings)
+    if source.sacct:
+        return past_of_sacct(config, days, settings)
     if settings:
-        raise WorkloadError(f"--set workload.{next(iter(settings))}: only with --trace; the state store knows")
-    return past_of_store(config_path, config, days)
+        key = next(iter(settings))
+        raise WorkloadError(f"--set workload.{key}: only with --trace or --sacct; the state store knows")
+    if _has_store(config):
+        past = past_of_store(config_path, config, days)
+        if past is not None:
+            return past
+        lacking = f"the state store knows of no job that ran and ended in the last {days:g} days"
+    else:
+        lacking = f"there is no state store at {config.store.shown()}"
+    try:
+        return past_of_sacct(config, days, settings, why=lacking)
+    except (StartError, WorkloadError) as error:
+        raise WorkloadError(f"{lacking}, and {error}; --trace takes what sacct prints instead") from None
 
 
-def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPast:
+def _has_store(config: Config) -> bool:
+    """Check for the state store; what cannot be examined is taken to be there."""
+    url = parse_url(config.store.url)
+    if url.get_backend_name() != "sqlite":
+        return True
+    try:
+        Path(url.database or "").stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPast | None:
+    """Jobs of the last days that the state store has; None: it has none. Raises StoreError."""
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
         victims = read.as_victims(engine, [job.key for job in seen])
     jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
     if not jobs:
-        text = f"the state store knows of no job that ran and ended in the last {days:g} days"
-        raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
+        return None
     workload = _workload(jobs, look(config))
     title = f"{len(workload)} jobs of the last {days:g} days"
     lines = _as_it_was(jobs, victims)
-    return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines, left_out=workload.left_out)
+    return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines)
+
+
+def past_of_sacct(config: Config, days: float, settings: Mapping[str, str], *, why: str = "") -> RecordedPast:
+    """Jobs of the last days that Slurm's accounting has; what was read is said on stderr.
+
+    `why` says why it is sacct that is read, where no option says so. Raises StartError and WorkloadError.
+    """
+    recorded = printed(history_table(config, days * DAY_S))
+    users = len({*recorded.users})
+    if not len(recorded.run_s):
+        raise WorkloadError(f"sacct shows no job that ran and ended in the last {days:g} days")
+    text = f"read from sacct: {len(recorded.run_s)} jobs of {users} user(s), of the last {days:g} days"
+    if users == 1:
+        text += "; where jobs are private (PrivateData), it shows other users' to operators alone"
+    say(f"{why}; {text}" if why else text, err=True)
+    past = _past(recorded, config, settings, of=f"the last {days:g} days, by sacct")
+    return replace(past, workload=replace(past.workload, notes=(text, *past.workload.notes)))
 
 
 def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
-    """Jobs of a trace, on the nodes that are up or, where any of `_OF_NODES` is set, on equal ones.
+    """Jobs of a trace. Raises WorkloadError."""
+    recorded = traces.read(path)
+    if not recorded.has_times:
+        raise WorkloadError(f"{path}: it has no submission times, so it cannot be run again")
+    return _past(recorded, config, settings, of=path.name)
+
+
+def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of: str) -> RecordedPast:
+    """Jobs on the nodes that are up or, where any of `_OF_NODES` is set, on equal ones.
 
     Of equal nodes there are as many as are up, each like most of them, except for what is set.
     """
     nodes = _nodes(look(config))
-    recorded = traces.read(path)
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}: it has no submission times, so it cannot be run again")
     known, machines = dict(settings), None
     if _OF_NODES & settings.keys():
         known = _alike(nodes) | known
@@ -131,8 +223,7 @@ def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Re
     te = workload.te if workload.array is None else workload.te[workload.array < 0]
     waited_s, run_s = recorded.waited_s[found.rows], recorded.run_s[found.rows]
     lines = [_line(name, int(mine.sum()), waited_s[mine], run_s[mine]) for name, mine in (("te", te), ("be", ~te))]
-    title = f"{jobs} jobs of {path.name}"
-    return RecordedPast(title=title, jobs=jobs, workload=workload, lines=lines)
+    return RecordedPast(title=f"{jobs} jobs of {of}", jobs=jobs, workload=workload, lines=lines)
 
 
 def _nodes(snapshot: Snapshot) -> list[Node]:

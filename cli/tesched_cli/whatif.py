@@ -1,6 +1,6 @@
 """`tesched whatif`: the site's own last days again, under other policies or another configuration.
 
-The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+The days are the state store's or, for a site that has not run tesched yet, sacct's or those of a file that it printed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from tesched_cli.json_output import document, print_json
 from tesched_cli.recorded_past import (
     ClassOutcome,
     RecordedPast,
+    Source,
     parted,
     past_of,
     setting_of,
-    trace_option,
+    source_options,
 )
 
 
@@ -51,7 +52,7 @@ class WhatifJson:
     "policies",
     help=f"Policies to try, of {', '.join(CONTENDERS)}. Default: fifo (Slurm alone) and the configured one.",
 )
-@trace_option
+@source_options
 @click.option(
     "--set",
     "sets",
@@ -65,7 +66,7 @@ def whatif(
     config_path: Path,
     days: float,
     policies: str | None,
-    trace: Path | None,
+    source: Source,
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -82,9 +83,9 @@ def whatif(
         check(contender)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
-    past = past_of(config_path, config, days=days, trace=trace, settings=of_workload)
+    past = past_of(config_path, config, source, days=days, settings=of_workload)
     for contender in contenders:
-        _check_needs(contender, setting, past.workload, of_store=trace is None)
+        _check_needs(contender, setting, past.workload, of_store=source.is_store)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
     for contender in progress(contenders, "policies"):
         summary, simulated = _simulated(contender, setting, past.workload)
@@ -119,7 +120,9 @@ def _check_needs(contender: str, setting: ExperimentSetting, workload: Workload,
         if not of_store:
             raise
         te = contender.partition("+")[0]
-        raise WorkloadError(f"{error}; that takes --trace: of the state store's jobs try --policy {te}+none") from None
+        raise WorkloadError(
+            f"{error}; that takes --trace or --sacct: of the state store's jobs try --policy {te}+none"
+        ) from None
 
 
 def _of_bound(one: BoundSummary) -> str:

@@ -84,19 +84,98 @@ def test_site_needs_no_preemption_if_its_trials_start_at_once(folder: Path) -> N
     assert not (folder / "advised.toml").exists()
 
 
-def test_store_without_a_finished_job_is_an_error_that_says_what_else_can_be_read(folder: Path) -> None:
+#: what sacct prints with SLURM_TIME_FORMAT=%s
+SACCT = (
+    "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State\n"
+    "1|bea|1000|1000|22600|21600|720|1|4|100M|cpu=4,mem=100M,node=1|COMPLETED\n"
+    "2|tea|2000|22600|22660|60|5|1|4|100M|cpu=4,mem=100M,node=1|CANCELLED by 0\n"
+)
+
+
+def put_sacct(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a sacct on PATH that notes its arguments and goes on as the script says."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "printed").write_text(SACCT)
+    command = folder / "bin" / "sacct"
+    command.write_text(f'#!/bin/sh\necho "$@" >> {folder}/arguments\n{script}\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+
+
+def test_site_without_a_store_and_one_whose_store_has_no_job_read_sacct(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_sacct(folder, monkeypatch, f"cat {folder}/printed")
+    words = ["advise", "--config", str(folder / "tesched.toml"), "--processes", "1", "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["jobs"] == 2
+    assert done.stderr.splitlines()[0] == (
+        f"there is no state store at sqlite:///{folder}/store.sqlite; "
+        "read from sacct: 2 jobs of 2 user(s), of the last 30 days"
+    )
+    assert said["notes"][-4] == "read from sacct: 2 jobs of 2 user(s), of the last 30 days"
+    assert "--starttime now-30days" in (folder / "arguments").read_text()
+    assert CliRunner().invoke(main, ["db", "upgrade", *words[1:3]]).exit_code == 0
+    (folder / "printed").write_text(SACCT.replace("|tea|", "|bea|"))
+    of_store = CliRunner().invoke(main, [*words, "--days", "0.5"])
+    assert (of_store.exit_code, json.loads(of_store.stdout)["jobs"]) == (0, 2)
+    assert of_store.stderr.splitlines()[0].startswith(
+        "the state store knows of no job that ran and ended in the last 0.5 days; "
+        "read from sacct: 2 jobs of 1 user(s), of the last 0.5 days; where jobs are private (PrivateData)"
+    )
+    assert "--starttime now-43200seconds" in (folder / "arguments").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        (
+            "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1",
+            "sacct does not say what ran: sacct: error: Problem talking to the database: Connection refused",
+        ),
+        (
+            "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+            "sacct does not say what ran: Slurm accounting storage is disabled",
+        ),
+        (f"echo '{SACCT.splitlines()[0]}'", "sacct shows no job that ran and ended in the last"),
+        ("echo JobID; echo x", "sacct:1: there is no column Submit"),
+    ],
+)
+def test_sacct_that_does_not_answer_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
+    put_sacct(folder, monkeypatch, script)
     config = ["--config", str(folder / "tesched.toml")]
-    assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
-    done = CliRunner().invoke(main, ["advise", *config])
+    by_itself = CliRunner().invoke(main, ["advise", *config])
+    assert by_itself.exit_code == 2
+    assert f"there is no state store at sqlite:///{folder}/store.sqlite, and {says}" in by_itself.output
+    assert by_itself.output.endswith("; --trace takes what sacct prints instead\n")
+    asked = CliRunner().invoke(main, ["whatif", "--sacct", *config])
+    assert (asked.exit_code, says in asked.output) == (2, True)
+    assert len(asked.output.splitlines()) == 1
+
+
+def test_site_without_sacct_is_an_error_that_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{folder}/bin")
+    done = CliRunner().invoke(main, ["advise", "--sacct", "--config", str(folder / "tesched.toml")])
     assert done.exit_code == 2
-    assert "knows of no job that ran and ended in the last 30 days; --trace takes what sacct prints" in done.output
+    assert "sacct: no such command; are Slurm's client programs installed and on PATH?" in done.output
+
+
+def test_only_one_source_of_jobs_is_taken(folder: Path) -> None:
+    done = advise(folder, "--sacct")
+    assert done.exit_code == 2
+    assert "--sacct and --trace: only one of them" in done.output
 
 
 def test_workload_key_needs_a_trace(folder: Path) -> None:
     words = ["advise", "--config", str(folder / "tesched.toml"), "--set", "workload.te_run_max=5"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2
-    assert "only with --trace" in done.output
+    assert "only with --trace or --sacct" in done.output
 
 
 def test_keys_of_set_are_written_and_hold_against_slurm_conf(folder: Path) -> None:
