@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,7 +12,7 @@ from tesched_cli.main import main
 from tesched_cli.recorded_past import RecordedPast
 from tesched_core.model.cluster import Node
 from tesched_core.model.resources import Tres
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_sim.workloads import read
 
 TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State
@@ -112,3 +113,28 @@ def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) 
     found = json.loads(whatif(folder, "--json", "--policy", "fitgpp+slaq", "--set", "guard.bound=none", *added).stdout)
     assert found["jobs"] == 3
     assert found["lines"][:2] == json.loads(whatif(folder, "--json").stdout)["lines"][:2]
+
+
+def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(key: int, **fields: object) -> SimpleNamespace:
+        ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
+        times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
+        return SimpleNamespace(**{**ours, **times, "min_nodes": 1, "preemptions": 0, **fields})
+
+    jobs = [job(1), job(2, job_class=JobClass.TE, cpus=2), job(3, cpus=64), job(4, min_nodes=2), job(5, ran_s=None)]
+    queries = SimpleNamespace(jobs=lambda *_: jobs, as_victims=lambda *_: {})
+    monkeypatch.setattr("tesched_cli.recorded_past.read", queries)
+    config = ["--config", str(folder / "tesched.toml")]
+    assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
+    done = CliRunner().invoke(main, ["whatif", *config, "--policy", "fifo", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["jobs"], found["left_out"]) == (2, 2)
+    assert [(line["case"], line["jobs"]) for line in found["lines"]] == [
+        ("as it was", 1),
+        ("as it was", 3),
+        ("fifo", 1),
+        ("fifo", 1),
+    ]
