@@ -1,6 +1,6 @@
 """`tesched advise`: the configuration under which the site's own last days would have gone best.
 
-The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+The days are the state store's or, for a site that has not run tesched yet, sacct's or those of a file that it printed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tesched_daemon.wiring import look
 from tesched_policies.registry import NO_POLICY
 from tesched_sim import advice
 from tesched_sim.advice import Candidate, Figures, LeastAndMost, Trial, Tried
-from tesched_sim.experiment import OFF, ExperimentSetting, check_needs
+from tesched_sim.experiment import ADDED, OFF, ExperimentSetting, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
@@ -37,8 +37,15 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.json_output import document, print_json
+from tesched_cli.recorded_past import (
+    RecordedPast,
+    Source,
+    parted,
+    past_of,
+    setting_of,
+    source_options,
+)
 from tesched_cli.simulating import processes_option
-from tesched_cli.whatif import RecordedPast, parted, past_of_store, past_of_trace, setting_of
 
 #: a job that is requeued goes to the end of the queue from this release on
 _TO_THE_END = (26, 5)
@@ -61,7 +68,7 @@ class LineFigures:
 class AdviseJson:
     """What was tried on the recorded jobs, and what came out best."""
 
-    #: jobs that were run again, and those that no node could hold now
+    #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
     tried: tuple[Figures, ...]
@@ -82,12 +89,7 @@ class AdviseJson:
 @click.command()
 @config_option
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="How far back.")
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Instead of the state store's days, those of a file that sacct printed "
-    "(docs/reference/workloads.md has the command).",
-)
+@source_options
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, as for `tesched whatif`.")
 @click.option(
     "--write",
@@ -103,7 +105,7 @@ def advise(
     *,
     config_path: Path,
     days: float,
-    trace: Path | None,
+    source: Source,
     sets: tuple[str, ...],
     write: Path | None,
     html: Path | None,
@@ -125,22 +127,17 @@ def advise(
     config = configuration(config_path)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
-    if trace is None:
-        if of_workload:
-            raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
-        past = past_of_store(config_path, config, days)
-    else:
-        past = past_of_trace(trace, config, of_workload)
+    past = past_of(config_path, config, source, days=days, settings=of_workload)
     # What is set besides also holds against this site's slurm.conf.
     setting = _on_this_site(setting, config).with_values(of_setting)
-    every, lacking = _can_run(setting, past.workload, of_store=trace is None)
+    every, lacking = _can_run(setting, past.workload, of_store=source.is_store)
     trials = [Trial(candidate=one, setting=setting, workload=past.workload) for one in every]
     tried = _performed(trials, processes, "configurations")
     found = advice.advise(tried)
     chosen = next((one for one in tried if one.figures.name == found.chosen), None)
     lines = () if chosen is None else _with_other_lines(chosen.candidate, setting, past.workload, processes)
     said = AdviseJson(
-        jobs=len(past.workload),
+        jobs=past.jobs,
         left_out=past.left_out,
         tried=tuple(one.figures for one in tried),
         chosen=found.chosen,
@@ -187,9 +184,10 @@ def _can_run(
         try:
             check_needs(one.contender, setting, workload)
         except WorkloadError as error:
-            # What is lacking can be added to a trace, not to the state store's jobs.
-            why = str(error).partition(";")[0] if of_store else str(error)
-            lacking.append(f'Left out is "{one.name}", which cannot run on these jobs ({why}).')
+            why = str(error).removeprefix(f"{one.contender}: ")
+            if of_store and ADDED in why:
+                why += "; that takes --trace or --sacct"
+            lacking.append(f'Left out is "{one.name}", which cannot run on these jobs: {why}.')
         else:
             found.append(one)
     return found, tuple(lacking)
@@ -313,7 +311,7 @@ def _show(said: AdviseJson, past: RecordedPast) -> None:
         shown.add_row(f"{'* ' if one.name == said.chosen else '  '}{one.name}", *_cells(one))
     out = console()
     out.print(shown)
-    for line in _words(said):
+    for line in _words(said, past):
         out.print(line)
 
 
@@ -352,7 +350,7 @@ def _range(found: LeastAndMost, shown: Callable[[float | None], str]) -> str:
     return "-" if found.low is None else f"{shown(found.low)}-{shown(found.high)}"
 
 
-def _words(said: AdviseJson) -> Iterator[str]:
+def _words(said: AdviseJson, past: RecordedPast) -> Iterator[str]:
     """What follows from the figures, in words."""
     alone = said.tried[0]
     if not said.chosen and alone.te_wait_p95_s is None:
@@ -378,8 +376,8 @@ def _words(said: AdviseJson) -> Iterator[str]:
         yield f"Of slurm.conf this matters most: {said.line}. With it {waits}."
     elif said.chosen:
         yield "None of the lines of slurm.conf that were tried changes the waits by 5 %."
-    if said.left_out:
-        yield f"{said.left_out} job(s) are left out: no node that is up now could hold them."
+    if past.left_out:
+        yield past.why_left_out
     if late := max((one.not_finished for one in said.tried), default=0):
         yield f"{late} job(s) had not ended with one of these: the percentiles leave them out."
     yield "The daemon is taken to see each new job at once, as with the submission hook."

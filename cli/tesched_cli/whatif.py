@@ -1,55 +1,30 @@
 """`tesched whatif`: the site's own last days again, under other policies or another configuration.
 
-The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+The days are the state store's or, for a site that has not run tesched yet, sacct's or those of a file that it printed.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
-from numpy.typing import NDArray
-from tesched_core.intake.delays import delay_by
-from tesched_core.model.cluster import FINISHED
-from tesched_core.model.order import Victim
-from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_daemon.config import Config
-from tesched_daemon.wiring import look
-from tesched_db import queries as read
-from tesched_db.views import JobFilter, JobView
-from tesched_sim import traces, workloads
 from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check, check_needs, run_one
-from tesched_sim.reports.summary import BoundSummary, MeanAndPercentiles, Summary, summarise
-from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.reports.summary import BoundSummary, Summary, summarise
+from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, store, table
+from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, table
 from tesched_cli.json_output import document, print_json
-
-DAY_S = 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassOutcome:
-    """Waits and preemptions of one class's jobs, in fact or in the simulation. Seconds; None where there is nothing."""
-
-    case: str
-    job_class: str
-    jobs: int
-    wait_p50_s: float | None
-    wait_p95_s: float | None
-    slowdown_p50: float | None
-    slowdown_p95: float | None
-    #: None: not reported
-    preempted: int | None
-    lost_node_h: float | None = None
-    #: mean delay of those that were preempted (docs/reference/delays.md)
-    delay_mean_s: float | None = None
+from tesched_cli.recorded_past import (
+    ClassOutcome,
+    RecordedPast,
+    Source,
+    parted,
+    past_of,
+    setting_of,
+    source_options,
+)
 
 
 @document("whatif")
@@ -58,7 +33,7 @@ class WhatifJson:
     """What was, and what would have been."""
 
     lines: tuple[ClassOutcome, ...]
-    #: jobs of the workload, and those that are in it not, since no node could hold them now
+    #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
     #: what a reader must know of the workload
@@ -77,12 +52,7 @@ class WhatifJson:
     "policies",
     help=f"Policies to try, of {', '.join(CONTENDERS)}. Default: fifo (Slurm alone) and the configured one.",
 )
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Instead of the state store's days, those of a file that sacct printed "
-    "(docs/reference/workloads.md has the command).",
-)
+@source_options
 @click.option(
     "--set",
     "sets",
@@ -96,7 +66,7 @@ def whatif(
     config_path: Path,
     days: float,
     policies: str | None,
-    trace: Path | None,
+    source: Source,
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -111,15 +81,11 @@ def whatif(
     contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
     for contender in contenders:
         check(contender)
-    setting, of_workload = settings_of(config, sets)
-    if trace is None:
-        if of_workload:
-            raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
-        past = past_of_store(config_path, config, days)
-    else:
-        past = past_of_trace(trace, config, of_workload)
+    of_setting, of_workload = parted(sets)
+    setting = setting_of(config).with_values(of_setting)
+    past = past_of(config_path, config, source, days=days, settings=of_workload)
     for contender in contenders:
-        _check_needs(contender, setting, past.workload, of_store=trace is None)
+        _check_needs(contender, setting, past.workload, of_store=source.is_store)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
     for contender in progress(contenders, "policies"):
         summary, simulated = _simulated(contender, setting, past.workload)
@@ -131,7 +97,7 @@ def whatif(
         print_json(
             WhatifJson(
                 lines=tuple(lines),
-                jobs=len(past.workload),
+                jobs=past.jobs,
                 left_out=past.left_out,
                 notes=tuple(past.workload.notes),
                 bounds=bounds,
@@ -154,157 +120,9 @@ def _check_needs(contender: str, setting: ExperimentSetting, workload: Workload,
         if not of_store:
             raise
         te = contender.partition("+")[0]
-        raise WorkloadError(f"{error}; that takes --trace: of the state store's jobs try --policy {te}+none") from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedPast:
-    """Recorded jobs, and the workload made of them."""
-
-    title: str
-    workload: Workload
-    lines: Sequence[ClassOutcome]
-    #: jobs that no node could hold now
-    left_out: int = 0
-
-
-def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPast:
-    with store(config_path) as engine:
-        since = time.time() - days * DAY_S
-        seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
-        victims = read.as_victims(engine, [job.key for job in seen])
-    jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
-    if not jobs:
-        text = f"the state store knows of no job that ran and ended in the last {days:g} days"
-        raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
-    workload, left_out = _workload(jobs, look(config))
-    title = f"{len(workload)} jobs of the last {days:g} days"
-    return RecordedPast(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
-
-
-def past_of_trace(path: Path, config: Config, settings: Mapping[str, str]) -> RecordedPast:
-    """Return the trace on as many nodes as are up, all of them like most of them."""
-    nodes = [node.total for node in look(config).nodes.values() if node.available]
-    if not nodes:
-        raise WorkloadError("Slurm has no node that is up")
-    most, _ = Counter((total.cpus, total.mem_mib, total.gpus) for total in nodes).most_common(1)[0]
-    cpus, mem_mib, gpus = most
-    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
-    recorded = traces.read(path)
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}: it has no submission times, so it cannot be run again")
-    known = {**{key: str(value) for key, value in ours.items()}, **settings}
-    workload = workloads.read(path, seed=0, **known)
-    waited_s = recorded.waited_s[np.argsort(recorded.submit_s, kind="stable")][: len(workload)]
-    lines = [
-        _line(name, int(mine.sum()), waited_s[mine], workload.run_s[mine])
-        for name, mine in (("te", workload.te), ("be", ~workload.te))
-    ]
-    return RecordedPast(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
-
-
-def settings_of(config: Config, sets: Sequence[str]) -> tuple[ExperimentSetting, dict[str, str]]:
-    """Return the setting, and what is set of the workload."""
-    of_setting, of_workload = parted(sets)
-    return setting_of(config).with_values(of_setting), of_workload
-
-
-def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Part `--set` into what is set of the configuration or the simulated site, and what of the workload."""
-    of_setting: dict[str, str] = {}
-    of_workload: dict[str, str] = {}
-    for word in sets:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise WorkloadError(f"--set {word}: it takes the form key=value")
-        if key.startswith("workload."):
-            of_workload[key.removeprefix("workload.")] = value
-        else:
-            of_setting[key] = value
-    return of_setting, of_workload
-
-
-def setting_of(config: Config) -> ExperimentSetting:
-    behaviour = Behaviour.slurm(poll_s=config.loop.poll_interval_s)
-    return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
-
-
-def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, int]:
-    """Return the jobs on the cluster's nodes, and how many were left out because no node could hold them now."""
-    nodes = [node for node in snapshot.nodes.values() if node.available]
-    total = np.array([[node.total.cpus, node.total.mem_mib, node.total.gpus] for node in nodes], dtype=np.int64)
-    if not nodes:
-        raise WorkloadError("Slurm has no node that is up")
-    machines = SimulatedNodes(
-        names=tuple(node.name for node in nodes), resources=("cpu", "mem_mib", "gpu"), total=total.reshape(-1, 3)
-    )
-    many = np.array([max(job.min_nodes, 1) for job in jobs], dtype=np.int64)
-    wants = np.array([[job.cpus, job.mem_mib, job.gpus] for job in jobs], dtype=np.float64) / many[:, np.newaxis]
-    demand = np.maximum(np.ceil(wants), 0).astype(np.int64)
-    demand[demand.sum(axis=1) == 0, 0] = 1
-    fits = np.array(
-        [(np.all(machines.total >= want, axis=1)).sum() >= count for want, count in zip(demand, many, strict=True)]
-    )
-    if not fits.any():
-        raise WorkloadError("no job of these days fits on the nodes that are up now")
-    kept = [job for job, fit in zip(jobs, fits, strict=True) if fit]
-    first = min(job.first_submit_time for job in kept)
-    users = {name: row for row, name in enumerate(dict.fromkeys(job.user for job in kept))}
-    ran_s = np.array([job.ran_s or 0.0 for job in kept])
-    workload = Workload.of(
-        "the last days",
-        machines,
-        submit_s=[job.first_submit_time - first for job in kept],
-        run_s=ran_s,
-        limit_s=np.maximum([np.inf if job.time_limit_s is None else job.time_limit_s for job in kept], ran_s),
-        nodes=many[fits],
-        demand=demand[fits],
-        te=[job.job_class is JobClass.TE for job in kept],
-        grace_s=[job.grace_period_s for job in kept],
-        user=[users[job.user] for job in kept],
-        user_names=tuple(users),
-        notes=(
-            "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
-            "a job that saves on notice loses its grace period; partitions, limits and dependencies are not simulated",
-        ),
-    )
-    return workload, int((~fits).sum())
-
-
-def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[ClassOutcome]:
-    lines = []
-    for job_class in (JobClass.TE, JobClass.BE):
-        mine = [job for job in jobs if job.job_class is job_class]
-        known = [job for job in mine if job.waited_s is not None]
-        waited_s = np.array([job.waited_s for job in known], dtype=np.float64)
-        ran_s = np.array([job.ran_s for job in known], dtype=np.float64)
-        preempted = sum(job.preemptions > 0 for job in mine)
-        line = _line(job_class.value, len(mine), waited_s, ran_s, preempted)
-        delays_s = [
-            sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key] if not victim.of_own_user)
-            for job in mine
-            if job.key in victims
-        ]
-        delays_s = [delay_s for delay_s in delays_s if delay_s > 0]
-        lines.append(replace(line, delay_mean_s=sum(delays_s) / len(delays_s) if delays_s else None))
-    return lines
-
-
-def _line(
-    job_class: str, jobs: int, waited_s: NDArray[np.float64], ran_s: NDArray[np.float64], preempted: int | None = None
-) -> ClassOutcome:
-    known = np.isfinite(waited_s)
-    waits, slow = MeanAndPercentiles.of(waited_s[known]), MeanAndPercentiles.of(1 + waited_s[known] / ran_s[known])
-    return ClassOutcome(
-        case="as it was",
-        job_class=job_class,
-        jobs=jobs,
-        wait_p50_s=waits.p50,
-        wait_p95_s=waits.p95,
-        slowdown_p50=slow.p50,
-        slowdown_p95=slow.p95,
-        preempted=preempted,
-    )
+        raise WorkloadError(
+            f"{error}; that takes --trace or --sacct: of the state store's jobs try --policy {te}+none"
+        ) from None
 
 
 def _of_bound(one: BoundSummary) -> str:
@@ -329,7 +147,7 @@ def _simulated(contender: str, setting: ExperimentSetting, workload: Workload) -
             wait_p95_s=found.wait_s.p95,
             slowdown_p50=found.slowdown.p50,
             slowdown_p95=found.slowdown.p95,
-            preempted=int((result.preempted[workload.te == (name == "te")] > 0).sum()),
+            preempted=int((result.preempted[result.workload.te == (name == "te")] > 0).sum()),
             lost_node_h=summary.lost_node_s / 3600 if name == "be" else None,
             delay_mean_s=found.delay_s.mean,
         )
@@ -370,7 +188,7 @@ def _show(lines: Sequence[ClassOutcome], past: RecordedPast) -> None:
     out = console()
     out.print(shown)
     if past.left_out:
-        out.print(f"{past.left_out} job(s) are left out: no node that is up now could hold them")
+        out.print(past.why_left_out)
 
 
 def _number(value: float | None) -> str:

@@ -24,7 +24,7 @@ from tesched_db.trainings import gone_tasks
 from tesched_policies.registry import STATES
 from tesched_slurm import clients
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sacct_history import Accounted, accounted
+from tesched_slurm.sacct_history import Accounted, accounted, table
 from tesched_slurm.submission_signs import SubmissionCount
 
 from tesched_daemon import log_lines
@@ -147,6 +147,14 @@ def look(config: Config) -> Snapshot:
 def history(config: Config, since_s: float) -> Accounted:
     """Return the runs of the last `since_s` seconds that ended by themselves, as sacct has them. Raises StartError."""
     found = accounted(_commands(config), since_s)
+    if isinstance(found, Failure):
+        raise StartError(f"sacct does not say what ran: {found.message}")
+    return found
+
+
+def history_table(config: Config, since_s: float) -> str:
+    """Return sacct's table of the jobs of the last `since_s` seconds that ended. Raises StartError."""
+    found = table(_commands(config), since_s)
     if isinstance(found, Failure):
         raise StartError(f"sacct does not say what ran: {found.message}")
     return found

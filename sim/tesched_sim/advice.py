@@ -67,6 +67,10 @@ CANDIDATES = (
     Candidate(name="patient 120 s", contender="patient+none", values={"policy.patient.patience_s": "120"}),
     Candidate(name="patient 30 s + fill", contender="patient+fill", values={"policy.patient.patience_s": "30"}),
     Candidate(name="patient 120 s + fill", contender="patient+fill", values={"policy.patient.patience_s": "120"}),
+    # Each of these needs jobs or nodes that few workloads have (`experiment.check_needs`).
+    Candidate(name="fitgpp + gavel", contender="fitgpp+gavel"),
+    Candidate(name="fitgpp + slaq", contender="fitgpp+slaq"),
+    Candidate(name="fitgpp + pdors", contender="fitgpp+pdors"),
 )
 
 

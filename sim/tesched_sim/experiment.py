@@ -187,12 +187,14 @@ def _wants_gpus(workload: Workload) -> bool:
     return "gpu" in resources and bool(workload.demand[mine, resources.index("gpu")].any())
 
 
+#: begins the words of what can be added to a workload, but not to the jobs of a state store
+ADDED = "--set workload."
 #: what a best-effort policy needs of a workload, whether it is there, and a sentence where it is not
 _NEEDS: Sequence[tuple[str, Callable[[Workload], bool], str]] = (
     (
         "gavel",
         lambda workload: workload.speed is not None,
-        "this workload's nodes are of one type; add types of GPUs: --set workload.types=v100:1:1/k80:1:0.3",
+        f"this workload's nodes are of one type; add types of GPUs: {ADDED}types=v100:1:1/k80:1:0.3",
     ),
     (
         "gavel",
@@ -202,12 +204,12 @@ _NEEDS: Sequence[tuple[str, Callable[[Workload], bool], str]] = (
     (
         "slaq",
         lambda workload: bool(workload.trainings),
-        "no job of this workload is an elastic training that reports its loss; add some: --set workload.trainings=20",
+        f"no job of this workload is an elastic training that reports its loss; add some: {ADDED}trainings=20",
     ),
     (
         "pdors",
         lambda workload: workload.most_nodes is not None and bool((workload.most_nodes > workload.nodes).any()),
-        "no job of this workload takes more nodes than it must; let BE jobs have more: --set workload.workers=4",
+        f"no job of this workload takes more nodes than it must; let BE jobs have more: {ADDED}workers=4",
     ),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,6 +102,8 @@ class Workload:
     #: [arrays] how many tasks its user lets run at once, 0: any number; and what the tasks train
     throttle: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     trainings: tuple[TrainingModel, ...] = ()
+    #: jobs of its trace that are not in it, since they do not fit on its nodes, even on empty ones
+    left_out: int = 0
     #: what was made up and how, one line each, for reports: "grace periods: uniform 30 to 600 s, seed 1"
     notes: tuple[str, ...] = field(default=())
 
@@ -147,6 +150,7 @@ class Workload:
         array: ArrayLike | None = None,
         throttle: ArrayLike = (),
         trainings: Sequence[TrainingModel] = (),
+        left_out: int = 0,
         notes: Sequence[str] = (),
     ) -> Workload:
         """Return a workload, each column as long as `submit_s` (single values are spread), sorted by submission.
@@ -189,6 +193,7 @@ class Workload:
             array=None if array is None else column(array, np.int32)[order].astype(np.int32),
             throttle=np.asarray(throttle, dtype=np.int32),
             trainings=tuple(trainings),
+            left_out=left_out,
             notes=tuple(notes),
             **sorted_columns,  # type: ignore[arg-type]
         )
@@ -234,22 +239,31 @@ class Workload:
         self._check_fit()
 
     def _check_fit(self) -> None:
-        kinds, which = np.unique(
-            np.column_stack([self.demand, self.constraint, self.nodes]), axis=0, return_inverse=True
-        )
-        fits = np.array(
-            [
-                (np.all(self.machines.total >= kind[:-2], axis=1) & self.allowed[kind[-2]]).sum() >= kind[-1]
-                for kind in kinds
-            ],
-            dtype=np.bool_,
-        )
-        self._first(~fits[which.reshape(-1)], "it fits on no node (or not on as many as it wants), even an empty one")
+        fits = fitting(self.machines, self.demand, self.nodes, self.constraint, self.allowed)
+        self._first(~fits, "it fits on no node (or not on as many as it wants), even an empty one")
 
     def _first(self, bad: NDArray[np.bool_], text: str) -> None:
         rows = np.flatnonzero(bad)
         if len(rows):
             raise WorkloadError(f"{self.name}: job {rows[0] + 1}: {text}")
+
+
+def fitting(
+    machines: SimulatedNodes,
+    demand: NDArray[np.int64],
+    nodes: NDArray[np.integer[Any]],
+    constraint: NDArray[np.integer[Any]] | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Jobs [jobs] that the nodes could hold if they were empty: each on as many as it wants, of those it may use."""
+    row = np.zeros(len(demand), dtype=np.int64) if constraint is None else constraint
+    where = np.ones((1, len(machines.names)), dtype=np.bool_) if allowed is None else allowed
+    kinds, which = np.unique(np.column_stack([demand, row, nodes]), axis=0, return_inverse=True)
+    fits = np.array(
+        [(np.all(machines.total >= kind[:-2], axis=1) & where[kind[-2]]).sum() >= kind[-1] for kind in kinds],
+        dtype=np.bool_,
+    )
+    return fits[which.reshape(-1)]
 
 
 #: columns that a workload may lack

@@ -1,4 +1,4 @@
-"""Finished runs of the last days, from Slurm's accounting (sacct), by one bounded process.
+"""Finished runs of the last days, from Slurm's accounting (sacct), by one bounded process; and its table of them.
 
 A job's name is whatever its user typed: separators and line feeds too. So the fields are separated by a word that is
 drawn for each call, and what is between two of them is one field, whatever is in it; the first and the last field of a
@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from tesched_core.intake.finished_runs import ENDED_BY_ITSELF
-from tesched_core.model.actions import Failure
+from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import UnixSeconds
 
@@ -29,6 +29,14 @@ _STATES = "CD,F,TO,OOM"
 TIMEOUT_S = 600.0
 #: Seconds that sacct is to go back at most, ten years: sacct cannot count any number of them.
 LONGEST_S = 3650 * 86_400.0
+#: Bytes that sacct may print as a table: a million jobs or so.
+MOST_TABLE = 1 << 27
+#: Columns of the table; none has text that a user may type.
+_TABLE = (
+    *("JobID", "User", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqMem"),
+    *("AllocTRES", "State"),
+)
+_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,25 @@ def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
         return read(said, separator)
     except (ValueError, IndexError, OverflowError) as error:
         return strange("sacct", error)
+
+
+def table(commands: Commands, since_s: float) -> str | Failure:
+    """Print the jobs of the last `since_s` seconds that ended, as `tesched simulate --trace` reads them."""
+    said = replace(commands, timeout_s=TIMEOUT_S).run(table_command(since_s), enough=MOST_TABLE)
+    if isinstance(said, str) and len(said) >= MOST_TABLE:
+        text = f"sacct printed more than {MOST_TABLE >> 20} MiB; fewer days have fewer jobs"
+        return Failure(kind=FailureKind.UNKNOWN, message=text)
+    return said
+
+
+def table_command(since_s: float) -> tuple[str, ...]:
+    """Arguments of sacct; docs/reference/workloads.md has them for a week."""
+    since_s = min(since_s, LONGEST_S)
+    ago = f"{since_s / _DAY_S:.0f}days" if since_s % _DAY_S == 0 else f"{since_s:.0f}seconds"
+    return (
+        *("sacct", "--allusers", "--allocations", "--parsable2", "--starttime", f"now-{ago}", "--endtime", "now"),
+        *("--state", "CD,F,TO,CA,NF,PR", "--format", ",".join(_TABLE)),
+    )
 
 
 def read(said: str, separator: str) -> Accounted:

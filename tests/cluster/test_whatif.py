@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon, write_config
 from tesched_testcluster.load import LoadJob, submit
 
@@ -76,3 +77,28 @@ def test_a_site_without_a_state_store_takes_what_sacct_printed(make_cluster: Mak
     bad = run_tesched(*asked, TESCHED_CONFIG=str(config))
     assert bad.returncode == 2
     assert "history.txt:11: Submit is 'yesterday'; it must be a time such as" in bad.stderr
+
+
+def test_a_site_that_has_never_run_tesched_is_advised_by_its_accounting(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    cluster = make_cluster(
+        ClusterDefinition(groups=(NodeGroup(count=1),), accounting=Accounting(accounts=(Account(name="lab"),)))
+    )
+    config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
+    ids = [cluster.sbatch("-c1", "--mem=10", "--output=/dev/null", "--time=5", wrap="sleep 2") for _ in range(2)]
+    for job_id in ids:
+        cluster.wait_state(job_id, "COMPLETED")
+
+    def accounted() -> bool:
+        words = ("sacct", "-Xn", "-s", "CD", "-S", "now-1hours", "-E", "now", "-o", "JobID")
+        return len(cluster.run(*words).stdout.split()) == len(ids)
+
+    cluster.wait_for(accounted, "slurmdbd to have the jobs that have ended")
+    said = run_tesched("advise", "--days", "1", "--json", TESCHED_CONFIG=str(config))
+    assert said.returncode == 0, said.stderr
+    assert "read from sacct: 2 jobs of 1 user(s), of the last 1 days" in said.stderr.splitlines()[0]
+    found = json.loads(said.stdout)
+    assert (found["jobs"], found["left_out"], found["chosen"]) == (2, 0, "")
+    # Jobs of seconds on one CPU are TE jobs, and started at once.
+    assert found["tried"][0]["te_wait_p95_s"] < 60

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n')
     node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
     seen = Snapshot.of(0.0, nodes=[node], settings=SlurmSettings(release="22.05.8"))
-    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: seen)
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: seen)
     monkeypatch.setattr("tesched_cli.advise.look", lambda _config: seen)
     return tmp_path
 
@@ -84,19 +84,98 @@ def test_site_needs_no_preemption_if_its_trials_start_at_once(folder: Path) -> N
     assert not (folder / "advised.toml").exists()
 
 
-def test_store_without_a_finished_job_is_an_error_that_says_what_else_can_be_read(folder: Path) -> None:
+#: what sacct prints with SLURM_TIME_FORMAT=%s
+SACCT = (
+    "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State\n"
+    "1|bea|1000|1000|22600|21600|720|1|4|100M|cpu=4,mem=100M,node=1|COMPLETED\n"
+    "2|tea|2000|22600|22660|60|5|1|4|100M|cpu=4,mem=100M,node=1|CANCELLED by 0\n"
+)
+
+
+def put_sacct(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a sacct on PATH that notes its arguments and goes on as the script says."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "printed").write_text(SACCT)
+    command = folder / "bin" / "sacct"
+    command.write_text(f'#!/bin/sh\necho "$@" >> {folder}/arguments\n{script}\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+
+
+def test_site_without_a_store_and_one_whose_store_has_no_job_read_sacct(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_sacct(folder, monkeypatch, f"cat {folder}/printed")
+    words = ["advise", "--config", str(folder / "tesched.toml"), "--processes", "1", "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["jobs"] == 2
+    assert done.stderr.splitlines()[0] == (
+        f"there is no state store at sqlite:///{folder}/store.sqlite; "
+        "read from sacct: 2 jobs of 2 user(s), of the last 30 days"
+    )
+    assert said["notes"][-4] == "read from sacct: 2 jobs of 2 user(s), of the last 30 days"
+    assert "--starttime now-30days" in (folder / "arguments").read_text()
+    assert CliRunner().invoke(main, ["db", "upgrade", *words[1:3]]).exit_code == 0
+    (folder / "printed").write_text(SACCT.replace("|tea|", "|bea|"))
+    of_store = CliRunner().invoke(main, [*words, "--days", "0.5"])
+    assert (of_store.exit_code, json.loads(of_store.stdout)["jobs"]) == (0, 2)
+    assert of_store.stderr.splitlines()[0].startswith(
+        "the state store knows of no job that ran and ended in the last 0.5 days; "
+        "read from sacct: 2 jobs of 1 user(s), of the last 0.5 days; where jobs are private (PrivateData)"
+    )
+    assert "--starttime now-43200seconds" in (folder / "arguments").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        (
+            "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1",
+            "sacct does not say what ran: sacct: error: Problem talking to the database: Connection refused",
+        ),
+        (
+            "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+            "sacct does not say what ran: Slurm accounting storage is disabled",
+        ),
+        (f"echo '{SACCT.splitlines()[0]}'", "sacct shows no job that ran and ended in the last"),
+        ("echo JobID; echo x", "sacct:1: there is no column Submit"),
+    ],
+)
+def test_sacct_that_does_not_answer_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
+    put_sacct(folder, monkeypatch, script)
     config = ["--config", str(folder / "tesched.toml")]
-    assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
-    done = CliRunner().invoke(main, ["advise", *config])
+    by_itself = CliRunner().invoke(main, ["advise", *config])
+    assert by_itself.exit_code == 2
+    assert f"there is no state store at sqlite:///{folder}/store.sqlite, and {says}" in by_itself.output
+    assert by_itself.output.endswith("; --trace takes what sacct prints instead\n")
+    asked = CliRunner().invoke(main, ["whatif", "--sacct", *config])
+    assert (asked.exit_code, says in asked.output) == (2, True)
+    assert len(asked.output.splitlines()) == 1
+
+
+def test_site_without_sacct_is_an_error_that_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{folder}/bin")
+    done = CliRunner().invoke(main, ["advise", "--sacct", "--config", str(folder / "tesched.toml")])
     assert done.exit_code == 2
-    assert "knows of no job that ran and ended in the last 30 days; --trace takes what sacct prints" in done.output
+    assert "sacct: no such command; are Slurm's client programs installed and on PATH?" in done.output
+
+
+def test_only_one_source_of_jobs_is_taken(folder: Path) -> None:
+    done = advise(folder, "--sacct")
+    assert done.exit_code == 2
+    assert "--sacct and --trace: only one of them" in done.output
 
 
 def test_workload_key_needs_a_trace(folder: Path) -> None:
     words = ["advise", "--config", str(folder / "tesched.toml"), "--set", "workload.te_run_max=5"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2
-    assert "only with --trace" in done.output
+    assert "only with --trace or --sacct" in done.output
 
 
 def test_keys_of_set_are_written_and_hold_against_slurm_conf(folder: Path) -> None:
@@ -151,3 +230,33 @@ def test_trace_without_trials_is_said_to_have_none(folder: Path) -> None:
     assert "None of these jobs is a TE job" in done.stdout
     assert "No preemption is needed" not in done.stdout
     assert f"{written} is not written" in done.stderr
+
+
+def test_jobs_that_fit_no_node_are_left_out_and_counted(folder: Path) -> None:
+    with (folder / "trace.txt").open("a") as trace:
+        trace.write("98|eve|1100|4700|4800|100|5|1|64|100M|COMPLETED\n99|eve|1100|4700|4800|100|5|64|64|100M|F\n")
+    said = json.loads(advise(folder, "--json").stdout)
+    assert (said["jobs"], said["left_out"]) == (11, 2)
+    assert "2 job(s) are left out: they do not fit on these nodes, even on empty ones." in advise(folder).stdout
+
+
+def test_each_policy_is_tried_or_said_to_be_left_out_with_what_it_needs(folder: Path) -> None:
+    said = json.loads(advise(folder, "--json").stdout)
+    notes = "\n".join(said["notes"])
+    for name, key in (("gavel", "types"), ("slaq", "trainings"), ("pdors", "workers")):
+        assert f"fitgpp + {name}" not in {one["name"] for one in said["tried"]}
+        assert re.search(f'^Left out is "fitgpp \\+ {name}".* --set workload.{key}=', notes, re.MULTILINE)
+    lines = (
+        (folder / "trace.txt")
+        .read_text()
+        .replace("|ReqMem|", "|ReqMem|AllocTRES|")
+        .replace("|100M|", "|1G|gres/gpu=1|")
+    )
+    (folder / "trace.txt").write_text(lines)
+    nodes = ("workload.nodes=4", "workload.gpus=1", "workload.types=v100:1:1/k80:1:0.5")
+    others = ("workload.trainings=1", "workload.iterations=2", "workload.workers=2")
+    sets = [word for one in (*nodes, *others) for word in ("--set", one)]
+    said = json.loads(advise(folder, "--json", *sets).stdout)
+    assert {"fitgpp + gavel", "fitgpp + slaq", "fitgpp + pdors"} < {one["name"] for one in said["tried"]}
+    assert not [one for one in said["notes"] if one.startswith("Left out is")]
+    assert said["jobs"] == 11

@@ -192,3 +192,18 @@ def test_a_key_with_a_value_of_that_name_has_it() -> None:
 def test_keys_that_need_each_other_are_set_together() -> None:
     bound = ("--set", "guard.bound.slowdown=3", "--set", "guard.bound.te_time_limit_s=1800")
     assert run(*SMALL, *bound).exit_code == 0
+
+
+def test_jobs_of_a_trace_that_do_not_fit_are_left_out_with_a_warning_for_each_cluster(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(
+        "timestamp,duration,num_gpus\n2017-10-03 00:00:00,60,1\n2017-10-03 00:00:01,60,16\n2017-10-03 00:00:02,60,64\n"
+    )
+    words = ("simulate", "--processes", "1", "--policy", "fifo", "--trace", str(tmp_path / "trace.csv"))
+    done = run(*words, "--set", "workload.nodes=1,2,8", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["comparison"]
+    assert [column["figures"]["all_jobs.jobs"]["mean"] for column in found["columns"]] == [1, 2, 3]
+    assert [text for text in found["warnings"] if "left out" in text] == [
+        "workload.nodes=1: 2 job(s) of the trace are left out: they do not fit on the nodes, even empty ones",
+        "workload.nodes=2: 1 job(s) of the trace are left out: they do not fit on the nodes, even empty ones",
+    ]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_cli.whatif import RecordedPast
+from tesched_cli.recorded_past import RecordedPast
 from tesched_core.model.cluster import Node
 from tesched_core.model.resources import Tres
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_sim.workloads import read
 
 TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n[guard.bound]\nslowdown = 2\nte_time_limit_s = 600\n'
     )
     node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
-    monkeypatch.setattr("tesched_cli.whatif.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
     return tmp_path
 
 
@@ -66,10 +67,74 @@ def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_b
 ) -> None:
     of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
     assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
-    past = RecordedPast(title="", workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
-    monkeypatch.setattr("tesched_cli.whatif.past_of_store", lambda *_: past)
+    past = RecordedPast(title="", jobs=3, workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
+    monkeypatch.setattr("tesched_cli.recorded_past.past_of_store", lambda *_: past)
     words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
     of_store = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "fitgpp+gavel"])
     assert of_store.exit_code == 2
     assert of_store.output.rstrip().endswith("of the state store's jobs try --policy fitgpp+none")
     assert CliRunner().invoke(main, [*words, "fitgpp+none"]).exit_code == 0
+
+
+#: beside them a job of more CPUs than the node has, which waited an hour, and one of more nodes than there are
+TOO_LARGE = """8|eve|1100|4700|4800|100|5|1|64|100M|COMPLETED
+9|eve|1200|1200|1300|100|5|64|64|100M|COMPLETED
+"""
+
+
+def test_jobs_of_a_trace_that_fit_no_node_are_left_out_and_counted(folder: Path) -> None:
+    others = json.loads(whatif(folder, "--json").stdout)
+    (folder / "trace.txt").write_text(TRACE + TOO_LARGE)
+    found = json.loads(whatif(folder, "--json").stdout)
+    assert (found["jobs"], found["left_out"]) == (3, 2)
+    # Also what was is of the jobs that are run again.
+    assert found["lines"] == others["lines"]
+    assert "2 job(s) are left out: they do not fit on these nodes" in whatif(folder).stdout
+    # Nodes that are set can hold one of them.
+    assert json.loads(whatif(folder, "--json", "--set", "workload.cpus=64").stdout)["left_out"] == 1
+
+
+def test_broken_line_is_an_error_whatever_is_left_out(folder: Path) -> None:
+    (folder / "trace.txt").write_text(TRACE + TOO_LARGE + "10|eve|soon|1|1|1|1|1|1|1M|COMPLETED\n")
+    done = CliRunner().invoke(main, command(folder))
+    assert done.exit_code == 2
+    assert f"{folder}/trace.txt:7: Submit is 'soon'" in done.output
+
+
+def test_trace_of_which_no_job_fits_is_an_error(folder: Path) -> None:
+    (folder / "trace.txt").write_text(TRACE.splitlines()[0] + "\n" + TOO_LARGE)
+    done = CliRunner().invoke(main, command(folder))
+    assert done.exit_code == 2
+    assert "trace.txt: none of its 2 jobs fits on the nodes, which are 1 nodes of 4 CPUs, 4 GiB, 0 GPUs" in done.output
+
+
+def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) -> None:
+    added = ("--set", "workload.trainings=1", "--set", "workload.iterations=2", "--set", "workload.workers=2")
+    found = json.loads(whatif(folder, "--json", "--policy", "fitgpp+slaq", "--set", "guard.bound=none", *added).stdout)
+    assert found["jobs"] == 3
+    assert found["lines"][:2] == json.loads(whatif(folder, "--json").stdout)["lines"][:2]
+
+
+def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(key: int, **fields: object) -> SimpleNamespace:
+        ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
+        times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
+        return SimpleNamespace(**{**ours, **times, "min_nodes": 1, "preemptions": 0, **fields})
+
+    jobs = [job(1), job(2, job_class=JobClass.TE, cpus=2), job(3, cpus=64), job(4, min_nodes=2), job(5, ran_s=None)]
+    queries = SimpleNamespace(jobs=lambda *_: jobs, as_victims=lambda *_: {})
+    monkeypatch.setattr("tesched_cli.recorded_past.read", queries)
+    config = ["--config", str(folder / "tesched.toml")]
+    assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
+    done = CliRunner().invoke(main, ["whatif", *config, "--policy", "fifo", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["jobs"], found["left_out"]) == (2, 2)
+    assert [(line["case"], line["jobs"]) for line in found["lines"]] == [
+        ("as it was", 1),
+        ("as it was", 3),
+        ("fifo", 1),
+        ("fifo", 1),
+    ]

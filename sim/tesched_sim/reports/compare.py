@@ -182,7 +182,18 @@ def _warnings(columns: Sequence[ComparedRun], cases: Sequence[Case]) -> Iterator
     for key, case in {case.column: case for case in cases}.items():
         if case.summary.bound is not None and case.summary.bound.why_not_kept:
             yield f"{titles[key]}: {case.summary.bound.why_not_kept}"
+    yield from _left_out(cases)
     if len({case.seed for case in cases}) == 1:
         yield "one seed: no confidence intervals"
     if len({column.seeds for column in columns}) > 1:
         yield "not every policy has run with every seed; differences are taken over the seeds that both have"
+
+
+def _left_out(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield for each variant how many jobs of its trace are in no run, if there are any."""
+    for variant in dict.fromkeys(case.variant for case in cases):
+        counts = {case.left_out for case in cases if case.variant == variant}
+        if most := max(counts):
+            number = str(most) if len(counts) == 1 else f"{min(counts)} to {most} (by seed)"
+            head = f"{variant}: " if variant else ""
+            yield f"{head}{number} job(s) of the trace are left out: they do not fit on the nodes, even empty ones"

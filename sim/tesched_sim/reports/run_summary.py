@@ -32,6 +32,8 @@ class Case:
     #: the workload, its machines and what was made up of it
     workload: str
     nodes: int
+    #: jobs of its trace that do not fit on the nodes
+    left_out: int
     notes: tuple[str, ...]
     #: the same for the same jobs, whatever they are called
     fingerprint: str
@@ -58,6 +60,7 @@ class Case:
             settings=dict(result.settings),
             workload=workload.name,
             nodes=len(workload.machines.names),
+            left_out=workload.left_out,
             notes=workload.notes,
             fingerprint=_fingerprint(workload),
             te_slowdown=Distribution.of(slowdowns[te]),

@@ -11,7 +11,9 @@ last.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +30,18 @@ _NOT_RUN = ["NONE", "UNKNOWN"]
 
 def read_sacct(path: Path) -> Recorded:
     """Return the jobs. Raises WorkloadError, naming the line."""
+    return _recorded(path, None)
+
+
+def printed(text: str) -> Recorded:
+    """Return the jobs of what sacct has just printed. Raises WorkloadError, naming the line of it."""
+    lines = (line.rstrip("\n") for line in StringIO(text))
+    return _recorded(Path("sacct"), enumerate(lines, 1))
+
+
+def _recorded(path: Path, lines: Iterator[tuple[int, str]] | None) -> Recorded:
     rows = Rows(name=path.name)
-    for line in table(path, "|", ("JobID", "Submit", "ElapsedRaw", "NNodes", "NCPUS")):
+    for line in table(path, "|", ("JobID", "Submit", "ElapsedRaw", "NNodes", "NCPUS"), lines):
         if "." in line.text("JobID"):
             rows.left_out["steps"] += 1
             continue

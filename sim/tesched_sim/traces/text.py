@@ -80,12 +80,15 @@ def whole(word: str) -> int:
     return int(number)
 
 
-def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[TableLine]:
+def table(
+    path: Path, delimiter: str, needed: tuple[str, ...], numbered: Iterator[tuple[int, str]] | None = None
+) -> Iterator[TableLine]:
     """Yield the lines of a table; its first line names the columns.
 
+    `numbered` are its lines where they are in no file; `path` is what errors name.
     Raises WorkloadError if a needed column is missing, or a line has another number of fields than the first.
     """
-    numbered = lines_of(path)
+    numbered = lines_of(path) if numbered is None else numbered
     _, head = next(numbered, (1, ""))
     names = head.split(delimiter)
     missing = [name for name in needed if name not in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import msgspec
 
 from tesched_sim import traces
 from tesched_sim.traces import FORMATS
-from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.traces.recorded import Recorded
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.beyond import Beyond, extended
-from tesched_sim.workloads.fill import FillModel, fill
+from tesched_sim.workloads.fill import Filled, FillModel, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 from tesched_sim.workloads.poisson import PoissonWorkload, poisson
 
@@ -25,7 +26,7 @@ _MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {
 #: what `make` takes
 NAMES = tuple(_MADE)
 
-__all__ = ["FORMATS", "NAMES", "make", "parameters", "read"]
+__all__ = ["FORMATS", "NAMES", "Filled", "filled", "make", "parameters", "read"]
 
 
 def make(name: str, *, seed: int, **settings: str) -> Workload:
@@ -39,8 +40,20 @@ def make(name: str, *, seed: int, **settings: str) -> Workload:
 
 def read(path: Path, *, seed: int, form: str | None = None, **settings: str) -> Workload:
     """Return a trace as a workload; `form` is one of `FORMATS`. Raises WorkloadError, naming the line or the key."""
+    return filled(traces.read(path, form), settings, seed=seed).workload
+
+
+def filled(
+    recorded: Recorded, settings: Mapping[str, str], *, seed: int, machines: SimulatedNodes | None = None
+) -> Filled:
+    """Make a trace that was read a workload, on the nodes that are given or else on those of the settings.
+
+    Its `rows` are of the trace's jobs alone: trainings that `workload.trainings` adds are in none of them. Raises
+    WorkloadError, naming the key.
+    """
     model = parameters(FillModel, settings)
-    return extended(fill(traces.read(path, form), model, seed), model, seed)
+    found = fill(recorded, model, seed, machines)
+    return replace(found, workload=extended(found.workload, model, seed))
 
 
 def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:

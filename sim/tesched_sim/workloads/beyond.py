@@ -193,5 +193,6 @@ def _with_trainings(workload: Workload, beyond: Beyond, rng: np.random.Generator
         array=np.concatenate([np.full(len(workload), -1, dtype=np.int32), added]),
         throttle=np.full(count, beyond.most_workers, dtype=np.int32),
         trainings=models,
+        left_out=workload.left_out,
         notes=(*workload.notes, f"{count} trainings: elastic arrays of at most {beyond.most_workers} tasks at once"),
     )

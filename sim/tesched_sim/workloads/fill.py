@@ -6,19 +6,24 @@ says stands, except that amounts which no node of the cluster has are spread ove
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.traces.recorded import Recorded
-from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.beyond import Beyond
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 
 #: Time limits that people type, minutes; a limit is rounded up to one of them.
 LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080)
+#: kinds of nodes that a note names
+_KINDS_SHOWN = 4
+#: MiB beyond which no job's memory is counted
+_MOST = 2.0**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,35 +75,53 @@ class FillModel(Beyond):
             raise WorkloadError(f"workload: {text}")
 
 
-def fill(recorded: Recorded, parameters: FillModel, seed: int) -> Workload:
-    """Return a trace as a workload. Raises WorkloadError for an empty one."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Filled:
+    """A trace as a workload."""
+
+    workload: Workload
+    #: [jobs] the trace's row of each of its jobs
+    rows: NDArray[np.intp]
+
+
+def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: SimulatedNodes | None = None) -> Filled:
+    """Make a trace a workload, on the nodes that are given or else on those of the parameters.
+
+    Jobs that do not fit on the nodes, even on empty ones, are left out and counted. Raises WorkloadError for a trace
+    without a job, and where none of its jobs fits.
+    """
     p = parameters
     rng = np.random.default_rng(seed)
-    first = _chosen(recorded, p, rng)
-    count = len(first)
-    run_s, gpus = recorded.run_s[first], np.maximum(recorded.gpus[first], 0)
-    cpus, mem_mib = recorded.cpus[first].copy(), recorded.mem_mib[first].copy()
-    cpus = np.where(cpus > 0, cpus, np.maximum(gpus * p.cpus_per_gpu, 1))
-    by_gpu, by_cpu = gpus * p.mem_gib_per_gpu, cpus * p.mem_gib_per_cpu
-    mem_mib = np.where(mem_mib > 0, mem_mib, (np.where(gpus > 0, by_gpu, by_cpu) * MIB_PER_GIB).astype(np.int64))
-    small = np.where(gpus > 0, gpus <= p.te_gpus_max, cpus <= p.te_cpus_max)
-    drawn = small & (run_s <= p.te_run_max * MINUTE_S) & (rng.random(count) < p.te_share)
-    te = drawn if p.te_by_size else np.where(recorded.te[first] >= 0, recorded.te[first] == 1, drawn)
-    wants, nodes = _per_node(np.column_stack([cpus, mem_mib, gpus]), recorded.nodes[first], p)
+    drawn = _chosen(recorded, p, rng)
+    # On nodes that are given a job without recorded memory takes no more than its CPUs' part of a node.
+    of_cpu = None if machines is None else machines.total[:, 1] // np.maximum(machines.total[:, 0], 1)
+    asked = _asked(recorded, drawn, p, _MOST if of_cpu is None else int(of_cpu.min()))
+    given = machines or SimulatedNodes.alike(max(p.nodes, 1), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
+    wants, nodes = _per_node(asked, recorded.nodes[drawn], given.total.max(axis=0))
+    # A cluster that is made for a load has as many nodes as its largest job needs.
+    fits = fitting(given, wants, nodes if machines or p.nodes else np.ones_like(nodes))
+    if not fits.any():
+        kinds = _kinds(given)
+        raise WorkloadError(f"{recorded.name}: none of its {len(drawn)} jobs fits on the nodes, which are {kinds}")
+    rows, wants, nodes, asked = drawn[fits], wants[fits], nodes[fits], asked[fits]
+    run_s = recorded.run_s[rows]
+    te = _te(recorded, rows, asked, p, rng)
     if recorded.has_times:
-        submit_s = recorded.submit_s[first] - recorded.submit_s[first].min()
+        submit_s = recorded.submit_s[rows] - recorded.submit_s[rows].min()
     else:
-        submit_s = poisson_arrivals(rng, count, float(_offered(wants, nodes, run_s, p).max()) / (p.nodes * p.load))
-    machines = SimulatedNodes.alike(
-        _node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus
-    )
-    told = recorded.limit_s[first]
-    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), count))
-    names = [recorded.users[row] for row in first.tolist()]
+        submit_s = poisson_arrivals(rng, len(rows), float(_offered(wants, nodes, run_s, p).max()) / (p.nodes * p.load))
+    if machines is None and not p.nodes:
+        count = _node_count(wants, nodes, run_s, submit_s, p)
+        given = SimulatedNodes.alike(count, cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
+    told = recorded.limit_s[rows]
+    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), len(rows)))
+    names = [recorded.users[row] for row in rows.tolist()]
     known = {name: row for row, name in enumerate(dict.fromkeys(names))}
-    return Workload.of(
+    sized = "as given" if machines else "as requested" if p.nodes else f"for an offered load of {p.load}"
+    left_out = int((~fits).sum())
+    workload = Workload.of(
         recorded.name,
-        machines,
+        given,
         submit_s=submit_s,
         run_s=run_s,
         limit_s=np.where(
@@ -111,8 +134,33 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int) -> Workload:
         restart_s=p.restart_s,
         user=[known[name] for name in names],
         user_names=tuple(known),
-        notes=_notes(recorded, p, te, machines),
+        left_out=left_out,
+        notes=_notes(recorded, p, te, left_out, f"{_kinds(given)} ({sized})"),
     )
+    return Filled(workload=workload, rows=rows[np.argsort(submit_s, kind="stable")])
+
+
+def _asked(recorded: Recorded, rows: NDArray[np.intp], p: FillModel, mib_per_cpu: float) -> NDArray[np.int64]:
+    """CPUs, MiB and GPUs of each job, over all its nodes [jobs, 3]; what the trace lacks is in proportion.
+
+    Memory that is made up is at most `mib_per_cpu`.
+    """
+    gpus = np.maximum(recorded.gpus[rows], 0)
+    cpus, mem_mib = recorded.cpus[rows], recorded.mem_mib[rows]
+    cpus = np.where(cpus > 0, cpus, np.maximum(gpus * p.cpus_per_gpu, 1))
+    made_mib = np.where(gpus > 0, gpus * p.mem_gib_per_gpu, cpus * p.mem_gib_per_cpu) * MIB_PER_GIB
+    made_mib = np.minimum(np.minimum(made_mib, cpus * mib_per_cpu), _MOST)
+    return np.column_stack([cpus, np.where(mem_mib > 0, mem_mib, made_mib.astype(np.int64)), gpus])
+
+
+def _te(
+    recorded: Recorded, rows: NDArray[np.intp], asked: NDArray[np.int64], p: FillModel, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Jobs that are TE: as the trace says, or short and small ones, drawn."""
+    cpus, gpus = asked[:, 0], asked[:, 2]
+    small = np.where(gpus > 0, gpus <= p.te_gpus_max, cpus <= p.te_cpus_max)
+    drawn = small & (recorded.run_s[rows] <= p.te_run_max * MINUTE_S) & (rng.random(len(rows)) < p.te_share)
+    return drawn if p.te_by_size else np.where(recorded.te[rows] >= 0, recorded.te[rows] == 1, drawn)
 
 
 def _chosen(recorded: Recorded, p: FillModel, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -136,15 +184,12 @@ def _mem(p: FillModel) -> int:
 
 
 def _per_node(
-    wants: NDArray[np.int64], told: NDArray[np.int64], p: FillModel
+    wants: NDArray[np.int64], told: NDArray[np.int64], most: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Resources that each job takes of each of its nodes, and how many: as recorded, and at least as many as it needs.
 
-    Raises WorkloadError where a job wants GPUs and nodes have none.
+    `most` is what a node has of each resource at most. Of a resource that no node has it keeps asking.
     """
-    most = np.array([p.cpus, _mem(p), p.gpus], dtype=np.int64)
-    if p.gpus == 0 and wants[:, 2].any():
-        raise WorkloadError("workload.gpus is 0, and the trace has jobs that want GPUs")
     needed = np.ceil(wants / np.maximum(most, 1)).max(axis=1).astype(np.int64)
     nodes = np.maximum(np.maximum(told, 1), needed)
     return np.ceil(wants / nodes[:, np.newaxis]).astype(np.int64), nodes
@@ -184,13 +229,25 @@ def typed_limits(
     return np.where(place < len(typed_s), typed_s[np.minimum(place, len(typed_s) - 1)], run_s * factor)
 
 
-def _notes(recorded: Recorded, p: FillModel, te: NDArray[np.bool_], machines: SimulatedNodes) -> tuple[str, ...]:
-    left = ", ".join(f"{count} ({why})" for why, count in recorded.left_out.items())
-    sized = "as requested" if p.nodes else f"for an offered load of {p.load}"
+def _kinds(machines: SimulatedNodes) -> str:
+    """The nodes in words, most of a kind first."""
+    kinds = Counter(map(tuple, machines.total[:, :3].tolist())).most_common()
+    words = [
+        f"{count} nodes of {cpus} CPUs, {mem_mib / MIB_PER_GIB:.4g} GiB, {gpus} GPUs"
+        for (cpus, mem_mib, gpus), count in kinds[:_KINDS_SHOWN]
+    ]
+    if others := sum(count for _, count in kinds[_KINDS_SHOWN:]):
+        words.append(f"{others} others")
+    return "; ".join(words)
+
+
+def _notes(recorded: Recorded, p: FillModel, te: NDArray[np.bool_], left_out: int, nodes: str) -> tuple[str, ...]:
+    why_out = recorded.left_out + Counter({"they do not fit on the nodes": left_out})
+    left = ", ".join(f"{count} ({why})" for why, count in why_out.items())
     told = (recorded.te >= 0).any() and not p.te_by_size
     who = "as the trace says" if told else f"those of at most {p.te_run_max:g} min and few GPUs"
     return (
         f"{recorded.name}: {len(te)} jobs; left out: {left or 'none'}",
-        f"{len(machines.names)} nodes of {p.cpus} CPUs, {p.mem_gib} GiB, {p.gpus} GPUs ({sized})",
+        nodes,
         f"{te.mean():.1%} TE ({who}); grace periods, and limits where the trace has none, are drawn",
     )

@@ -176,7 +176,7 @@ def _of_trace(base: Base) -> Workload:
     rows = np.flatnonzero(inside)
     if not len(rows):
         raise WorkloadError(f"{path}: no job of the {base.hours:g} hours after the part {base.after:g} of it is short")
-    whole = fill(recorded.part(rows), model, base.seed)
+    whole = fill(recorded.part(rows), model, base.seed).workload
     rng = np.random.default_rng(base.seed)
     be = rng.permutation(np.flatnonzero(~whole.te))
     capacity = np.maximum(whole.machines.total.sum(axis=0) * window_s, 1)

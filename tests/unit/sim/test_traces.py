@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tesched_sim import traces, workloads
-from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
 #: job, submit, wait, run, used CPUs, -1, -1, wanted CPUs, wanted seconds, wanted KiB a CPU, status, user, …
 SWF = """\
@@ -261,7 +262,11 @@ class TestFilled:
         [
             ({"nods": "1"}, "workload.nods: there is no such key; there are jobs, nodes"),
             ({"te_share": "2"}, "workload.te_share must be between 0 and 1"),
-            ({"gpus": "0"}, "workload.gpus is 0, and the trace has jobs that want GPUs"),
+            (
+                {"gpus": "0", "nodes": "4"},
+                "none of its 2 jobs fits on the nodes, which are 4 nodes of 32 CPUs, 256 GiB, 0",
+            ),
+            ({"gpus": "0"}, "none of its 2 jobs fits on the nodes"),
             ({"load": "0"}, "workload.load must be above 0"),
         ],
     )
@@ -272,3 +277,49 @@ class TestFilled:
     def test_a_trace_without_jobs_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(WorkloadError, match="trace: there is no job that ran in it"):
             workloads.read(written(tmp_path, "; nothing\n"), seed=1)
+
+
+class TestNotFitting:
+    """A trace of a real site always has some jobs that the nodes cannot hold: the others are run."""
+
+    def test_job_that_wants_more_nodes_than_there_are_is_left_out_and_counted(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, PHILLY), seed=1, nodes="1")
+        assert (made.run_s.tolist(), made.left_out) == ([120], 1)
+        assert made.notes[0] == "trace: 1 jobs; left out: 1 (they do not fit on the nodes)"
+
+    def test_jobs_with_gpus_are_left_out_where_no_node_has_any(self, tmp_path: Path) -> None:
+        for nodes in ("0", "4"):
+            made = workloads.read(written(tmp_path, OPENB), seed=1, nodes=nodes, gpus="0")
+            assert (made.run_s.tolist(), made.left_out) == ([60], 1)
+
+    def test_rows_are_those_of_the_jobs_that_stay(self, tmp_path: Path) -> None:
+        # The second of three jobs has 64 CPUs.
+        text = SACCT.replace("|2|16|4Gc|", "|2|64|4Gc|")
+        found = workloads.filled(traces.read(written(tmp_path, text)), {"nodes": "1", "trainings": "2"}, seed=1)
+        assert (found.rows.tolist(), found.workload.left_out) == ([0], 2)
+        assert len(found.workload) > len(found.rows)  # trainings are in no row
+
+    def test_nodes_that_are_given_hold_what_any_of_them_can(self, tmp_path: Path) -> None:
+        machines = SimulatedNodes(
+            names=("a", "b", "c"),
+            resources=("cpu", "mem_mib", "gpu"),
+            total=np.array([[64, 65536, 0], [64, 65536, 0], [8, 65536, 2]]),
+        )
+        # Two GPUs and all of a node's memory: the last node alone. Then 2 nodes for 16 CPUs and 64 GiB; 4 CPUs on two.
+        found = workloads.filled(traces.read(written(tmp_path, SACCT)), {}, seed=1, machines=machines)
+        assert found.workload.nodes.tolist() == [1, 2, 2]
+        assert found.workload.left_out == 0
+        assert found.workload.machines is machines
+        assert (
+            found.workload.notes[1]
+            == "2 nodes of 64 CPUs, 64 GiB, 0 GPUs; 1 nodes of 8 CPUs, 64 GiB, 2 GPUs (as given)"
+        )
+
+    def test_memory_that_is_made_up_is_no_more_than_a_given_node_has_for_the_cpus(self, tmp_path: Path) -> None:
+        machines = SimulatedNodes.alike(2, cpus=12, mem_mib=12 * 1024, gpus=4)
+        (tmp_path / "trace").write_text("\n".join(line for line in OPENB.splitlines() if "p1" not in line) + "\n")
+        recorded = replace(traces.read(tmp_path / "trace"), mem_mib=np.array([-1]))
+        made = workloads.filled(recorded, {}, seed=1, machines=machines).workload
+        # Its GPU would take 32 GiB, and a node has 12.
+        assert made.demand.tolist() == [[12, 12 * 1024, 1]]
+        assert made.nodes.tolist() == [1]

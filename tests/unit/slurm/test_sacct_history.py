@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
-from tesched_slurm.sacct_history import read
+from tesched_core.model.actions import Failure
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sacct_history import read, table, table_command
 
 SEPARATOR = "<4f2a>"
 PLAIN = {
@@ -74,3 +79,23 @@ def test_history_without_runs_is_empty() -> None:
 def test_what_is_no_record_is_an_error(said: str) -> None:
     with pytest.raises(ValueError, match=r"fields|argument"):
         read(said, SEPARATOR)
+
+
+def test_table_is_of_the_command_that_the_documents_print() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "workloads.md").read_text()
+    printed = page[page.index("    sacct ") :].partition(" > history.txt")[0]
+    assert table_command(7 * 86_400.0) == tuple(shlex.split(printed.replace("\\\n", " ")))
+    assert "now-90seconds" in table_command(90.0)
+    assert f"now-{3650}days" in table_command(1e30)
+
+
+def test_table_that_is_too_large_is_an_error_and_not_a_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sacct").write_text("#!/bin/sh\nwhile :; do echo 1234567890; done\n")
+    (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("tesched_slurm.sacct_history.MOST_TABLE", 1 << 20)
+    found = table(Commands(), 60.0)
+    assert isinstance(found, Failure)
+    assert found.message == "sacct printed more than 1 MiB; fewer days have fewer jobs"
