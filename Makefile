@@ -129,6 +129,7 @@ bench: install  ## Print the benchmarks' figures.
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.reports
 	$(BIN)/python -m benchmarks.simulator
+	$(BIN)/python -m benchmarks.start_up
 
 clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -136,8 +136,15 @@ def _forbidden(path: Path) -> str:
 
 @contextmanager
 def store(path: Path) -> Iterator[Engine]:
-    """Open the state store that the configuration names, for reading. Raises ConfigError and JournalError."""
-    url = configuration(path).store.url
+    """Open the state store that the configuration in this file names. Raises ConfigError, and as `store_of`."""
+    with store_of(configuration(path)) as engine:
+        yield engine
+
+
+@contextmanager
+def store_of(config: Config) -> Iterator[Engine]:
+    """Open the state store that a configuration names, for reading. Raises StoreError."""
+    url = config.store.url
     try:
         engine = open_store(url, read_only=True)
     except StoreError:

@@ -32,7 +32,7 @@ from tesched_db.views import JobStory, OrderView
 from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.columns import room_of
-from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store
+from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store_of
 from tesched_cli.explain_json import ExplainJson
 from tesched_cli.json_output import print_json
 from tesched_cli.render import expectation, training
@@ -68,7 +68,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     if not job[:1].isdecimal():
         raise click.BadParameter(f"{job!r} is no job: 123, 120_4 (a task of an array) or 130+1", param_hint="JOB")
     config = configuration(config_path)
-    with store(config_path) as engine:
+    with store_of(config) as engine:
         found = explained(engine, config, job)
     if found is None:
         raise click.ClickException(

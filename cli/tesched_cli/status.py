@@ -32,7 +32,7 @@ from tesched_cli.common import (
     duration,
     hostlist,
     json_option,
-    store,
+    store_of,
     table,
 )
 from tesched_cli.health import health
@@ -61,8 +61,9 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
     """
     if html is not None and (watch or as_json):
         raise click.UsageError(f"--html writes one page: it cannot be together with {'--watch' if watch else '--json'}")
-    limits = configuration(config_path).guard
-    with store(config_path) as engine:
+    config = configuration(config_path)
+    limits = config.guard
+    with store_of(config) as engine:
         if not watch:
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
             changed = read.changed_jobs(engine)

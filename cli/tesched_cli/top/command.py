@@ -16,7 +16,7 @@ from tesched_daemon.config import Config
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.common import Terminal, config_option, configuration, refuse_without, store
+from tesched_cli.common import Terminal, config_option, configuration, refuse_without, store_of
 from tesched_cli.explain import explained, story_lines
 from tesched_cli.health import health
 from tesched_cli.render.troubles import trouble_lines
@@ -43,7 +43,7 @@ def top(*, config_path: Path, every_s: float) -> None:
 
     # Where a shell has it ignored, it would go on without its terminal, and take half a core.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    with store(config_path) as engine:
+    with store_of(config) as engine:
         Top(Store(engine, config), every_s=every_s).run()
 
 

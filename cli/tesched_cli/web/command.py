@@ -14,7 +14,7 @@ from tesched_core.model.told_error import ToldError
 from tesched_daemon.job_reports.address import TcpAddress, address_of, is_loopback
 from tesched_daemon.metrics.endpoint import bound
 
-from tesched_cli.common import config_option, configuration, refuse_without, say, store
+from tesched_cli.common import config_option, configuration, refuse_without, say, store_of
 
 STARLETTE = Extra(package="Starlette", module="starlette.applications", install=".[web]")
 UVICORN = Extra(package="Uvicorn", module="uvicorn.server", install=".[web]")
@@ -60,7 +60,7 @@ def web(*, config_path: Path, listen: str, token_file: Path | None, more_hosts: 
     token = token_of(token_file) if token_file is not None else None
     hosts = hosts_of(listen, more_hosts, has_token=token is not None)
     config = configuration(config_path)
-    with store(config_path) as engine:
+    with store_of(config) as engine:
         from tesched_cli.web.content import StoreSource  # noqa: PLC0415 - NumPy
         from tesched_cli.web.serving import serve  # noqa: PLC0415 - of the extra
 
