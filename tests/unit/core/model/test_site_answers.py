@@ -141,9 +141,15 @@ def test_what_is_not_modelled_is_said_again() -> None:
             demands_of(replace(JOB, request=request), snapshot, room)
 
 
-def test_jobs_that_keep_their_nodes_for_their_user_are_worked_out_each_time() -> None:
-    snapshot, room = polled(site(), None)
-    alone = replace(JOB, request=replace(ONE, sharing="USER"))
+@pytest.mark.parametrize(
+    ("request_", "exclusive_user"), [(replace(ONE, sharing="USER"), False), (ONE, True)], ids=["job", "partition"]
+)
+def test_jobs_that_keep_their_nodes_for_their_user_are_worked_out_each_time(
+    request_: Request, exclusive_user: bool
+) -> None:
+    snapshot, room = polled(with_partition(site(), exclusive_user=exclusive_user))
+    room = replace(room, kept_by=())
+    alone = replace(JOB, request=request_)
     assert demands_of(alone, snapshot, room)[0].allowed.tolist() == [False, True, True]
     gone = replace(snapshot, jobs={})
     assert demands_of(alone, gone, room)[0].allowed.tolist() == [True, True, True]
