@@ -52,7 +52,7 @@ from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.places import Places, PlacesOfCycle
+from tesched_core.placement.places import PlacesOfCycle, StartPlaces
 
 #: Seconds after which slurmctld checks time limits again (22.05: PERIODIC_TIMEOUT).
 TIME_LIMITS_EACH_S = 30.0
@@ -96,7 +96,7 @@ class Deadlines:
     _of: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     #: where jobs may start
     places: PlacesOfCycle = field(init=False)
-    _places_of_job: dict[JobId, Places] = field(init=False, default_factory=dict)
+    _places_of_job: dict[JobId, StartPlaces] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
@@ -167,7 +167,7 @@ class Deadlines:
             own = self.memory.own_request(te)
             te = replace(te, request=replace(own, required_nodes=on) if on else own)
         ends = self.now + after_s + 2 * self.poll_s + most_run_s(te) + self._ends_within_s
-        mine: Places | None = None
+        mine: StartPlaces | None = None
         for one in self.waiting:
             if one.at >= ends:
                 return None
@@ -311,7 +311,7 @@ class Deadlines:
             delay_s = inf  # it may be lifted in this cycle
         return job.pending and starts_by_itself(job, self.now, delay_s) and self.places.of(job).can_start
 
-    def _places_by_job(self, job: Job) -> Places:
+    def _places_by_job(self, job: Job) -> StartPlaces:
         """Places where a BE job may start: each TE job is held against it."""
         known = self._places_of_job.get(job.job_id)
         if known is None:

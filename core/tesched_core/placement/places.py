@@ -23,7 +23,7 @@ from tesched_core.placement.in_the_way import fits_now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Places:
+class StartPlaces:
     """Where jobs of one kind may start."""
 
     #: [nodes]; None: not known, they may start anywhere
@@ -38,11 +38,11 @@ class PlacesOfCycle:
 
     snapshot: Snapshot
     room: Room
-    _found: dict[Hashable, Places] = field(init=False, default_factory=dict)
+    _found: dict[Hashable, StartPlaces] = field(init=False, default_factory=dict)
     #: whether jobs of two of those may run on one node, by their identities
     _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
 
-    def of(self, job: Job) -> Places:
+    def of(self, job: Job) -> StartPlaces:
         """Places where a job may start; jobs that are alike in that have the same object."""
         if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
             kind: Hashable = job.nodes
@@ -55,11 +55,11 @@ class PlacesOfCycle:
             if answers is None or self.snapshot.declined or not answers.is_of(self.room):
                 found = self._find(job)
             else:
-                found = answers.find((Places, kind), partial(self._find, job))
+                found = answers.find((StartPlaces, kind), partial(self._find, job))
             self._found[kind] = found
         return found
 
-    def may_meet(self, mine: Places, its: Places) -> bool:
+    def may_meet(self, mine: StartPlaces, its: StartPlaces) -> bool:
         """Check whether jobs of both kinds may run on one node; in doubt they may."""
         pair = id(mine), id(its)
         if pair not in self._meets:
@@ -67,16 +67,16 @@ class PlacesOfCycle:
             self._meets[pair] = both
         return self._meets[pair]
 
-    def _find(self, job: Job) -> Places:
+    def _find(self, job: Job) -> StartPlaces:
         if job.allocation:
-            return Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
+            return StartPlaces(nodes=np.isin(self.room.names, job.nodes), can_start=True)
         try:
             # Jobs that keep it from a node, or would be there with it, may have left by then.
             alone, room = replace(self.snapshot, jobs={}), replace(self.room, kept_by=())
             demands = demands_of(job, alone, room, binds=False)
         except UnsupportedRequestError:
-            return Places(nodes=None, can_start=True)
+            return StartPlaces(nodes=None, can_start=True)
         if not demands:
-            return Places(nodes=None, can_start=True)
+            return StartPlaces(nodes=None, can_start=True)
         idle = replace(self.room, free=np.where(self.room.available[:, None], self.room.total, 0))
-        return Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
+        return StartPlaces(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
