@@ -123,7 +123,7 @@ def said(job: Job, snapshot: Snapshot, room: Room) -> object:
     return where, [(one.nodes, one.allowed.tolist(), one.takes.tolist(), one.all_memory) for one in demands]
 
 
-def test_in_a_reservation_whose_nodes_have_changed_it_is_worked_out_anew() -> None:
+def test_in_a_reservation_with_other_nodes_it_is_worked_out_anew() -> None:
     job = replace(JOB, reservation="mine")
     one = Reservation(name="mine", start_time=NOW - 1, end_time=NOW + 99, nodes=frozenset({"n2"}))
     before, room = polled(replace(site(), reservations={"mine": one}))
