@@ -65,7 +65,7 @@ ADMISSION_MUTATIONS = (
     Mutation("submitted: it holds none", _STEP, "Admission(until=inf, most_s=inf", "Admission(until=0.0, most_s=0.0"),
     Mutation("submitted: counted anew", _FILE, "if is_counted or one.is_counted:", "if False:"),
     Mutation("let through: in the same cycle", _STEP, "in known or memory.is_let_through(job):", "in known:"),
-    Mutation("hook: its holds are taken over", _HOLD, "if has_hook_mark(job) and job.pending", "if False"),
+    Mutation("hook: its holds are taken over", _HOLD, "if job.pending and job_id not in held:", "if False:"),
     Mutation(
         "hook: before it is decided", _HOLD, "        self._take_over(context)\n\n    def carry", "\n    def carry"
     ),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _DEADLINES, _ADMISSION = "core/tesched_core/placement/deadlines.py", "core/tesched_core/guard/admission.py"
+_PLACES, _ANSWERS = "core/tesched_core/placement/places.py", "core/tesched_core/model/site_answers.py"
 _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_core/orders/te_queue.py"
+_DEMAND = "core/tesched_core/placement/demand.py"
 _BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
@@ -19,7 +21,7 @@ _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/s
 BOUND_MUTATIONS = (
     Mutation("bound: one that tesched has put off", _DEADLINES, "if job.job_id in self.put_off:", "if False:"),
     Mutation("bound: a victim that is held", _DEADLINES, "starts_by_itself(job, self.now, delay_s)", "True"),
-    Mutation("bound: one that never fits", _DEADLINES, "and self._places(job).can_start", ""),
+    Mutation("bound: one that never fits", _DEADLINES, "and self.places.of(job).can_start", ""),
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
@@ -77,8 +79,8 @@ BOUND_MUTATIONS = (
         "barred_by(job, snapshot)",
         "(barred_by(job, snapshot), job.time_limit_s if snapshot.reservations else None)",
     ),
-    Mutation("bound: other jobs may leave", _DEADLINES, "replace(self.snapshot, jobs={})", "self.snapshot"),
-    Mutation("bound: a user's nodes may be given back", _DEADLINES, "replace(self.room, kept_by=())", "self.room"),
+    Mutation("bound: other jobs may leave", _PLACES, "replace(self.snapshot, jobs={})", "self.snapshot"),
+    Mutation("bound: a user's nodes may be given back", _PLACES, "replace(self.room, kept_by=())", "self.room"),
     Mutation(
         "bound: tasks have waited before all", _STEP, "with_tasks(memory, context) if counts_b", "memory if counts_b"
     ),
@@ -190,7 +192,10 @@ BOUND_MUTATIONS = (
     Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
     Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
     Mutation("bound: its own user", _DEADLINES, "if one.job.user == te.user:", "if False:"),
-    Mutation("bound: other nodes", _DEADLINES, "bool((mine.nodes & its.nodes).any())", "True"),
+    Mutation("bound: other nodes", _PLACES, "bool((mine.nodes & its.nodes).any())", "True"),
+    Mutation("answers: of another site", _ANSWERS, "and not self._is_same_site(self.before)", "and False"),
+    Mutation("answers: not by whose jobs are where", _DEMAND, "one.exclusive_user or one.def_mem_per_gpu_mib", "False"),
+    Mutation("answers: not for a user's own nodes", _DEMAND, 'job.request.sharing == "USER"', "False"),
     Mutation("bound: the first deadline", _DEADLINES, "min(until, self.waiting[0].at", "max(until, self.waiting[0].at"),
     Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),
     Mutation(

@@ -49,7 +49,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "placed by Slurm: deadlines",
-        "core/tesched_core/placement/deadlines.py",
+        "core/tesched_core/placement/places.py",
         "demands_of(job, alone, room, binds=False)",
         "demands_of(job, alone, room)",
     ),

@@ -21,6 +21,8 @@ NEAR = {
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),
+    "places": ("tests/scenarios/test_bound.py", _PLACES, "tests/unit/core/placement/test_uneven.py"),
+    "site_answers": ("tests/unit/core/model/test_site_answers.py",),
     "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, _PLACES),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),

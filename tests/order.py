@@ -19,6 +19,7 @@ _WAITING_DONE = 0.8
 LONGEST = (
     "tests/properties/test_bound_attack.py",
     "tests/cluster/test_placement.py",
+    "tests/properties/test_bound_attack_later.py",
     "tests/cluster/test_large_site.py",
     "tests/cluster/test_stock.py",
     "tests/cluster/test_ordinary_jobs.py",

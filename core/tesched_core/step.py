@@ -29,6 +29,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
+from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
@@ -76,8 +77,16 @@ def step(
     """
     before = memory
     # Here and not by the observer: the memory is what was learned.
-    snapshot = replace(snapshot, leave_times=memory.leave_times, declined=memory.declined)
+    answers = SiteAnswers(
+        nodes=snapshot.nodes,
+        partitions=snapshot.partitions,
+        reservations=snapshot.reservations,
+        settings=snapshot.settings,
+        before=memory.answers,
+    )
+    snapshot = replace(snapshot, leave_times=memory.leave_times, declined=memory.declined, answers=answers)
     columns = snapshot.columns or columns_of(snapshot)
+    answers.room = columns.room
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
     context.longest_wait_s = longest_wait_s
@@ -141,7 +150,8 @@ def step(
     done = summary(served.plans, context, waiting, memory, not_now)
     # The last of all: a note may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
-    memory = replace(memory, newly_lost=frozenset())
+    answers.close()
+    memory = replace(memory, newly_lost=frozenset(), answers=answers)
     told = (Refusal(job_id=one, preemptor=one, code=RefusalCode.NOTE, text=text) for one, text in notes.items())
     decision = Decision(
         cycle=memory.cycle,

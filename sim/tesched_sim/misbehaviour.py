@@ -379,6 +379,7 @@ def as_stored(memory: Memory) -> Memory:
         te_runs=bare.te_runs,
         te_poll=bare.te_poll,
         examined=bare.examined,
+        answers=bare.answers,
         seen_at=bare.seen_at,
         changes=changes,
     )

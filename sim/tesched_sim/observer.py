@@ -7,7 +7,7 @@ Over 400 lines: one view of the cluster, whose parts read the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -552,6 +552,15 @@ class _Columns:
             at=self._ends_at(rows)[share],
             frees=frees,
         )
+
+    @property
+    def doubted(self) -> Collection[JobId]:
+        return ()  # its records are true
+
+    @property
+    def hook_marked(self) -> Sequence[JobId]:
+        marked = self._eyes.slurm.held_by_hook
+        return [job_id for job_id in _Jobs(self._eyes) if job_id - 1 in marked] if marked else ()
 
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False

@@ -1,6 +1,6 @@
 """The guarantee of guard.bound, attacked: no BE job is delayed by other users' TE jobs by more than its bound.
 
-`test_bound_attack.py` has 50,000 arrivals of one seed, `python -m benchmarks.bound` any number of any.
+`tests/bound_parts.py` has 50,000 arrivals of one seed, `python -m benchmarks.bound` any number of any.
 """
 
 from __future__ import annotations

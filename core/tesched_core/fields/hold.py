@@ -100,9 +100,9 @@ class HoldRule(Lever):
     def _take_over(self, context: CycleContext) -> None:
         """Take over the holds of the submission hook; of a job that has its mark and is not held, that this is so."""
         held = context.changes_of(self.name)
-        for job_id, job in context.snapshot.jobs.items():
-            # Of 100,000 jobs next to none has the mark.
-            if has_hook_mark(job) and job.pending and job_id not in held:
+        for job_id in context.columns.hook_marked:
+            job = context.snapshot.jobs[job_id]
+            if job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
     def _hold_parts(self, job_id: JobId, served: Mapping[JobId, Order], context: CycleContext) -> None:

@@ -5,7 +5,7 @@ The daemon builds them once a poll (`placement/columns_of.py`); the simulator ke
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple, Protocol
@@ -180,6 +180,16 @@ class ClusterColumns(Protocol):
     @property
     def ends(self) -> Ends:
         """Expected end of each job that holds nodes, of any class: when it leaves them."""
+        ...
+
+    @property
+    def doubted(self) -> Collection[JobId]:
+        """Jobs of which it is not known for certain what Slurm says (`Job.doubt`): as a rule none."""
+        ...
+
+    @property
+    def hook_marked(self) -> Sequence[JobId]:
+        """Jobs with the submission hook's mark (`model/hook.py`), in the snapshot's order: as a rule none."""
         ...
 
     def first_in_queue(

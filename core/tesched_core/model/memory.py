@@ -17,6 +17,7 @@ from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 
@@ -72,6 +73,8 @@ class Memory:
     bystanders: Mapping[JobId, Bystander] = field(default_factory=dict)
     #: when the queue was last examined for them. Not persisted: a new process does so at once
     examined: Examined | None = field(default=None, compare=False)
+    #: what the last cycle has worked out of the site. Not persisted: a new process works it out anew
+    answers: SiteAnswers | None = field(default=None, compare=False, repr=False)
     #: time of the last poll; None: there was none
     seen_at: UnixSeconds | None = field(default=None, compare=False)
     #: what tesched has changed in Slurm and is to put back, by field, then by job (of a throttle, by the array)

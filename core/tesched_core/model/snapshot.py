@@ -14,6 +14,7 @@ from tesched_core.model.job_report import Reported
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import Declared, ExitZero, Target
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, SlurmLimits
 
 #: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
@@ -135,6 +136,8 @@ class Snapshot:
     declined: frozenset[JobId] = field(default=frozenset(), compare=False)
     #: pending TE jobs that no limit of their associations and QOS keeps from starting, as slurmctld says right now
     unlimited: frozenset[JobId] = field(default=frozenset(), compare=False)
+    #: what has been worked out of the site; None: nothing is kept of it
+    answers: SiteAnswers | None = field(default=None, compare=False, repr=False)
     #: its overview, where the observer has one at hand; else `step` works it out
     columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 

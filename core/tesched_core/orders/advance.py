@@ -69,7 +69,7 @@ def advance(
     context.paused = paused
     context.draft.set_missing(missing)
     drop_ended_waits(context)
-    context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
+    context.absent = frozenset(missing).union(columns.doubted)
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
     context.returning = returning(context)
     orders: dict[OrderId, Order] = {}

@@ -197,6 +197,8 @@ def allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.boo
 
 def barred_by(job: Job, snapshot: Snapshot) -> tuple[str, ...]:
     """Return the names of the reservations of others that would begin while it ran, or have begun."""
+    if not snapshot.reservations:
+        return ()
     ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
     return tuple(
         one.name

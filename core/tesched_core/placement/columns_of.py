@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -24,6 +24,7 @@ from tesched_core.model.columns import (
     Waiting,
     size_of,
 )
+from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of
@@ -181,6 +182,14 @@ class SnapshotColumns:
         """Return the pending jobs, highest priority first."""
         pending = (job for job in self.snapshot.jobs.values() if job.pending)
         return tuple(sorted(pending, key=lambda job: -job.priority))
+
+    @cached_property
+    def doubted(self) -> Collection[JobId]:
+        return [job_id for job_id, job in self.snapshot.jobs.items() if job.doubt]
+
+    @cached_property
+    def hook_marked(self) -> Sequence[JobId]:
+        return [job_id for job_id, job in self.snapshot.jobs.items() if has_hook_mark(job)]
 
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False

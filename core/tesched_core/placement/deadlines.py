@@ -31,9 +31,10 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +52,7 @@ from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.alike import kind_of
-from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demands_of
-from tesched_core.placement.in_the_way import fits_now
+from tesched_core.placement.places import PlacesOfCycle, StartPlaces
 
 #: Seconds after which slurmctld checks time limits again (22.05: PERIODIC_TIMEOUT).
 TIME_LIMITS_EACH_S = 30.0
@@ -70,16 +68,6 @@ class Deadline:
     bound_s: float
     #: Unix seconds
     at: UnixSeconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Places:
-    """Where jobs of one kind may start."""
-
-    #: [nodes]; None: not known, they may start anywhere
-    nodes: NDArray[np.bool_] | None
-    #: they fit on the nodes that are up, if nothing else runs there
-    can_start: bool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -106,10 +94,9 @@ class Deadlines:
     #: of those the ones for which a TE job has had to wait in this cycle
     due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _of: dict[JobId, Deadline] = field(init=False, default_factory=dict)
-    _places_of: dict[Hashable, _Places] = field(init=False, default_factory=dict)
-    _places_of_job: dict[JobId, _Places] = field(init=False, default_factory=dict)
-    #: whether jobs of two of those may run on one node, by their identities
-    _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
+    #: where jobs may start
+    places: PlacesOfCycle = field(init=False)
+    _places_of_job: dict[JobId, StartPlaces] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
@@ -129,6 +116,7 @@ class Deadlines:
 
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
+        self.places = PlacesOfCycle(snapshot=self.snapshot, room=self.room)
         self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
@@ -179,15 +167,15 @@ class Deadlines:
             own = self.memory.own_request(te)
             te = replace(te, request=replace(own, required_nodes=on) if on else own)
         ends = self.now + after_s + 2 * self.poll_s + most_run_s(te) + self._ends_within_s
-        mine: _Places | None = None
+        mine: StartPlaces | None = None
         for one in self.waiting:
             if one.at >= ends:
                 return None
             if one.job.user == te.user:
                 continue
             if mine is None:
-                mine = self._places(te)
-            if self._may_meet(mine, self._places_by_job(one.job)):
+                mine = self.places.of(te)
+            if self.places.may_meet(mine, self._places_by_job(one.job)):
                 if counts:
                     self.due.setdefault(one.job.job_id, one)
                 return Refusal(
@@ -251,23 +239,25 @@ class Deadlines:
 
     def summary(self, te_waiting: int) -> BoundNow:
         """Summarise what is left of the bounds; so many TE jobs wait for them."""
-        found: list[LeftOfBound] = []
+        found: list[tuple[float, str, bool, Deadline]] = []
         for job_id in self.delayed:
             job = self.snapshot.jobs.get(job_id)
             if job is None or job.finished or self.snapshot.job_class(job_id) is not JobClass.BE:
                 continue
             one = self.deadline(job)
             near = self.is_near(job_id) if job.pending else self._most_te_s(job) < self.te_time_limit_s
-            left = LeftOfBound(job=job.label, user=job.user, delayed_s=one.delayed_s, bound_s=one.bound_s, near=near)
-            found.append(left)
-        found.sort(key=lambda one: (one.bound_s - one.delayed_s, one.job))
+            found.append((one.bound_s - one.delayed_s, job.label, near, one))
+        found.sort(key=itemgetter(0, 1))
         return BoundNow(
             slowdown=self.slowdown,
             te_time_limit_s=self.te_time_limit_s,
             costs_s=self._least_costs_s(None),
             te_waiting=te_waiting,
-            near=sum(bool(one.near) for one in found),
-            jobs=tuple(found[:MOST_LEFT]),
+            near=sum(near for _, _, near, _ in found),
+            jobs=tuple(
+                LeftOfBound(job=label, user=one.job.user, delayed_s=one.delayed_s, bound_s=one.bound_s, near=near)
+                for _, label, near, one in found[:MOST_LEFT]
+            ),
         )
 
     @property
@@ -319,46 +309,14 @@ class Deadlines:
         delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in self.away else 0.0
         if job.job_id in self.put_off:
             delay_s = inf  # it may be lifted in this cycle
-        return job.pending and starts_by_itself(job, self.now, delay_s) and self._places(job).can_start
+        return job.pending and starts_by_itself(job, self.now, delay_s) and self.places.of(job).can_start
 
-    def _may_meet(self, mine: _Places, its: _Places) -> bool:
-        """Check whether jobs of both kinds may run on one node; in doubt they may."""
-        pair = id(mine), id(its)
-        if pair not in self._meets:
-            both = mine.nodes is None or its.nodes is None or bool((mine.nodes & its.nodes).any())
-            self._meets[pair] = both
-        return self._meets[pair]
-
-    def _places_by_job(self, job: Job) -> _Places:
+    def _places_by_job(self, job: Job) -> StartPlaces:
         """Places where a BE job may start: each TE job is held against it."""
         known = self._places_of_job.get(job.job_id)
         if known is None:
-            known = self._places_of_job[job.job_id] = self._places(job)
+            known = self._places_of_job[job.job_id] = self.places.of(job)
         return known
-
-    def _places(self, job: Job) -> _Places:
-        """Places where a job may start; jobs that are alike in that have the same object."""
-        if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
-            kind: Hashable = job.nodes
-        else:
-            kind = kind_of(job, self.snapshot, self.room)
-        if kind not in self._places_of:
-            self._places_of[kind] = self._find_places(job)
-        return self._places_of[kind]
-
-    def _find_places(self, job: Job) -> _Places:
-        if job.allocation:
-            return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
-        try:
-            # Jobs that keep it from a node, or would be there with it, may have left by then.
-            alone, room = replace(self.snapshot, jobs={}), replace(self.room, kept_by=())
-            demands = demands_of(job, alone, room, binds=False)
-        except UnsupportedRequestError:
-            return _Places(nodes=None, can_start=True)
-        if not demands:
-            return _Places(nodes=None, can_start=True)
-        idle = replace(self.room, free=np.where(self.room.available[:, None], self.room.total, 0))
-        return _Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
 
 
 def _in_words(one: Deadline, te: Job) -> str:

@@ -2,12 +2,15 @@
 
 Many jobs are weighed against many nodes, so the answers are NumPy columns: one row a node, one column a
 resource (`cpu`, `mem_mib`, then each GRES by name). They are never changed: taking or freeing gives new ones.
+
+Over 400 lines: all that one request takes of a node, in one partition after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -29,6 +32,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import (
     allowed_anywhere,
+    barred_by,
     count_allowed,
     cpus_for_sockets,
     cpus_of_whole,
@@ -46,6 +50,7 @@ from tesched_core.placement.allowed import (
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
+    NOT_EXAMINED,
     by_gpu_elsewhere,
     by_node_and_in_all,
     counts_anew,
@@ -153,9 +158,32 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
     """
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
+    answers = snapshot.answers
+    if answers is None or not answers.is_of(room) or not _rests_on_site_alone(job, snapshot, room):
+        found = _demands_or_why_not(job, snapshot, room, binds=binds)
+    else:
+        family = job.job_id if job.array_job_id is None else job.array_job_id
+        of_job = binds, job.reason in NOT_EXAMINED, family in snapshot.declined
+        key = (Demand, job.request, job.partitions, job.reservation, barred_by(job, snapshot), *of_job)
+        found = answers.find(key, partial(_demands_or_why_not, job, snapshot, room, binds=binds))
+    if isinstance(found, str):
+        raise UnsupportedRequestError(found)
+    return tuple([one if one.job is job else replace(one, job=job) for one in found])
+
+
+def _rests_on_site_alone(job: Job, snapshot: Snapshot, room: Room) -> bool:
+    """Check whether what is free, and whose jobs are where, has no part in a job's demands."""
+    if room.kept_by or room.with_others is not None or job.request.sharing == "USER":
+        return False
+    parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    return not any(one.exclusive_user or one.def_mem_per_gpu_mib for one in parts)
+
+
+def _demands_or_why_not(job: Job, snapshot: Snapshot, room: Room, *, binds: bool) -> tuple[Demand, ...] | str:
+    """Demands of the job, or what of its request is not modelled."""
     what = unsupported(job, snapshot, binds=binds)
     if what:
-        raise UnsupportedRequestError(what)
+        return what
     up = [name for name in job.partitions if name in room.partitions]
     if len(up) > 1:
         up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
@@ -167,7 +195,7 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
             where = where & ~room.partitions[name]
         up = [name for name in up if not others[name]]
         if not any((where & room.partitions[name]).any() for name in up):
-            raise UnsupportedRequestError(", ".join(dict.fromkeys(filter(None, others.values()))))
+            return ", ".join(dict.fromkeys(filter(None, others.values())))
     leaves = leaves_of(job, snapshot, room)
     found: list[Demand] = []
     shapes: set[tuple[object, ...]] = set()

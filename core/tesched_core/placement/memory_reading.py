@@ -30,8 +30,8 @@ from tesched_core.model.snapshot import Snapshot
 
 #: the first release seen to count the GPUs' memory for a job that named none
 _COUNTS_GPUS = 26
-
-
+#: more than any node has, MiB
+_MOST_MIB = 2**62
 #: MiB for each CPU, and on each node; slurm.conf can have one of them, for the site and for each partition
 _Default: TypeAlias = tuple[int, int]
 
@@ -90,7 +90,7 @@ def least_memory(job: Job, room: Room) -> int:
     """The memory of the smallest node of the job's partitions."""
     where = [room.partitions[name] for name in job.partitions if name in room.partitions]
     nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
-    return int(room.total[nodes, 1].min(initial=np.iinfo(np.int64).max)) if nodes.any() else 0
+    return int(room.total[nodes, 1].min(initial=_MOST_MIB)) if nodes.any() else 0
 
 
 def names_memory(request: Request, defaults: MemoryDefaults) -> bool:

@@ -32,7 +32,7 @@ _COUNTS_ANEW = 26
 #: releases seen to spread tasks with the CPUs of their GPUs
 _GIVES_TASKS_CPUS = ("22.05", "26.05")
 #: what Slurm says of a job that it may not have examined yet
-_NOT_EXAMINED = frozenset({"", "None", "Priority"})
+NOT_EXAMINED = frozenset({"", "None", "Priority"})
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
@@ -221,7 +221,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
     # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
     # which it then says at once. Whole nodes, and GPUs by node with DefCpuPerGPU, start.
-    seen = request.tasks < 2 and job.reason not in _NOT_EXAMINED
+    seen = request.tasks < 2 and job.reason not in NOT_EXAMINED
     by_default = not (request.cpus_per_gres or request.gres_per_job or request.gres_per_task)
     by_default |= takes_whole_nodes(request, partition)
     seen |= by_default and settings.release.startswith(_STARTS_WITH_TOO_FEW)

@@ -24,6 +24,7 @@ from tesched_core.model.actions import (
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field, NodeCount, Nodes, NumberField
 from tesched_core.model.resources import JobId
+from tesched_core.placement.columns_of import columns_of
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.engine import Simulation
 from tesched_sim.job_record import set_nodes
@@ -215,6 +216,18 @@ def test_record_has_the_fewest_nodes_as_they_were_set_last() -> None:
     for least in (1, 2, 3):
         set_nodes(site.slurm, 1, Nodes(count=NodeCount(least=least, most=3)))
         assert (eyes.job(1).request.min_nodes, eyes.job(1).request.max_nodes) == (least, 3)
+
+
+def test_jobs_that_the_hook_holds_are_found_as_their_records_say() -> None:
+    slurm = Simulation(workload([Sketch(run=10)] * 3, 1), BEHAVIOUR).slurm
+    for row in range(3):
+        slurm.submit(row, held=row > 0)
+    for found in ([SECOND, THIRD], [THIRD]):
+        seen = SimulatedObserver(slurm).observe()
+        assert seen.columns is not None
+        assert [*seen.columns.hook_marked] == [*columns_of(seen).hook_marked] == found
+        assert [*seen.columns.doubted] == [*columns_of(seen).doubted] == []
+        SimulatedActuator(slurm).act(release(SECOND, WHY))
 
 
 def test_job_is_not_cancelled_as_its_owner_does_not_say_that_it_ends() -> None:

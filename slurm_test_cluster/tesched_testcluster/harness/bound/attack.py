@@ -281,4 +281,5 @@ def _after_a_kill(memory: Memory) -> Memory:
         te_runs={},
         te_poll=None,
         examined=None,
+        answers=None,
     )

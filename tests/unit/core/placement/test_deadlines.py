@@ -8,7 +8,7 @@ from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement import deadlines
+from tesched_core.placement import places
 from tesched_core.placement.alike import kind_of
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadline, Deadlines
@@ -36,6 +36,6 @@ def test_the_possible_starts_of_a_job_are_computed_once_and_not_for_each_pair(mo
         asked.append(job.job_id)
         return kind_of(job, snapshot, room)
 
-    monkeypatch.setattr(deadlines, "kind_of", kind)
+    monkeypatch.setattr(places, "kind_of", kind)
     assert [found.why_te_waits(job) for job in te] == [None] * MANY
     assert sorted(asked) == [job.job_id for job in (*te, *be)]
