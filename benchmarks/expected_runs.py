@@ -72,8 +72,10 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
     require_times(recorded, path)
     half = len(recorded.run_s) // 2
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
-    workload = fill(recorded.part(rows), model, seed)
-    expected = predicted(recorded, half, len(rows))
+    filled = fill(recorded.part(rows), model, seed)
+    workload = filled.workload
+    # Jobs that fit on no node are left out.
+    expected = predicted(recorded, half, len(rows))[filled.rows]
     setting = ExperimentSetting.of(Site.SLURM).with_values({"site.poll_s": str(POLL_S)})
     true = replace(setting, site=replace(setting.site, true_run_times=True))
     yield _line(recorded.name, "fifo", "limit", setting, workload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tesched_slurm.details
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ def find(answer: str, jobs: list[QueueRow], known: KnownRecords | None = None) -
     return query.find(said_to(query, answer), {row.job_id: row for row in jobs}, known)
 
 
-def test_a_record_with_another_mark_alone_is_not_read_again(monkeypatch) -> None:
+def test_a_record_with_another_mark_alone_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     known, jobs = KnownRecords(), rows(3)
     said = "".join(map(scontrol, jobs))
     first = find(said, jobs, known)
