@@ -130,16 +130,4 @@ FIELD_MUTATIONS = (
         "if one.by is By.QUEUE else one.order_id in here",
         "if True else one.order_id in here",
     ),
-    Mutation(
-        "hold: one that a requeue has left is none of tesched's",
-        "core/tesched_core/fields/hold.py",
-        "if one.by is By.REQUEUE:",
-        "if False:",
-    ),
-    Mutation(
-        "hold: the release of one that a requeue has left",
-        "core/tesched_core/fields/other_hand.py",
-        "one.by is None and not one.restored:",
-        "not one.restored:",
-    ),
 )

@@ -254,7 +254,7 @@ class TestLeftHeld:
         """Return the case in which the victim was suspended in the moment of its requeue."""
         drive = noticed()
         drive.obeys(*drive.cycle(30))
-        drive.change(BE, priority=0, reason="JobHeldUser")
+        drive.change(BE, priority=0, reason="JobHeldAdmin")
         return drive
 
     def release(self) -> SetField:

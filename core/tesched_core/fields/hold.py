@@ -23,7 +23,7 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
 from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
-from tesched_core.model.change import FREE, HELD, LET_THROUGH, By, Change, first_change
+from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
@@ -203,8 +203,6 @@ def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> 
     """Check whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
     if one is None or one.restored:
         return not job.held
-    if one.by is By.REQUEUE:
-        return False  # it is released first
     return job.held and job.reason == HELD_BY_ITS_USER and context.now - one.at > RESEND_AFTER_S
 
 

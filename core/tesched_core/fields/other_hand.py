@@ -79,7 +79,7 @@ def note_releases(context: CycleContext) -> None:
         if releases(action):
             for job_id in (action.job_id, *parts_of(action.job_id, context)):
                 one = held.get(job_id)
-                if one is not None and one.by is None and not one.restored:
+                if one is not None and not one.restored:
                     held[job_id] = released(one)
 
 

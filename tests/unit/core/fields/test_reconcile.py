@@ -211,3 +211,17 @@ def test_a_command_of_a_time_that_has_not_come_is_not_awaited() -> None:
     assert unwanted(one, FieldState.OWN, NOW) == (None, False)
     again = wanted(want(FIRST), one, FieldState.OWN, OWN, now=NOW)
     assert (again.at, again.value) == (NOW, FIRST)
+
+
+def test_in_one_poll_as_many_are_set_as_slurm_can_take_and_the_others_follow() -> None:
+    ids = [JobId(number) for number in range(1, 61)]
+    arrays = [waiting(one, array_job_id=one, array_tasks="0-9") for one in ids]
+    seen = cluster([node("n1")], arrays, exempt=ids, at=NOW)
+    context = CycleContext.of(Memory(), seen, columns_of(seen), Limits())
+    THROTTLE_RULE.reconcile({one: replace(want(FIRST), job_id=one) for one in ids}, context)
+    first = [one.job_id for one in context.actions]
+    assert (len(first), set(context.changes_of(Field.THROTTLE))) == (50, set(first))
+    context.actions.clear()
+    left = {one: replace(want(FIRST), job_id=one) for one in ids if one not in first}
+    THROTTLE_RULE.reconcile(left, context)
+    assert {one.job_id for one in context.actions} >= set(left)
