@@ -56,7 +56,7 @@ class Source:
 
     @property
     def is_store(self) -> bool:
-        """Check whether neither a trace nor sacct is asked for: nothing can be added to the jobs then."""
+        """Check whether the jobs are to be the store's: neither a trace nor sacct is named, and nothing can be added to them."""
         return self.trace is None and not self.sacct
 
 

@@ -102,7 +102,7 @@ def put_sacct(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
     monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
 
 
-def test_site_without_a_store_and_one_whose_store_has_no_job_read_sacct(
+def test_site_without_a_store_and_one_with_an_empty_store_read_sacct(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_sacct(folder, monkeypatch, f"cat {folder}/printed")

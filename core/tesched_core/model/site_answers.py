@@ -18,7 +18,7 @@ from tesched_core.model.room import Room
 
 T = TypeVar("T")
 
-#: what changes of a node as jobs come and go; whether it starts jobs `Room.available` says
+#: what changes of a node as jobs come and go; whether it starts jobs is a column of the resources (`available`)
 _PASSING = frozenset({"state", "flags", "held", "reason"})
 _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 

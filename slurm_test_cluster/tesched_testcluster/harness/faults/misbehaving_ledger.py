@@ -47,7 +47,7 @@ class Ledger:
     #: notices of which the daemon can't know when they were sent: late ones, and those before its death
     _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
     _deaths: int = 0
-    #: for whom Slurm itself has ended a run, of those that paid
+    #: preemptor for which Slurm itself has ended a run, of those that paid
     _by_slurm_for: dict[tuple[int, int], int] = field(default_factory=dict)
     _records: int = 0
     _known: set[OrderId] = field(default_factory=set)

@@ -63,7 +63,7 @@ def reserved(snapshot: Snapshot) -> Snapshot:
 
 
 def old_answers(request: Request = ONE) -> SiteAnswers:
-    """Return answers of a cycle in which the job's demands and places were asked for."""
+    """Return answers of a cycle in which the job's demands and places were worked out."""
     snapshot, room = polled(site())
     demands_of(replace(JOB, request=request), snapshot, room)
     PlacesOfCycle(snapshot=snapshot, room=room).of(replace(JOB, request=request))
