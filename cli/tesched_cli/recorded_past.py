@@ -56,7 +56,7 @@ class Source:
 
     @property
     def is_store(self) -> bool:
-        """Check whether the jobs are to be the store's: neither a trace nor sacct is named, and nothing can be added to them."""
+        """Check whether the jobs are those of the store: none can be added to them."""
         return self.trace is None and not self.sacct
 
 
