@@ -46,7 +46,6 @@ MARKING_MUTATIONS = (
         "if context.now - job.submit_time <= STARTS_WITHIN_S:\n        return None",
         "if False:\n        return None",
     ),
-    Mutation("marks: while it was leaving", _MARKING, "job.submit_time - 1 - leaves_s]", "job.submit_time - 1]"),
     Mutation(
         "marks: one that has ended counts",
         _MARKING,

@@ -728,7 +728,7 @@ MUTATIONS = (
         " or not (end == len(answer) or _NEXT.match(answer, end))",
         "",
     ),
-    Mutation("a known record still is what squeue says", _DETAILS, "_COMPARED(known.row) != _COMPARED(row)", "False"),
+    Mutation("a known record still is what squeue says", _DETAILS, "hash(_COMPARED(row)) != known.compared", "False"),
     Mutation("a record stands for its own mark alone", _DETAILS, "answer.replace(self._mark, known.mark)", "answer"),
     Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(mark)", "True"),
     Mutation("hidden tasks: so many in a poll", _HIDDEN, "self._last_user), MOST_TASKS)", "self._last_user), 10**9)"),

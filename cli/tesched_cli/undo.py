@@ -25,6 +25,7 @@ from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo as undone
+from tesched_daemon.config import Config
 from tesched_daemon.settings import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, look, opened_loop
@@ -113,11 +114,12 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
                 rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
                 settled = turn.settled
             memory = loop.journal.load()
-            stuck, held = _stuck(memory), [] if settled else _held(memory, look(config))
+            stuck = _stuck(memory)
             loop.journal.resign()
         with writable_store(config_path) as engine:
             became = "all is put back" if settled else "not all is put back"
             deeds.record(engine, f"undo: {len(rows)} change(s), {became}")
+        held = [] if settled else _held_now(memory, config)
     if as_json:
         changes = tuple(_plain(*row) for row in rows)
         print_json(
@@ -137,6 +139,13 @@ def _stuck(memory: Memory, resumed: Collection[JobId] = ()) -> list[JobId]:
         for victim in order.victims
         if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None and victim.job_id not in resumed
     ]
+
+
+def _held_now(memory: Memory, config: Config) -> list[JobId]:
+    try:
+        return _held(memory, look(config))
+    except StartError:  # what has been put back is to be said all the same
+        return []
 
 
 def _held(memory: Memory, seen: Snapshot) -> list[JobId]:

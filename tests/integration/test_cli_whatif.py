@@ -68,6 +68,7 @@ def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_b
     of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
     assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
     past = RecordedPast(title="", jobs=3, workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
+    monkeypatch.setattr("tesched_cli.recorded_past._has_store", lambda _: True)
     monkeypatch.setattr("tesched_cli.recorded_past.past_of_store", lambda *_: past)
     words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
     of_store = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*words, "fitgpp+gavel"])

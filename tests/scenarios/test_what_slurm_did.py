@@ -140,18 +140,6 @@ class TestWhatSlurmDid:
         assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_ELSEWHERE, True)
         assert by_job(drive.memory, "preemptions") == {SMALL: 1}
 
-    @pytest.mark.parametrize(("started_s", "counts"), [(5, True), (-200, False)])
-    def test_a_te_job_that_started_on_its_nodes_while_it_was_leaving_counts(self, started_s: int, counts: bool) -> None:
-        # Another job has ended there within its KillWait: it was put back all the same.
-        drive = self.site()
-        drive.starts(TE, share("n1", 8), at_s=started_s)
-        drive.change(SMALL, flags=frozenset({"COMPLETING"}))
-        written(drive, 12)
-        self.back(drive, 30)
-        drive.cycle(32)
-        drive.cycle(95)
-        assert by_job(drive.memory, "preemptions") == ({SMALL: 1} if counts else {})
-
     def test_what_slurm_may_have_done_for_a_te_job_that_still_waits_counts(self) -> None:
         drive = self.site()
         self.back(drive, 10)

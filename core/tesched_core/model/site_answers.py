@@ -18,6 +18,8 @@ from tesched_core.model.room import Room
 
 T = TypeVar("T")
 
+#: Bytes of answers that are kept, about: each may have a number for every resource of every node, three times.
+MOST_BYTES, _EACH = 100_000_000, 3 * 8
 #: what changes of a node as jobs come and go; whether it starts jobs is a column of the resources (`available`)
 _PASSING = frozenset({"state", "flags", "held", "reason"})
 _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
@@ -57,8 +59,15 @@ class SiteAnswers:
             found = None if self.before is None else self.before.answers.get(key)
             if found is None:
                 found = work_out()
-            self.answers[key] = found
+            # Any user can vary what a job asks for, so not all are kept.
+            if len(self.answers) < self._most:
+                self.answers[key] = found
         return found
+
+    @property
+    def _most(self) -> int:
+        resources = 1 if self.room is None else len(self.room.resources)
+        return max(MOST_BYTES // (_EACH * resources * max(len(self.nodes), 1)), 1)
 
     def close(self) -> None:
         """End the cycle: those of the cycle before are not needed any more."""

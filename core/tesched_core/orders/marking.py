@@ -301,11 +301,6 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
         return _likeliest(here, job), Ending.STARTED_HERE
     if context.now - job.submit_time <= STARTS_WITHIN_S:
         return None
-    # While it was leaving others may have ended, so that the TE job started there before it was put back.
-    leaves_s = one.value.grace_s + context.snapshot.settings.kill_wait_s
-    lately = [other for other in trials if (other.start_time or 0.0) >= job.submit_time - 1 - leaves_s]
-    if before := [other for other in lately if there.intersection(other.last_nodes)]:
-        return _likeliest(before, job), Ending.STARTED_HERE
     if started:
         return min(started, key=_first_started), Ending.STARTED_ELSEWHERE
     waiting = [other for other in trials if other.pending and not room_would_not_help(other)]

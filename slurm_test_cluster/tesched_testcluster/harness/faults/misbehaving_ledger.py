@@ -156,8 +156,13 @@ class Ledger:
 
     def _check_limits(self, row: int, his: str, theirs: str) -> None:
         slurm, limits, now = self.simulation.slurm, self.daemon.limits, self.simulation.slurm.now
-        # Of a TE job that its user has cancelled before it started no poll shows that Slurm has preempted for it.
-        gone = {key for key, preemptor in self._by_slurm_for.items() if preemptor in slurm.cancelled}
+        # No poll shows that Slurm has preempted for a TE job that was cancelled before it started, or that had other
+        # resources before its victim was gone.
+        gone = {
+            (victim, run)
+            for (victim, run), preemptor in self._by_slurm_for.items()
+            if preemptor in slurm.cancelled or slurm.started_s[preemptor] < slurm.queued_s[victim] - 1
+        }
         paid = {key: at for key, at in self.paid.items() if key not in gone}
         times = sum(one == row for one, _ in paid)
         most = limits.max_preemptions_per_job
