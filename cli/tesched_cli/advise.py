@@ -38,6 +38,7 @@ from tesched_cli.common import (
 )
 from tesched_cli.json_output import document, print_json
 from tesched_cli.recorded_past import (
+    DAYS,
     RecordedPast,
     Source,
     parted,
@@ -88,7 +89,7 @@ class AdviseJson:
 
 @click.command()
 @config_option
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="How far back.")
+@click.option("--days", type=DAYS, default=30.0, show_default=True, help="How far back.")
 @source_options
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, as for `tesched whatif`.")
 @click.option(
@@ -214,13 +215,18 @@ def _performed(trials: Sequence[Trial], processes: int | None, what: str) -> lis
 
 
 def _matters_most(chosen: Figures, lines: Sequence[LineFigures]) -> str:
-    """The line with which TE jobs, or else BE jobs, would have waited least, and clearly less; empty: none."""
+    """The line with which TE jobs, or else BE jobs, would have waited least, and clearly less; empty: none.
+
+    Not one with which TE jobs would have waited clearly longer.
+    """
     waits: tuple[Callable[[Figures], float], ...] = (
         lambda one: one.te_wait_p95_s or 0.0,
         lambda one: one.be_wait_mean_s or 0.0,
     )
+    te_wait = waits[0]
+    spares_te = [one for one in lines if te_wait(one.figures) <= (1 + _MATTERS) * te_wait(chosen)]
     for wait in waits:
-        best = min(lines, key=lambda one: wait(one.figures), default=None)
+        best = min(spares_te, key=lambda one: wait(one.figures), default=None)
         if best is not None and wait(best.figures) < (1 - _MATTERS) * wait(chosen):
             return best.line
     return ""

@@ -17,6 +17,7 @@ from tesched_sim.workload import Workload, WorkloadError
 from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, table
 from tesched_cli.json_output import document, print_json
 from tesched_cli.recorded_past import (
+    DAYS,
     ClassOutcome,
     RecordedPast,
     Source,
@@ -46,7 +47,7 @@ class WhatifJson:
 
 @click.command()
 @config_option
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=7.0, show_default=True, help="How far back.")
+@click.option("--days", type=DAYS, default=7.0, show_default=True, help="How far back.")
 @click.option(
     "--policy",
     "policies",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tesched_cli.advise import LineFigures, _matters_most
 from tesched_cli.main import main
 from tesched_core.model.cluster import Node, SlurmSettings
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_daemon.config import load
+from tesched_sim.advice import Figures
 
 HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|State\n"
 
@@ -169,6 +173,25 @@ def test_only_one_source_of_jobs_is_taken(folder: Path) -> None:
     done = advise(folder, "--sacct")
     assert done.exit_code == 2
     assert "--sacct and --trace: only one of them" in done.output
+
+
+@pytest.mark.parametrize("command", ["advise", "whatif"])
+@pytest.mark.parametrize("days", ["nan", "1e300", "0"])
+def test_days_that_are_no_number_of_days_are_refused(folder: Path, command: str, days: str) -> None:
+    done = CliRunner().invoke(main, [command, "--config", str(folder / "tesched.toml"), "--days", days])
+    assert (done.exit_code, "--days" in done.output) == (2, True)
+
+
+def test_line_of_slurm_conf_that_makes_trials_wait_is_not_said_to_matter_most() -> None:
+    def figures(te_s: float, be_s: float) -> Figures:
+        values: dict[str, Any] = dict.fromkeys((one.name for one in fields(Figures)), 0)
+        return Figures(**values | {"te_wait_p95_s": te_s, "be_wait_mean_s": be_s})
+
+    chosen = figures(900, 500)
+    worse = LineFigures(line="a", figures=figures(3000, 400))
+    better = LineFigures(line="b", figures=figures(910, 450))
+    assert _matters_most(chosen, [worse, better]) == "b"
+    assert _matters_most(chosen, [worse]) == ""
 
 
 def test_workload_key_needs_a_trace(folder: Path) -> None:

@@ -19,12 +19,16 @@ from pathlib import Path
 import numpy as np
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import TableLine, table, whole
+from tesched_sim.traces.text import TableLine, finite, table, whole
 
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _A_TIME = "a time such as 2026-01-31T12:00:00"
 #: more is no memory
 _MOST_MIB = 2.0**40
+#: Slurm itself allows so many nodes in a cluster
+_MOST_NODES = 65_536
+#: ten years, and the end of the year 9999
+_LONGEST_S, _LATEST_S = 315_360_000, 253_402_300_799
 _NOT_RUN = ["NONE", "UNKNOWN"]
 
 
@@ -48,13 +52,15 @@ def _recorded(path: Path, lines: Iterator[tuple[int, str]] | None) -> Recorded:
         if line.text("Start").upper() in _NOT_RUN:
             rows.left_out["never ran"] += 1
             continue
-        nodes, cpus = line.whole("NNodes"), line.whole("NCPUS")
+        nodes, cpus = line.read("NNodes", _nodes, f"a number of nodes, at most {_MOST_NODES}"), line.whole("NCPUS")
         tres = _tres(line)
         submit_s = line.read("Submit", _seconds, _A_TIME)
+        start_s = line.read("Start", _seconds, _A_TIME) if line.text("Start") else np.nan
         rows.add(
             submit_s=submit_s,
-            waited_s=line.read("Start", _seconds, _A_TIME) - submit_s if line.text("Start") else np.nan,
-            run_s=line.number("ElapsedRaw"),
+            # One that started before it was submitted had its clock set: how long it waited is not known.
+            waited_s=start_s - submit_s if start_s >= submit_s else np.nan,
+            run_s=line.read("ElapsedRaw", _elapsed, f"seconds, from 0 to {_LONGEST_S}"),
             limit_s=_limit_s(line),
             nodes=max(nodes, 1),
             cpus=max(cpus, 1),
@@ -114,4 +120,19 @@ def _limit_s(line: TableLine) -> float:
 
 
 def _seconds(word: str) -> float:
-    return float(word) if word.isdecimal() else datetime.fromisoformat(word).timestamp()
+    seconds = float(word) if word.isdecimal() else datetime.fromisoformat(word).timestamp()
+    return _within(seconds, 0, _LATEST_S, word)
+
+
+def _nodes(word: str) -> int:
+    return int(_within(whole(word), 0, _MOST_NODES, word))
+
+
+def _elapsed(word: str) -> float:
+    return _within(finite(word), 0, _LONGEST_S, word)
+
+
+def _within(number: float, least: float, most: float, word: str) -> float:
+    if not least <= number <= most:
+        raise ValueError(word)
+    return number

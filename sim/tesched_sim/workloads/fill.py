@@ -22,6 +22,23 @@ from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080)
 #: kinds of nodes that a note names
 _KINDS_SHOWN = 4
+#: parameters, and what they may be: a cluster as large as Slurm allows, nodes larger than there are, and a year
+_RANGES = (
+    ("jobs", 0, 10**9),
+    ("nodes", 0, 65_536),
+    ("cpus", 1, 2**20),
+    ("mem_gib", 1, 2**20),
+    ("gpus", 0, 2**16),
+    ("te_run_max", 0, 525_600),
+    ("te_gpus_max", 0, 2**32),
+    ("te_cpus_max", 0, 2**32),
+    ("grace_mean", 0, 525_600),
+    ("grace_max", 0, 525_600),
+    ("cpus_per_gpu", 0, 2**20),
+    ("mem_gib_per_gpu", 0, 2**20),
+    ("mem_gib_per_cpu", 0, 2**20),
+    ("restart_s", 0, 525_600),
+)
 #: MiB beyond which no job's memory is counted
 _MOST = 2.0**53
 
@@ -64,8 +81,9 @@ class FillModel(Beyond):
     def __post_init__(self) -> None:
         """Raise WorkloadError for what makes no sense."""
         self.check()
-        if min(self.cpus, self.mem_gib) < 1 or min(self.jobs, self.nodes, self.gpus) < 0:
-            raise WorkloadError("workload: a node has at least 1 CPU and 1 GiB; jobs, nodes and gpus are at least 0")
+        for name, least, most in _RANGES:
+            if not least <= getattr(self, name) <= most:
+                raise WorkloadError(f"workload.{name} must be from {least} to {most}")
         if not self.load > 0:
             raise WorkloadError("workload.load must be above 0")
         if not 0 <= self.te_share <= 1:

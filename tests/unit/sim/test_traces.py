@@ -189,6 +189,27 @@ class TestSacct:
         with pytest.raises(WorkloadError, match=f"{path}:2: NCPUS is '{10**23}'; it must be a whole number"):
             traces.read(path)
 
+    @pytest.mark.parametrize(
+        ("column", "old", "new", "must"),
+        [
+            ("NNodes", "|1|8|64G|", "|65537|8|64G|", "a number of nodes, at most 65536"),
+            ("ElapsedRaw", "|120|60|", "|1e300|60|", "seconds, from 0 to 315360000"),
+            ("ElapsedRaw", "|120|60|", "|-3600|60|", "seconds, from 0 to 315360000"),
+            ("Submit", "alice|2026-11-20T10:00:00", f"alice|{10**17}", "a time such as"),
+        ],
+    )
+    def test_a_number_that_no_site_has_is_named_with_its_line(
+        self, tmp_path: Path, column: str, old: str, new: str, must: str
+    ) -> None:
+        path = written(tmp_path, SACCT.replace(old, new))
+        with pytest.raises(WorkloadError, match=f"{path}:2: {column} is .*; it must be {must}"):
+            traces.read(path)
+
+    def test_of_a_job_that_started_before_it_was_submitted_the_wait_is_not_known(self, tmp_path: Path) -> None:
+        path = written(tmp_path, SACCT.replace("|2026-11-20T10:01:00|", "|2026-11-20T09:01:00|"))
+        waited_s = traces.read(path).waited_s.tolist()
+        assert (waited_s[0], np.isnan(waited_s[1]), waited_s[2]) == (5, True, 0)
+
     @pytest.mark.parametrize("memory", ["1.2.3G", "9" * 40 + "T", "...M"])
     def test_memory_that_is_no_amount_is_left_out(self, tmp_path: Path, memory: str) -> None:
         path = written(tmp_path, SACCT.replace("mem=64G", f"mem={memory}"))
@@ -268,6 +289,9 @@ class TestFilled:
             ),
             ({"gpus": "0"}, "none of its 2 jobs fits on the nodes"),
             ({"load": "0"}, "workload.load must be above 0"),
+            ({"nodes": "100000000"}, "workload.nodes must be from 0 to 65536"),
+            ({"cpus": "99999999999999999999"}, "workload.cpus must be from 1 to"),
+            ({"mem_gib_per_cpu": "-5"}, "workload.mem_gib_per_cpu must be from 0 to"),
         ],
     )
     def test_what_makes_no_sense_is_named(self, tmp_path: Path, settings: dict[str, str], says: str) -> None:
