@@ -31,6 +31,7 @@ def asked(*, jobs: int = 1) -> Driver:
         graces={BE: 30},
         binds=True,
     )
+    drive.limits = replace(drive.limits, bind_for_s=60)
     drive.obeys(*drive.cycle(0))
     assert [kind_of(action) for action in drive.cycle(30)] == ["requeue"]
     drive.completing(BE, JobState.PENDING)

@@ -135,7 +135,7 @@ class Limits:
     equal_within: Annotated[float, between(0, 0.1)] = 0.01
     #: a TE job with victims waits so long for their resources, though others come free: else they leave for nothing;
     #: for longer while a victim is ending. 0: it takes what comes first
-    bind_for_s: Seconds = 60.0
+    bind_for_s: Seconds = 600.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
     #: ended in the last 30 s, it awaits them at the head of its queue before a victim is notified. 0: it never does
     wait_for_free_s: Seconds = 10.0

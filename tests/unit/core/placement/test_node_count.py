@@ -82,7 +82,7 @@ def test_where_it_can_not_be_set_no_victim_leaves_for_it(
 def test_victims_that_save_for_longer_than_it_is_bound_leave_for_no_fixed_number() -> None:
     """Once it is bound no more its number of nodes is open again, and they would leave for nothing."""
     snapshot = cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])
-    for grace_s, planned in ((60.0, True), (61.0, False)):
+    for grace_s, planned in ((600.0, True), (601.0, False)):
         saving = snapshot.with_traits({job_id: traits(JobClass.BE, grace_s) for job_id in snapshot.jobs})
         proposal = proposed(view_of(saving))
         assert bool(plans(proposal)) is planned, grace_s
@@ -95,8 +95,8 @@ def test_one_that_was_bound_before_is_bound_for_the_rest_alone() -> None:
         field=Field.NODES,
         previous=Nodes(names=()),
         value=Nodes(names=("n1",)),
-        at=NOW - 50,
-        since=NOW - 50,
+        at=NOW - 590,
+        since=NOW - 590,
         restored=True,
     )
     snapshot = cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])
