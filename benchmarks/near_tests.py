@@ -211,6 +211,7 @@ NEAR = {
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
     "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
     "loop": (
+        "tests/unit/daemon/test_new_jobs.py",
         "tests/unit/daemon/test_rate_limited.py",
         "tests/integration/test_loop.py",
         "tests/integration/test_polls_at_rest.py",

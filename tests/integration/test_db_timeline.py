@@ -29,6 +29,15 @@ def test_runs_that_reach_into_the_time_are_given_with_those_before_and_others_ar
     assert not found.cut
 
 
+def test_runs_that_ended_before_the_time_are_not_given_though_the_job_was_cancelled_in_it(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(1, RUNS, start_time=90.0))
+    writer.look(200.0, job(1, restarts=1))
+    writer.look(300.0, job(1, JobState.CANCELLED, restarts=1, end_time=290.0))
+    assert len(timeline(store, 150.0, ended_since=0.0).jobs) == 1
+    assert timeline(store, 250.0, ended_since=0.0).jobs == ()
+
+
 def test_a_te_job_that_waits_is_given_and_a_be_job_that_waits_is_not(store: Engine) -> None:
     Writer(store).look(100.0, job(1), job(2), te=[1])
     found = timeline(store, 0.0, ended_since=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -13,11 +14,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import uvicorn
 from sqlalchemy import update
 from tesched_cli.common import configuration
+from tesched_cli.web import app
 from tesched_cli.web import serving as web_serving
 from tesched_cli.web.app import HEADERS
 from tesched_cli.web.command import LOOPBACK
@@ -319,6 +323,19 @@ def test_an_event_comes_at_once_and_with_each_cycle_and_the_stream_ends_with_the
         client.server.should_exit = True
         assert list(stream) == []
     engine.dispose()
+
+
+def test_events_end_once_the_server_is_to_end_whatever_else_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server itself would cancel them, but only when its time to end is over."""
+    monkeypatch.setattr(app, "EVERY_S", 0.0)
+    cycles, ending = iter(range(3)), iter([False, False, True])
+    source = SimpleNamespace(pulse=lambda: SimpleNamespace(cycle=next(cycles), state="well"))
+    pages = app._Pages(cast("StoreSource", source), lambda: next(ending))
+
+    async def every() -> list[str]:
+        return [event async for event in pages._events()]
+
+    assert len(asyncio.run(every())) == 2
 
 
 def test_a_store_that_is_gone_is_an_error_on_the_page_and_trouble_in_the_events(folder: Path) -> None:
