@@ -118,6 +118,7 @@ NEAR = {
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
     "demand": (
+        "tests/unit/core/placement/test_demand.py",
         "tests/unit/core/model/test_site_answers.py",
         "tests/scenarios/test_memory_reading.py",
         "tests/unit/core/placement/test_room.py",
@@ -147,7 +148,11 @@ NEAR = {
         _UNEVEN,
         _CANDIDATES,
     ),
-    "spread": ("tests/unit/core/placement/test_spread.py", _UNEVEN),
+    "spread": (
+        "tests/unit/core/placement/test_spread.py",
+        "tests/unit/core/placement/test_fewest_spread.py",
+        _UNEVEN,
+    ),
     "uneven": (_UNEVEN, _CANDIDATES, "tests/unit/core/placement/test_spread.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),

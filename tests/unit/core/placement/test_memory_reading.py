@@ -111,3 +111,11 @@ def test_defaults_are_the_partitions_or_the_sites() -> None:
     plain = cluster([node("n1")], [job], partitions=partitions, settings=SlurmSettings(release="22.05.8"))
     found = defaults_of(job, snapshot.partitions["q"], plain, 1)
     assert (found.per_gpu_mib, found.everywhere, found.counts_gpus) == (0, False, False)
+
+
+@pytest.mark.parametrize(("shown", "counts"), [(500, 1000), (1000, 1000), (1500, 1500)])
+def test_of_the_defaults_of_two_partitions_the_larger_counts(shown: int, counts: int) -> None:
+    """What the record shows may be another partition's default, or the job's own, which is as large."""
+    defaults = MemoryDefaults(per_cpu_mib=frozenset({500, 1000, 1500}), own_mib=(1000, 0), differ=True)
+    found = lesser_reading(Request(mem_per_cpu_mib=shown), defaults)
+    assert (found.mem_per_cpu_mib, found.mem_per_node_mib) == (counts, None)

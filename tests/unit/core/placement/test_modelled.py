@@ -347,6 +347,7 @@ def test_gres_beside_gpus_that_bring_cpus(release: str, *, is_modelled: bool) ->
     te = waiting(9, replace(request, mem_per_node_mib=1))
     snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=SlurmSettings(release=release))
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+    assert not unsupported(te, snapshot, binds=False), "its number of nodes stays as it was"
     enough = waiting(9, replace(request, cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1))
     assert not unsupported(enough, snapshot)
     assert not unsupported(replace(te, request=replace(te.request, exclusive=True)), snapshot)

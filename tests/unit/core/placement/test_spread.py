@@ -11,7 +11,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import demand_of
-from tesched_core.placement.spread import share_on
+from tesched_core.placement.spread import _counts, share_on
 from tesched_core.policy import MakeRoom, Proposal
 from tesched_policies.fitgpp import FitGpp
 
@@ -165,3 +165,8 @@ def test_a_required_node_that_is_not_needed_costs_no_victim() -> None:
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.UNSUPPORTED]
     fixed = replace(request, min_nodes=2, max_nodes=2)
     assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, fixed)])), None)) == [("n1,n2", (1, 2))]
+
+
+def test_what_does_not_fit_yet_goes_where_a_victim_has_to_leave_anyway() -> None:
+    # One on each node, two more on the second, where they fit now; the first can have the last once it is left.
+    assert _counts(5, np.array([0, 3]), np.array([4, 5])) == [2, 3]
