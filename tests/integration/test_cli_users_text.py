@@ -156,6 +156,16 @@ def test_a_text_object_is_shown_like_a_string(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "a\\nb\\x1b[2J\n"
 
 
+def test_a_name_that_a_user_chose_is_bounded_in_a_table_and_no_other_text(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = common.table("NAME~", "WHY")
+    shown.add_row("n" * 100, "w" * 30)
+    common.console().print(shown)
+    out = capsys.readouterr().out
+    assert "n" * (common.LONGEST_CELL - 1) in out
+    assert "n" * (common.LONGEST_CELL + 1) not in out
+    assert "w" * 30 in out
+
+
 def test_nothing_prints_but_what_the_commands_share() -> None:
     """A command that printed by itself would be outside of the one place where text is escaped."""
     for path in sorted((ROOT / "cli" / "tesched_cli").glob("*.py")):
