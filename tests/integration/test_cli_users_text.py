@@ -161,8 +161,8 @@ def test_a_name_that_a_user_chose_is_bounded_in_a_table_and_no_other_text(capsys
     shown.add_row("n" * 100, "w" * 30)
     common.console().print(shown)
     out = capsys.readouterr().out
-    assert "n" * (common.LONGEST_CELL - 1) in out
-    assert "n" * (common.LONGEST_CELL + 1) not in out
+    assert "n" * (common.LONGEST_CELL - 2) + ".. " in out
+    assert "n" * common.LONGEST_CELL not in out
     assert "w" * 30 in out
 
 
