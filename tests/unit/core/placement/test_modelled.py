@@ -332,8 +332,7 @@ def test_whole_nodes_in_all_partitions_where_one_gives_no_others(partitions: tup
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
-    request = Request(tasks=4, cpus=4, tasks_per_core=2, gres_per_node=(("gpu", 1),), mem_per_node_mib=1)
-    te = waiting(9, request)
+    te = waiting(9, Request(tasks=4, cpus=4, tasks_per_core=2, gres_per_node=(("gpu", 1),), mem_per_node_mib=1))
     snapshot = cluster([two_threads("n1", {"gpu": 4})], [te])
     assert not unsupported(te, snapshot)
     assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
