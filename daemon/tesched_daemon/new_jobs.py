@@ -159,6 +159,11 @@ class NewJobs:
                 log.warning("new batch jobs are found by polls: %s: %s", watch.folders.folder, error.strerror)
             watch.trouble = f"{watch.folders.folder}: {error.strerror}"
             return AGAIN_S
+        except Exception as error:
+            # A bug of ours: the thread goes on, and `tesched status` says that nothing is found by it meanwhile.
+            log.exception("new batch jobs are found by polls for %.0f s", MOST_S)
+            watch.trouble = f"an error of tesched's own, {error!r}"
+            return MOST_S
         finally:
             watch.began = None
         watch.is_read, watch.trouble = True, ""
@@ -181,7 +186,12 @@ class NewJobs:
             self._untested = ""
             return IDLE_S
         began = self.stopwatch()
-        new = self.count.has_new()
+        try:
+            new = self.count.has_new()
+        except Exception as error:
+            log.exception("no tests for new jobs are made for %.0f s", MOST_S)
+            self._untested = f"an error of tesched's own, {error!r}"
+            return MOST_S
         took_s = self.stopwatch() - began
         if isinstance(new, Failure):
             self._failed += 1

@@ -131,7 +131,16 @@ class Teller:
                         return
                     self._changed.wait()
                 action, config = self._waiting.popleft(), self._config
-            why = _run(config, json.dumps(facts(action)).encode()) if config.command else "there is no command any more"
+            try:
+                why = (
+                    _run(config, json.dumps(facts(action)).encode())
+                    if config.command
+                    else "there is no command any more"
+                )
+            except Exception as error:
+                # The users after this one are notified all the same.
+                log.exception("a bug: the user of job %s could not be notified", action.label)
+                why = f"an error of tesched's own, {error!r}"
             with self._changed:
                 self._count(why)
             if why:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select
+import selectors
 import socket
 import stat
 import struct
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 #: Least seconds from the end of a turn to the start of one that was poked for.
 PAUSE_S = 0.1
+#: Seconds after an error of our own in which no poke is taken.
+BROKEN_S = 1.0
 #: Seconds after a poke of its poll. A submission's hook pokes a moment before slurmctld has made the job: it takes 1 to
 #: 2 ms for that. A job that does not fit has its reason from the start (seen on 22.05 and 26.05).
 AFTER_S = 0.03
@@ -198,17 +200,24 @@ def _is_stale(path: str) -> bool:
 
 def _listen(channel: socket.socket, end: int, poked: Callable[[], None], shares: WakeupShares) -> None:
     """Call `poked` once for all pokes that are there, again and again, until the pipe `end` is closed."""
-    waited_for: list[socket.socket | int] = [channel, end]
-    while True:
-        ready, _, _ = select.select(waited_for, [], [])
-        if end in ready:
-            return
-        # In a flood the rest waits for the next round.
-        served = [shares.take(*poke) for poke in _received(channel, _AT_ONCE)]
-        if any(served) or (len(served) >= _FULL and shares.turned_away()):
-            poked()
-        # A flood of pokes shall not keep this thread busy either: what comes meanwhile waits in the queue.
-        select.select([end], [], [], PAUSE_S / 2)
+    with selectors.DefaultSelector() as both, selectors.DefaultSelector() as ending:
+        # Not select(2), which knows no descriptor above 1023.
+        both.register(channel, selectors.EVENT_READ)
+        both.register(end, selectors.EVENT_READ)
+        ending.register(end, selectors.EVENT_READ)
+        while end not in {key.fd for key, _ in both.select()}:
+            pause_s = PAUSE_S / 2
+            try:
+                # In a flood the rest waits for the next round.
+                served = [shares.take(*poke) for poke in _received(channel, _AT_ONCE)]
+                if any(served) or (len(served) >= _FULL and shares.turned_away()):
+                    poked()
+            except Exception:
+                # A bug of ours, or a socket that cannot be read now, must not end the pokes for ever.
+                log.exception("a poke was lost: a new job waits for the next poll")
+                pause_s = BROKEN_S
+            # A flood of pokes shall not keep this thread busy either: what comes meanwhile waits in the queue.
+            ending.select(pause_s)
 
 
 def _received(channel: socket.socket, most: int) -> Iterator[tuple[int, bytes]]:

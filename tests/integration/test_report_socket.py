@@ -87,6 +87,17 @@ def test_a_report_is_taken_under_the_uid_of_its_sender(address: str, munged: str
     assert inbox.take(ME, "120_4") is None
 
 
+def test_an_error_of_our_own_over_one_message_does_not_end_the_socket(
+    address: str, munged: str, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(inbox, "put", lambda *_: 1 / 0)
+        said = ask(address, message(munged, b"tesched-report 1 120\n" + report(5)))
+        assert said == "refused: an error of tesched's own, see its log\n"
+    assert "ZeroDivisionError" in caplog.text
+    assert ask(address, message(munged, b"tesched-report 1 120\n" + report(6))) == "ok\n"
+
+
 def test_a_message_that_is_caught_and_sent_again_is_refused(address: str, munged: str, inbox: Inbox) -> None:
     caught = message(munged, b"tesched-report 1 7\n" + report(5))
     assert ask(address, caught) == "ok\n"

@@ -10,6 +10,7 @@ from tesched_slurm.submission_signs import ScriptFolders
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
+from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.new_jobs import elsewhere, while_here
 
 CHECK = "new jobs"
@@ -27,7 +28,9 @@ def new_jobs(config: Config, settings: SlurmSettings, user: str) -> Finding:
     if why := elsewhere(settings):
         return ok(CHECK, f"found {polls}: {why}")
     try:
-        ScriptFolders(folder=Path(folder)).has_new()
+        if in_time(ScriptFolders(folder=Path(folder)).has_new) is None:
+            text = f"found {polls}: {folder} has not answered for {WAIT_S:.0f} s"
+            return warn(CHECK, text, "check its file system; meanwhile the daemon polls")
     except PermissionError:
         path = shlex.quote(folder)
         advice = f"let it search that folder: setfacl -m u:{user}:x {path}, and so for each folder above it ({PAGE})"

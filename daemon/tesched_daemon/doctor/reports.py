@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from tesched_daemon.config import ReportsConfig
 from tesched_daemon.doctor.finding import Finding, ok, warn
+from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.job_reports.munge import Munge, MungeError
 from tesched_daemon.job_reports.socket import HELLO
 
-#: Seconds for which the file system, or the daemon, is waited for.
+#: Seconds for which the daemon is waited for.
 _WAIT_S = 5.0
 
 
@@ -28,14 +28,8 @@ def examine(reports: ReportsConfig) -> Iterator[Finding]:
 
 
 def _spool(folder: Path) -> Finding:
-    answers: list[Finding] = []
-    # A file system that hangs must not hang the doctor.
-    check = threading.Thread(target=lambda: answers.append(_spool_finding(folder)), daemon=True)
-    check.start()
-    check.join(_WAIT_S)
-    if not answers:
-        return warn("spool", f"{folder} has not answered for {_WAIT_S:.0f} s", "check its file system")
-    return answers[0]
+    found = in_time(lambda: _spool_finding(folder))
+    return found or warn("spool", f"{folder} has not answered for {WAIT_S:.0f} s", "check its file system")
 
 
 def _spool_finding(folder: Path) -> Finding:

@@ -256,7 +256,13 @@ class Server:
             if client.whole:
                 whole.setdefault(client.peer, []).append(client)
         for client in islice(_by_turns(list(whole.values())), _AT_ONCE):
-            self._answer(client, self._taken(bytes(client.said).partition(b"\n")[0]))
+            try:
+                answer = self._taken(bytes(client.said).partition(b"\n")[0])
+            except Exception:
+                # A bug of ours over one message must not end the socket for all others.
+                log.exception("a message on reports.socket was not taken")
+                answer = "refused: an error of tesched's own, see its log"
+            self._answer(client, answer)
         return bool(whole)
 
     def _taken(self, credential: bytes) -> str:

@@ -16,6 +16,7 @@ from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.ports import Lead
 from tesched_daemon.config import Config
+from tesched_daemon.doctor import in_time
 from tesched_daemon.doctor.new_jobs import new_jobs as examined
 from tesched_daemon.new_jobs import AGAIN_S, EACH_S, HANGS_S, IDLE_S, MOST_S, NewJobs
 from tesched_daemon.settings import Mode, Pace
@@ -123,6 +124,25 @@ def test_a_job_above_its_share_pokes_for_nothing() -> None:
     assert len(one.pokes) == 1
 
 
+def test_an_error_of_our_own_ends_neither_thread_and_is_said(
+    here: SlurmSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = finder(True)
+    one.new_jobs.follow(here, replace(TESTS, watch_state_folder=True), preempts=lambda: True)
+    with monkeypatch.context() as broken:
+        broken.setattr(ScriptFolders, "has_new", lambda _: 1 / 0)
+        broken.setattr(Count, "has_new", lambda _: 1 / 0)
+        assert one.new_jobs.check_folders() == MOST_S
+        assert one.new_jobs.test() == MOST_S
+    said = one.new_jobs.said(TESTS)
+    assert said.startswith("by polls (an error of tesched's own, ZeroDivisionError(")
+    assert "by 600 tests a minute, but not now: an error of tesched's own, ZeroDivisionError(" in said
+    assert caplog.text.count("Traceback") == 2
+    assert one.new_jobs.check_folders() == EACH_S
+    assert one.new_jobs.test() < IDLE_S
+    assert "ZeroDivisionError" not in one.new_jobs.said(TESTS)
+
+
 def test_a_script_in_slurmctlds_state_folder_is_a_poke(here: SlurmSettings) -> None:
     one = finder()
     assert one.new_jobs.check_folders() == IDLE_S, "nothing is known yet"
@@ -228,6 +248,15 @@ def test_a_state_folder_that_hangs_keeps_neither_the_loop_nor_the_end_waiting(
     goes_on.set()
     assert ended
     assert f"a read of {here.state_folder} has hung for 6 s" in said[0]
+
+
+def test_a_state_folder_that_hangs_hangs_no_doctor(here: SlurmSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(in_time, "WAIT_S", 0.01)
+    monkeypatch.setattr(ScriptFolders, "has_new", lambda _folders: goes_on.wait())
+    found = examined(Config(), here, "ada")
+    goes_on.set()
+    assert (found.level, f"{here.state_folder} has not answered" in found.text) == ("warn", True)
 
 
 def test_a_folder_that_is_lost_is_tried_again(here: SlurmSettings) -> None:

@@ -128,6 +128,19 @@ def test_a_failure_is_counted_with_its_last_words(tmp_path: Path, text: str, why
     teller.close()
 
 
+def test_an_error_of_our_own_is_counted_and_the_next_user_is_notified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = tell_command.facts
+    monkeypatch.setattr(tell_command, "facts", lambda action: 1 / 0 if action.job_id == 1 else facts(action))
+    teller = Teller(telling(*script(tmp_path, "")))
+    teller.tell(preempted(1))
+    teller.tell(preempted(2, user="bob"))
+    wait_for(lambda: counts(teller) == (1, 1, 0))
+    assert teller.counts()["last_failure"] == "an error of tesched's own, ZeroDivisionError('division by zero')"
+    teller.close()
+
+
 def test_a_command_that_is_not_there_is_counted_too(tmp_path: Path) -> None:
     teller = Teller(TellConfig(command=(str(tmp_path / "none"),)))
     teller.tell(preempted())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import os
+import resource
 import socket
 import stat
 import tempfile
@@ -15,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tesched_daemon import wakeup
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Pace
@@ -209,6 +212,45 @@ def test_a_daemon_that_hangs_makes_no_sender_wait(path: str) -> None:
         deaf.bind(path)
         for _ in range(2000):
             poke(path)
+
+
+def test_an_error_over_one_poke_does_not_end_the_pokes(
+    path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wakeup, "BROKEN_S", 0.0)
+    calls = iter((1, 0, 0))
+    failed, heard = threading.Event(), threading.Event()
+
+    def poked() -> None:
+        if next(calls):
+            failed.set()
+            raise OSError(errno.ENOBUFS, "No buffer space available")
+        heard.set()
+
+    with listening(path, poked):
+        poke(path)
+        assert failed.wait(HANG_S)
+        poke(path)
+        assert heard.wait(HANG_S)
+    assert "a new job waits for the next poll" in caplog.text
+
+
+def test_a_descriptor_above_those_of_select_is_heard(path: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = 1100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 20), hard))
+    taken = []
+    try:
+        while not taken or taken[-1] < high:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+        heard = threading.Event()
+        with listening(path, heard.set):
+            poke(path)
+            assert heard.wait(HANG_S)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_stale_socket_is_replaced(path: str) -> None:
