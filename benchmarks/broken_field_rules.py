@@ -95,6 +95,12 @@ FIELD_MUTATIONS = (
         "if False:",
     ),
     Mutation(
+        "nice: a held job is put at the head of its queue",
+        "core/tesched_core/fields/queue_boost.py",
+        " and not jobs[one.job_id].held",
+        "",
+    ),
+    Mutation(
         "nice: what others have undone is counted by purpose",
         "core/tesched_core/fields/nice.py",
         "is_undone(one, job) if one.by is by else 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tesched_core.model.actions import sets
 from tesched_core.model.field import Field
 from tesched_core.model.limits import TurnLimits
 from tesched_core.model.resources import JobId
@@ -69,3 +70,18 @@ def test_a_job_that_is_boosted_twice_in_one_poll_gets_one_command() -> None:
     assert [action.job_id for action in sent] == [MOVES]
     drive.obeys(*sent)
     assert drive.jobs[JobId(MOVES)].nice < 0
+
+
+def test_a_held_job_is_put_at_the_head_once_it_is_released() -> None:
+    jobs = [
+        running(RUNS, share("n1", 32)),
+        waiting(MOVES, priority=0, reason="JobHeldUser"),
+        waiting(FIRST, priority=700),
+    ]
+    known = {RUNS: 60.0, MOVES: 60.0, FIRST: 60.0}
+    drive = Driver([node("n1")], jobs, best_effort=Wants(intents=(BOOST,)), run_times=known)
+    assert drive.cycle(0) == ()
+    drive.change(MOVES, priority=90, reason="Priority")
+    (action,) = drive.cycle(10)
+    assert sets(action, Field.NICE)
+    assert action.job_id == MOVES

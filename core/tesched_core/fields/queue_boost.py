@@ -42,7 +42,12 @@ def wants(intents: Sequence[BoostJob], context: CycleContext) -> Iterator[Want[i
     stays = {one.job_id for one in intents if one.stays}
     boosted, jobs = context.changes_of(Field.NICE), context.snapshot.jobs
     going = context.made_by(Field.NICE, By.QUEUE)
-    new = {one.job_id: one for one in intents if one.job_id not in boosted and one.job_id in jobs}
+    # Priority 0 is no place in a queue: what a held job lacks to its head would be all that a nice value can give.
+    new = {
+        one.job_id: one
+        for one in intents
+        if one.job_id not in boosted and one.job_id in jobs and not jobs[one.job_id].held
+    }
     beside = going.keys() | new.keys()
     for job_id, one in going.items():
         if not one.restored and _is_to_be_made_again(one, jobs.get(job_id)):
