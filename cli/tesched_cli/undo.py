@@ -28,7 +28,7 @@ from tesched_core.orders.undo import undo as undone
 from tesched_daemon.config import Config
 from tesched_daemon.settings import Mode
 from tesched_daemon.undo import put_all_back
-from tesched_daemon.wiring import StartError, look, opened_loop
+from tesched_daemon.wiring import StartError, check_conf, look, opened_loop
 from tesched_db import deeds
 from tesched_db import queries as read
 from tesched_db.engine import open_store
@@ -105,6 +105,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         stuck, held = _stuck(memory, {action.job_id for action, _ in rows}), _held(memory, seen)
         settled = not rows and not stuck and not held
     else:
+        check_conf(config)
         rows, settled = [], False
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
             seen_at = daemon.seen_at if daemon is not None else None

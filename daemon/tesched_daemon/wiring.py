@@ -136,8 +136,21 @@ def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReport
     return SpoolReports(Path(config.reports.spool) if config.reports.spool else None, inbox=inbox, earlier=earlier)
 
 
+def check_conf(config: Config) -> None:
+    """Raise StartError where the configured slurm.conf is not there: each of Slurm's commands would hang for it.
+
+    For commands that a person waits for. The daemon goes on polling: a file server may be late.
+    """
+    conf = config.slurm.conf
+    if conf and not Path(conf).exists():
+        raise StartError(
+            f"there is no {conf} (slurm.conf): name the site's file, or leave the key out if Slurm finds it"
+        )
+
+
 def look(config: Config) -> Snapshot:
     """Read what Slurm shows now, unclassified. Raises StartError if it does not answer."""
+    check_conf(config)
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise StartError(f"Slurm does not answer: {seen.message}")
@@ -146,6 +159,7 @@ def look(config: Config) -> Snapshot:
 
 def history(config: Config, since_s: float) -> Accounted:
     """Return the runs of the last `since_s` seconds that ended by themselves, as sacct has them. Raises StartError."""
+    check_conf(config)
     found = accounted(_commands(config), since_s)
     if isinstance(found, Failure):
         raise StartError(f"sacct does not say what ran: {found.message}")
@@ -154,6 +168,7 @@ def history(config: Config, since_s: float) -> Accounted:
 
 def history_table(config: Config, since_s: float) -> str:
     """Return sacct's table of the jobs of the last `since_s` seconds that ended. Raises StartError."""
+    check_conf(config)
     found = table(_commands(config), since_s)
     if isinstance(found, Failure):
         raise StartError(f"sacct does not say what ran: {found.message}")

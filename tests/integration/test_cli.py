@@ -23,6 +23,7 @@ from tesched_core.ports import CycleReport
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.tables import DaemonRow
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.harness.store_examples import configured_store
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
@@ -306,3 +307,26 @@ def test_a_job_that_is_suspended_for_too_long_is_pointed_out(config: Path) -> No
 
 def _url(config: Path) -> str:
     return config.read_text().split('"')[1]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("undo",),
+        ("undo", "--dry-run"),
+        ("ask", "--", "-n1", "--wrap=x"),
+        ("learn", "--since=1d"),
+        ("whatif", "--sacct"),
+        ("advise", "--sacct"),
+    ],
+    ids=" ".join,
+)
+def test_a_slurm_conf_that_is_not_there_is_named_and_no_command_of_slurm_is_run(
+    argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = configured_store(tmp_path)
+    missing = tmp_path / "slurm.conf"
+    path.write_text(f'{path.read_text()}\n[slurm]\nconf = "{missing}"\n')
+    monkeypatch.setattr(Commands, "run", lambda *_, **__: pytest.fail("a command of Slurm was run"))
+    said = tesched(argv[0], "--config", str(path), *argv[1:])
+    assert (said.exit_code, f"there is no {missing} (slurm.conf)" in said.output) == (2, True), said.output

@@ -54,7 +54,7 @@ from tesched_daemon.submission.slurm_limits import slurm_limits
 from tesched_daemon.submission.slurms_answer import refusal, refuse_half_a_view, slurms_answer, waits_for_nodes
 from tesched_daemon.submission.sources import SubmissionError, read_words
 from tesched_daemon.submission.user_limits import limits_of_user
-from tesched_daemon.wiring import connect
+from tesched_daemon.wiring import check_conf, connect
 
 #: seconds from now within which a start that Slurm foretells counts as one at once
 AT_ONCE_S = 5.0
@@ -90,6 +90,7 @@ def foretell(words: Sequence[str], config: Config, engine: Engine) -> Foretold:
     if without := next((name for name in _NOTHING if name in said.by_name), ""):
         raise SubmissionError(f"--{without}: with it sbatch submits nothing, so there is nothing to say")
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
+    check_conf(config)
     seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise SubmissionError(f"Slurm cannot be seen: {seen.message}")
