@@ -239,7 +239,7 @@ def test_a_descriptor_above_those_of_select_is_heard(path: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     high = 1100
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 20), hard))
-    taken = []
+    taken: list[int] = []
     try:
         while not taken or taken[-1] < high:
             taken.append(os.open("/dev/null", os.O_RDONLY))
