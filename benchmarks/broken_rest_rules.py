@@ -1,4 +1,4 @@
-"""The rules of polls at rest that `python -m benchmarks.mutations` breaks."""
+"""The rules of polls at rest, and of what a poll writes, that `python -m benchmarks.mutations` breaks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
+_JOB_ROWS = "db/tesched_db/job_rows.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
@@ -64,5 +65,41 @@ REST_MUTATIONS = (
         _OBSERVER,
         "min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)",
         "1e9",
+    ),
+    Mutation(
+        "store: other traits of an unchanged job are written",
+        _JOB_ROWS,
+        "((snapshot.jobs, before.jobs), (snapshot.traits, before.traits))",
+        "((snapshot.jobs, before.jobs),)",
+    ),
+    Mutation(
+        "store: traits that are not known any more are written",
+        _JOB_ROWS,
+        "    found |= before.traits.keys() - snapshot.traits.keys()\n",
+        "",
+    ),
+    Mutation(
+        "store: since when an unchanged job is idle is written",
+        _JOB_ROWS,
+        "{job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items()}",
+        "set()",
+    ),
+    Mutation(
+        "store: another request of a job is worked out anew",
+        _JOB_ROWS,
+        " and before.job.request == job.request",
+        "",
+    ),
+    Mutation(
+        "store: a job that is gone counts no more",
+        _JOB_ROWS,
+        "            self._count.subtract(_kind(known.values) for known in gone)\n",
+        "",
+    ),
+    Mutation(
+        "store: a job that is seen again counts",
+        _JOB_ROWS,
+        "            self._count.update(_kind(known.values) for known in back.values())\n",
+        "",
     ),
 )

@@ -210,7 +210,11 @@ NEAR = {
     "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py"),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
-    "job_rows": ("tests/integration/test_class_of_a_run.py", "tests/integration/test_cli_explain.py"),
+    "job_rows": (
+        "tests/integration/test_db_unchanged.py",
+        "tests/integration/test_class_of_a_run.py",
+        "tests/integration/test_cli_explain.py",
+    ),
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),

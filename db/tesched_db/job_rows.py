@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
+from operator import is_not
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -64,13 +66,26 @@ class PresentJobs:
     next_key: int = 1
     #: the jobs that the last write saw to have ended, each with how long its last run ran, seconds
     ended: list[tuple[Job, float]] = field(default_factory=list)
+    #: the snapshot of the last write; None after a start. What is the same object there was compared then.
+    _last: Snapshot | None = None
+    #: how many present jobs are of each class and state, as written
+    _count: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @staticmethod
     def load(session: Session) -> PresentJobs:
         """Load the present jobs that the store holds."""
         present = session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))
         last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
-        return PresentJobs(jobs={JobId(row.job_id): _known(row) for row in present}, next_key=(last or 0) + 1)
+        jobs = {JobId(row.job_id): _known(row) for row in present}
+        count = Counter(_kind(known.values) for known in jobs.values())
+        return PresentJobs(jobs=jobs, next_key=(last or 0) + 1, _count=count)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Number of present jobs by class and state."""
+        counts: dict[str, dict[str, int]] = {}
+        for (job_class, state), number in sorted((+self._count).items()):
+            counts.setdefault(job_class, {})[state] = number
+        return counts
 
     def key_of(self, job_id: JobId) -> int | None:
         """Return our key of the job that Slurm now knows by this id; None if there is none."""
@@ -89,19 +104,21 @@ class PresentJobs:
         """Write what the snapshot changes. `seen_before` is the time of the snapshot before it."""
         self.ended = []
         changed = [
-            (job, traits)
-            for job_id, job in snapshot.jobs.items()
+            (snapshot.jobs[job_id], traits)
+            for job_id in _perhaps_changed(snapshot, self._last)
             if not self._same(
-                job, traits := snapshot.traits.get(job_id) or UNCLASSIFIED, snapshot.idle_since.get(job_id)
+                snapshot.jobs[job_id],
+                traits := snapshot.traits.get(job_id) or UNCLASSIFIED,
+                snapshot.idle_since.get(job_id),
             )
         ]
-        gone = [known for job_id, known in self.jobs.items() if job_id not in snapshot.jobs]
+        gone = [self.jobs.pop(job_id) for job_id in self.jobs.keys() - snapshot.jobs.keys()]
         if gone:
             self._mark_gone(connection, gone, seen_before if seen_before is not None else snapshot.taken_at)
-            for known in gone:
-                del self.jobs[known.values["job_id"]]
+            self._count.subtract(_kind(known.values) for known in gone)
         if changed:
             self._renew(connection, changed, snapshot, seen_before)
+        self._last = snapshot
 
     def _same(self, job: Job, traits: Traits, idle_since: UnixSeconds | None) -> bool:
         known = self.jobs.get(job.job_id)
@@ -126,13 +143,17 @@ class PresentJobs:
         at = snapshot.taken_at
         self._find_again(connection, [job for job, _ in changed if job.job_id not in self.jobs])
         new: list[Values] = []
-        altered: list[Values] = []
+        #: by the columns that change, which are few, and the same ones for most jobs
+        altered: defaultdict[tuple[str, ...], list[Values]] = defaultdict(list)
         history: list[Values] = []
         ended: dict[int, Job] = {}
         parted: list[Known] = []
         for job, traits in changed:
-            values = job_values(job, traits, snapshot.idle_since.get(job.job_id))
             known = self.jobs.get(job.job_id)
+            values = job_values(job, traits, snapshot.idle_since.get(job.job_id), before=known)
+            if known is not None:
+                self._count[_kind(known.values)] -= 1
+            self._count[_kind(values)] += 1
             if known is not None and another_job(known.values, job):
                 parted.append(known)
                 known = None
@@ -141,8 +162,8 @@ class PresentJobs:
                 known = Known(key=self.next_key, values={})
                 self.next_key += 1
                 new.append({**values, "key": known.key, "first_submit_time": job.submit_time, "first_seen": at})
-            elif values != known.values:
-                altered.append({f"b_{name}": values[name] for name in _CHANGING} | {"b_key": known.key})
+            elif different := tuple(name for name in _CHANGING if values[name] != known.values[name]):
+                altered[different].append({f"b_{name}": values[name] for name in different} | {"b_key": known.key})
             if not known.values or _milestone(known.values) != _milestone(values):
                 history.append(_history_values(known.key, job, at))
                 if job.finished:
@@ -153,8 +174,8 @@ class PresentJobs:
             self._mark_gone(connection, parted, seen_before if seen_before is not None else at)
         if new:
             connection.execute(insert(JobRow), new)
-        if altered:
-            connection.execute(_UPDATE_JOB.values({name: bindparam(f"b_{name}") for name in _CHANGING}), altered)
+        for names, rows in altered.items():
+            connection.execute(_UPDATE_JOB.values({name: bindparam(f"b_{name}") for name in names}), rows)
         if history:
             connection.execute(insert(HistoryRow), history)
         if ended:
@@ -173,6 +194,7 @@ class PresentJobs:
         if back:
             connection.execute(_UPDATE_JOB.values(last_seen=None), [{"b_key": known.key} for known in back.values()])
             self.jobs.update(back)
+            self._count.update(_kind(known.values) for known in back.values())
 
     def _sum_up(self, connection: Connection, jobs: Mapping[int, Job]) -> None:
         """Write how long the jobs that have just ended waited and ran, given by key."""
@@ -210,15 +232,20 @@ def changes_of(session: Session, keys: Iterable[int]) -> Mapping[int, list[State
     return found
 
 
-def counts_of(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """Return the number of jobs by class and state."""
-    counted = Counter(
-        ((snapshot.traits.get(job_id) or UNCLASSIFIED).job_class, job.state) for job_id, job in snapshot.jobs.items()
-    )
-    counts: dict[str, dict[str, int]] = {}
-    for (job_class, state), number in sorted(counted.items()):
-        counts.setdefault(job_class.value, {})[state.value] = number
-    return counts
+def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[JobId]:
+    """Return the jobs that are not, with all that is written of them, the very objects of the snapshot before."""
+    if before is None:
+        return snapshot.jobs
+    found = {job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items()}
+    found |= before.traits.keys() - snapshot.traits.keys()
+    for now, then in ((snapshot.jobs, before.jobs), (snapshot.traits, before.traits)):
+        # In C: it is done at each poll for each job.
+        found.update(compress(now, map(is_not, now.values(), map(then.get, now))))
+    return [job_id for job_id in snapshot.jobs if job_id in found] if found else ()
+
+
+def _kind(values: Values) -> tuple[str, str]:
+    return values["job_class"], values["state"]
 
 
 def of_te(snapshot: Snapshot, decision: Decision) -> Values:
@@ -231,12 +258,9 @@ def of_te(snapshot: Snapshot, decision: Decision) -> Values:
 
 def _held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """Amounts of CPUs and GPUs that TE jobs hold, and that all nodes have."""
-    te = (
-        share.tres
-        for job_id, job in snapshot.jobs.items()
-        if job.allocation and (snapshot.traits.get(job_id) or UNCLASSIFIED).job_class is JobClass.TE
-        for share in job.allocation
-    )
+    jobs = snapshot.jobs
+    of_te = [job_id for job_id, traits in snapshot.traits.items() if traits.job_class is JobClass.TE]
+    te = (share.tres for job_id in of_te if job_id in jobs for share in jobs[job_id].allocation)
     return {"te": _cpus_and_gpus(te), "all": _cpus_and_gpus(node.total for node in snapshot.nodes.values())}
 
 
@@ -259,9 +283,10 @@ def another_job(values: Values, job: Job) -> bool:
     return job.restarts == 0 or job.restarts < values["restarts"] or storable(job.user) != values["user"]
 
 
-def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) -> Values:
-    """Values that are written of a job, by column."""
-    nodes = max(job.request.min_nodes, 1)
+def job_values(
+    job: Job, traits: Traits, idle_since: UnixSeconds | None = None, *, before: Known | None = None
+) -> Values:
+    """Values that are written of a job, by column; what `before` has of an equal request is not worked out anew."""
     # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
     is_eligible = job.pending and not job.held and job.eligible_time is not None
     patience_until = patience_ends(job, traits) if is_eligible else None
@@ -290,10 +315,7 @@ def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) 
         "ends": traits.job_class is JobClass.BE and ends_when_preempted(job.comment),
         "most_preemptions": traits.most_preemptions,
         "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
-        "cpus": job.request.cpus,
-        "mem_mib": demand_per_node(job.request).mem_mib * nodes,
-        "gpus": requested_gpus(job.request),
-        "min_nodes": nodes,
+        **_requested(job, before),
         "state": job.state.value,
         "flags": ",".join(sorted(job.flags)),
         "reason": storable(job.reason),
@@ -308,6 +330,18 @@ def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) 
         "patience_until": patience_until,
         "idle_since": idle_since,
         "nodes": list(job.nodes),
+    }
+
+
+def _requested(job: Job, before: Known | None) -> Values:
+    if before is not None and before.job is not None and before.job.request == job.request:
+        return {name: before.values[name] for name in ("cpus", "mem_mib", "gpus", "min_nodes")}
+    nodes = max(job.request.min_nodes, 1)
+    return {
+        "cpus": job.request.cpus,
+        "mem_mib": demand_per_node(job.request).mem_mib * nodes,
+        "gpus": requested_gpus(job.request),
+        "min_nodes": nodes,
     }
 
 

@@ -36,7 +36,7 @@ from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.finished_runs import learn_ended
 from tesched_db.held import Held
-from tesched_db.job_rows import counts_of, of_te
+from tesched_db.job_rows import of_te
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -217,7 +217,7 @@ class SqlJournal:
             summary=decision.summary,
             policy=decision.policy,
             cycle=decision.cycle,
-            counts=counts_of(snapshot),
+            counts=held.seen.counts(),
             idle=not decision.actions and not decision.transitions,
         )
         self._remember(connection, held, memory, decision.transitions)

@@ -1,0 +1,76 @@
+"""Writes of what has changed alone: whatever objects a poll makes or keeps, the rows say what the last one showed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot, Traits
+from tesched_db.job_rows import UNCLASSIFIED, job_values
+from tesched_db.tables import CycleRow, JobRow
+from tesched_testcluster.harness.store_examples import BE, TE, Writer, job
+
+JOBS, POLLS = 12, 25
+
+
+def moved(random: Random, one: Job) -> Job:
+    """Return the job as the next poll may show it: the same object, an equal one, or another state of it."""
+    match random.randrange(6):
+        case 0:
+            return replace(one)
+        case 1:
+            return replace(one, request=Request(cpus=random.randrange(1, 9)), priority=random.randrange(3))
+        case 2 if one.pending:
+            return job(one.job_id, JobState.RUNNING, nodes=["n1"], submit_time=one.submit_time, start_time=50.0)
+        case 2:
+            return job(one.job_id, submit_time=one.submit_time, restarts=one.restarts + 1)
+        case _:
+            return one
+
+
+def next_poll(random: Random, seen: Snapshot, at: float) -> Snapshot:
+    """Return a snapshot in which some jobs have gone, come, changed or got other traits, and most have not."""
+    jobs = {job_id: moved(random, one) for job_id, one in seen.jobs.items() if random.randrange(8)}
+    for number in range(JOBS):
+        if number not in jobs and not random.randrange(4):
+            # Another job by an id that was seen before, or that one again.
+            jobs[JobId(number)] = job(number, submit_time=random.choice((10.0, at)))
+    traits = {job_id: _rated(random, seen.traits.get(job_id)) for job_id in jobs if random.randrange(10)}
+    idle = {job_id: 40.0 for job_id, one in jobs.items() if one.on_nodes and not random.randrange(3)}
+    return replace(Snapshot.of(at, jobs=jobs.values(), traits=traits), idle_since=idle)
+
+
+def _rated(random: Random, before: Traits | None) -> Traits:
+    return before if before is not None and random.randrange(4) else replace(random.choice((TE, BE)))
+
+
+def written(store: Engine) -> Mapping[int, JobRow]:
+    with Session(store) as session:
+        return {row.job_id: row for row in session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rows_and_the_counts_say_what_the_last_poll_showed(store: Engine, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - no secret
+    writer, seen = Writer(store), Snapshot.of(0.0)
+    for poll in range(1, POLLS + 1):
+        if poll == POLLS // 2:
+            writer = Writer(store)  # tesched was restarted
+        seen = next_poll(random, seen, 100.0 * poll)
+        writer.write(seen)
+        rows = written(store)
+        assert rows.keys() == seen.jobs.keys()
+        for job_id, one in seen.jobs.items():
+            said = job_values(one, seen.traits.get(job_id, UNCLASSIFIED), seen.idle_since.get(job_id))
+            assert {name: getattr(rows[job_id], name) for name in said} == said
+        count = Counter((seen.traits.get(each, UNCLASSIFIED).job_class, one.state) for each, one in seen.jobs.items())
+        with Session(store) as session:
+            last = session.scalars(select(CycleRow).order_by(CycleRow.key.desc()).limit(1)).one()
+        assert {(kind, state): many for kind, of in last.counts.items() for state, many in of.items()} == count
