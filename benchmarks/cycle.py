@@ -3,13 +3,16 @@
 A real slurmctld that knows as many nodes and jobs: eight nodes run, the others are down; eight best-effort jobs fill
 the eight, one trial waits for these nodes, all other jobs wait for tomorrow, each with its own record. The daemon's
 own loop, in shadow mode, in a process of its own: seconds to observe, decide and write (SQLite), of its first turn
-and of a later one (medians of `TURNS`), and the most memory that the process and its largest child ever had. In the
-test image (`python -m tesched_testcluster docker run -- python3 -m benchmarks.cycle`) also with pyslurm.
+and of a later one (medians of `TURNS`), and the most memory that the process and its largest child ever had. RATIO is
+what a whole, unchanged poll takes to what Slurm's own code takes for the same reads in the same run (`raw_reads.py`):
+the bare `scontrol show job` for the commands client, libslurm's two calls for pyslurm. Goals stand below the table. In
+the test image (`python -m tesched_testcluster docker run -- python3 -m benchmarks.cycle`) also with pyslurm.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import resource
 import statistics
 import subprocess
@@ -32,9 +35,12 @@ from tesched_daemon.wiring import opened_loop
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition
 from tesched_testcluster.harness.slurm_clients import CLIENTS
 from tesched_testcluster.local import LocalCluster
+
+from benchmarks.raw_reads import bare_scontrol_s, libslurm_s
 
 #: jobs and nodes
 SIZES = ((1_000, 100), (10_000, 1_000), (100_000, 10_000))
@@ -107,6 +113,10 @@ class Timed:
         self.wrote_s += time.perf_counter() - began
 
 
+#: most that a poll may take, as a multiple of Slurm's own code, and most memory, MiB
+GOALS = {"commands": (2.0, 600.0), "pyslurm": (1.5, 600.0)}
+
+
 def measure(config: Path) -> dict[str, float]:
     """Return what the turns of a daemon cost: seconds and MiB."""
     settings = load(config)
@@ -168,8 +178,8 @@ def main(*, config: Path | None, smallest: int, largest: int, as_json: bool) -> 
     rows = []
     if not as_json:
         print(
-            f"{'JOBS':>8}{'NODES':>8}  {'CLIENT':<10}{'OBSERVE S':>11}{'STEP S':>8}{'JOURNAL S':>11}"
-            f"{'FIRST S':>9}{'PEAK MIB':>10}{'CHILD MIB':>11}"
+            f"{'JOBS':>8}{'NODES':>8}  {'CLIENT':<10}{'OBSERVE S':>11}{'SLURM S':>9}{'RATIO':>7}{'STEP S':>8}"
+            f"{'JOURNAL S':>11}{'FIRST S':>9}{'PEAK MIB':>10}{'CHILD MIB':>11}"
         )
     for jobs, nodes in SIZES:
         if not smallest <= jobs <= largest:
@@ -177,6 +187,7 @@ def main(*, config: Path | None, smallest: int, largest: int, as_json: bool) -> 
         definition = ClusterDefinition(settings={"MaxJobCount": "200000", "MaxArraySize": "200000"})
         with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as folder:
             fill(cluster, jobs, nodes)
+            raw_s = slurms_own_s(cluster)
             for client in CLIENTS:
                 path = Path(folder) / f"{client}.toml"
                 text = CONFIG.format(
@@ -188,18 +199,29 @@ def main(*, config: Path | None, smallest: int, largest: int, as_json: bool) -> 
                 path.write_text(text)
                 command = [sys.executable, "-m", "benchmarks.cycle", "--config", str(path)]
                 said = subprocess.run(command, env=cluster.env, check=True, stdout=subprocess.PIPE, text=True).stdout
-                row = {"nodes": nodes, "client": str(client), **json.loads(said)}
+                row = {"nodes": nodes, "client": str(client), **json.loads(said), "slurm_s": raw_s[str(client)]}
                 rows.append(row)
                 if not as_json:
                     print(_line(row), flush=True)
     if as_json:
         print(json.dumps(rows, indent=2))
+        return
+    for name, (ratio, mib) in GOALS.items():
+        print(f"goals, {name}: RATIO at most {ratio}, PEAK MIB at most {mib:.0f} with {SIZES[-1][0]:,} jobs")
+
+
+def slurms_own_s(cluster: LocalCluster) -> dict[str, float]:
+    """Return the seconds that Slurm's own code takes for what each client reads, by client; NaN: it is not here."""
+    raw = libslurm_s(cluster)
+    both_s = math.nan if raw is None else raw["jobs_s"] + raw["nodes_s"]
+    return {str(ClientChoice.COMMANDS): bare_scontrol_s(cluster), str(ClientChoice.PYSLURM): both_s}
 
 
 def _line(row: dict[str, float | str]) -> str:
     first = sum(float(row[f"first_{name}"]) for name in ("observe_s", "step_s", "journal_s"))
     return (
-        f"{row['jobs']:>8,}{row['nodes']:>8,}  {row['client']:<10}{row['observe_s']:>11.2f}{row['step_s']:>8.3f}"
+        f"{row['jobs']:>8,}{row['nodes']:>8,}  {row['client']:<10}{row['observe_s']:>11.2f}"
+        f"{row['slurm_s']:>9.2f}{float(row['observe_s']) / float(row['slurm_s']):>7.1f}{row['step_s']:>8.3f}"
         f"{row['journal_s']:>11.3f}{first:>9.2f}{row['peak_mib']:>10.0f}{row['largest_child_mib']:>11.0f}"
     )
 
