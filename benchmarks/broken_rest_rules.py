@@ -85,12 +85,6 @@ REST_MUTATIONS = (
         "set()",
     ),
     Mutation(
-        "store: another request of a job is worked out anew",
-        _JOB_ROWS,
-        " and before.job.request == job.request",
-        "",
-    ),
-    Mutation(
         "store: a job that is gone counts no more",
         _JOB_ROWS,
         "            self._count.subtract(_kind(known.values) for known in gone)\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from itertools import compress
 from operator import is_not
 from typing import Any
@@ -15,7 +16,7 @@ from tesched_core.intake.classify import Question
 from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.intake.job_times import StateChange, last_run_s, times
 from tesched_core.intake.patience import patience_ends
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Decision
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
@@ -26,6 +27,9 @@ from tesched_db.tables import HistoryRow, JobRow, storable
 
 #: Rows in one statement, far below SQLite's 32,766 parameters.
 CHUNK = 500
+
+#: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB.
+MOST_AT_ONCE = 5000
 
 #: Traits of a job that was not classified.
 UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, grace_source="")
@@ -51,11 +55,20 @@ class Known:
     """One job that the store holds as present."""
 
     key: int
-    #: as last written, by column
-    values: Values
-    #: as last seen; None after a start
+    #: as last seen and written; None after a start
     job: Job | None = None
     traits: Traits | None = None
+    idle_since: UnixSeconds | None = None
+    question: Values | None = None
+    #: after a start, as it stands in the store; else it is worked out where it is needed: it would be 1.5 kB a job
+    stored: Values | None = None
+
+    @property
+    def values(self) -> Values:
+        """What was last written, by column; nothing of a new job."""
+        if self.job is None or self.traits is None:
+            return self.stored or {}
+        return {**job_values(self.job, self.traits, self.idle_since), "question": self.question}
 
 
 @dataclass
@@ -97,7 +110,7 @@ class PresentJobs:
         return {
             job_id: Question(**{**said, "partitions": tuple(said["partitions"])})
             for job_id, known in self.jobs.items()
-            if (said := known.values["question"]) is not None
+            if (said := known.question) is not None
         }
 
     def write(self, connection: Connection, snapshot: Snapshot, seen_before: UnixSeconds | None) -> None:
@@ -116,13 +129,13 @@ class PresentJobs:
         if gone:
             self._mark_gone(connection, gone, seen_before if seen_before is not None else snapshot.taken_at)
             self._count.subtract(_kind(known.values) for known in gone)
-        if changed:
-            self._renew(connection, changed, snapshot, seen_before)
+        for start in range(0, len(changed), MOST_AT_ONCE):
+            self._renew(connection, changed[start : start + MOST_AT_ONCE], snapshot, seen_before)
         self._last = snapshot
 
     def _same(self, job: Job, traits: Traits, idle_since: UnixSeconds | None) -> bool:
         known = self.jobs.get(job.job_id)
-        if known is None or known.values["idle_since"] != idle_since:
+        if known is None or known.idle_since != idle_since:
             return False
         return known.job == job and known.traits == traits
 
@@ -150,25 +163,27 @@ class PresentJobs:
         parted: list[Known] = []
         for job, traits in changed:
             known = self.jobs.get(job.job_id)
-            values = job_values(job, traits, snapshot.idle_since.get(job.job_id), before=known)
-            if known is not None:
-                self._count[_kind(known.values)] -= 1
+            before = known.values if known is not None else {}
+            values = job_values(job, traits, snapshot.idle_since.get(job.job_id))
+            if before:
+                self._count[_kind(before)] -= 1
             self._count[_kind(values)] += 1
-            if known is not None and another_job(known.values, job):
+            if known is not None and another_job(before, job):
                 parted.append(known)
-                known = None
-            values["question"] = _question(job, known)
+                known, before = None, {}
+            values["question"] = _question(job, before.get("question"))
             if known is None:
-                known = Known(key=self.next_key, values={})
+                known = Known(key=self.next_key)
                 self.next_key += 1
                 new.append({**values, "key": known.key, "first_submit_time": job.submit_time, "first_seen": at})
-            elif different := tuple(name for name in _CHANGING if values[name] != known.values[name]):
+            elif different := tuple(name for name in _CHANGING if values[name] != before[name]):
                 altered[different].append({f"b_{name}": values[name] for name in different} | {"b_key": known.key})
-            if not known.values or _milestone(known.values) != _milestone(values):
+            if not before or _milestone(before) != _milestone(values):
                 history.append(_history_values(known.key, job, at))
                 if job.finished:
                     ended[known.key] = job
-            known.job, known.traits, known.values = job, traits, values
+            known.job, known.traits, known.stored = job, traits, None
+            known.idle_since, known.question = values["idle_since"], values["question"]
             self.jobs[job.job_id] = known
         if parted:
             self._mark_gone(connection, parted, seen_before if seen_before is not None else at)
@@ -283,10 +298,8 @@ def another_job(values: Values, job: Job) -> bool:
     return job.restarts == 0 or job.restarts < values["restarts"] or storable(job.user) != values["user"]
 
 
-def job_values(
-    job: Job, traits: Traits, idle_since: UnixSeconds | None = None, *, before: Known | None = None
-) -> Values:
-    """Values that are written of a job, by column; what `before` has of an equal request is not worked out anew."""
+def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) -> Values:
+    """Values that are written of a job, by column."""
     # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
     is_eligible = job.pending and not job.held and job.eligible_time is not None
     patience_until = patience_ends(job, traits) if is_eligible else None
@@ -315,7 +328,7 @@ def job_values(
         "ends": traits.job_class is JobClass.BE and ends_when_preempted(job.comment),
         "most_preemptions": traits.most_preemptions,
         "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
-        **_requested(job, before),
+        **_requested(job.request),
         "state": job.state.value,
         "flags": ",".join(sorted(job.flags)),
         "reason": storable(job.reason),
@@ -333,23 +346,21 @@ def job_values(
     }
 
 
-def _requested(job: Job, before: Known | None) -> Values:
-    if before is not None and before.job is not None and before.job.request == job.request:
-        return {name: before.values[name] for name in ("cpus", "mem_mib", "gpus", "min_nodes")}
-    nodes = max(job.request.min_nodes, 1)
+@lru_cache(maxsize=4096)
+def _requested(request: Request) -> Values:
+    nodes = max(request.min_nodes, 1)
     return {
-        "cpus": job.request.cpus,
-        "mem_mib": demand_per_node(job.request).mem_mib * nodes,
-        "gpus": requested_gpus(job.request),
+        "cpus": request.cpus,
+        "mem_mib": demand_per_node(request).mem_mib * nodes,
+        "gpus": requested_gpus(request),
         "min_nodes": nodes,
     }
 
 
-def _question(job: Job, known: Known | None) -> Values | None:
-    """Question of the job: its own data when its run began, as written then, or as it is now."""
+def _question(job: Job, before: Values | None) -> Values | None:
+    """Question of the job: its own data when its run began, as written `before`, or as it is now."""
     if not job.on_nodes:
         return None
-    before: Values | None = known.values.get("question") if known else None
     if before is not None and (before["restarts"], before["submit_time"]) == (job.restarts, job.submit_time):
         return before
     return {**asdict(Question.of(job)), "partitions": list(job.partitions)}
@@ -357,7 +368,7 @@ def _question(job: Job, known: Known | None) -> Values | None:
 
 def _known(row: JobRow) -> Known:
     values = {name: getattr(row, name) for name in ("job_id", *_CHANGING)}
-    return Known(key=row.key, values=values)
+    return Known(key=row.key, stored=values, idle_since=row.idle_since, question=row.question)
 
 
 def _milestone(values: Values) -> tuple[Any, ...]:

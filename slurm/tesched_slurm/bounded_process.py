@@ -29,8 +29,9 @@ class ProgramResult:
 
     #: its exit status; negative: a signal
     status: int
-    out: bytes
-    err: bytes
+    #: as it was read: a copy of what a large site's queue says would be 100 MB
+    out: bytes | bytearray
+    err: bytes | bytearray
     #: why it was ended, in words; empty if it ended by itself, or had said enough
     stopped: str = ""
     #: it had said as much as was wanted, and was ended: its status is no word on that
@@ -91,8 +92,8 @@ def run_bounded(
                 pipe.close()
     return ProgramResult(
         status=process.returncode,
-        out=bytes(kept.out[:enough]),
-        err=bytes(kept.err),
+        out=kept.out if enough is None else kept.out[:enough],
+        err=kept.err,
         stopped=stopped,
         had_enough=had_enough,
     )

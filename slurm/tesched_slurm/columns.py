@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
@@ -161,6 +162,19 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
+#: whether a column's value is a job's own, for most jobs
+_OF_ITS_OWN = tuple(
+    column
+    in {
+        *("JobID", "ArrayTaskID", "SLUID", "SubmitTime", "EligibleTime", "StartTime", "EndTime", "PriorityLong"),
+        *("NodeList", "Comment", "admin_comment"),
+    }
+    for column in COLUMNS
+)
+#: Values that are kept for other records.
+_MOST_SHARED = 50_000
+
+
 class Query:
     """One call of squeue: what it is run with, and how its answer is read."""
 
@@ -177,33 +191,75 @@ class Query:
         # 22.05 heeds the second; later releases have no word for it (`hidden_tasks.py`).
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
-    def rows(self, answer: str) -> list[QueueRow]:
-        """Return the records. Raises ValueError for an answer of another form."""
-        *records, rest = answer.split(f"{self._end}\n")
-        if rest.strip():
-            raise ValueError(f"it ends in the middle of a record: {rest[:80]!r}")
+    def rows(self, answer: str, known: KnownRows | None = None) -> list[QueueRow]:
+        """Return the records, which are `known` from now on. Raises ValueError for an answer of another form."""
+        known = known or KnownRows()
+        known.begin()
         found = []
-        for record in records:
-            values = record.split(self._separator)
-            if len(values) != len(COLUMNS):
-                raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
-            found.append(QueueRow._make(values))
+        # One after the other: the list of all would be the whole answer once more.
+        position, mark = 0, f"{self._end}\n"
+        while (end := answer.find(mark, position)) >= 0:
+            found.append(known.row(answer[position:end], self._separator))
+            position = end + len(mark)
+        if rest := answer[position : position + 80].strip():
+            raise ValueError(f"it ends in the middle of a record: {rest!r}")
+        known.end()
         return found
 
 
-def read_rows(commands: Commands, *options: str) -> list[QueueRow] | Failure:
+@dataclass(kw_only=True)
+class KnownRows:
+    """Records of the answer before: one that has not changed is the same object, and is not taken apart again.
+
+    Of each its hash is kept beside the record; its text would be 1.3 kB.
+    """
+
+    #: stands for the separators of all answers, or no record would stay as it was; only this process ever sees it
+    mark: str = field(default_factory=drawn)
+    _by_content: dict[int, QueueRow] = field(default_factory=dict)
+    _now: dict[int, QueueRow] = field(default_factory=dict)
+    #: values that many records share, each once: a record of its own has 3 kB of texts
+    _shared: dict[str, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Begin an answer."""
+        self._now = {}
+        if len(self._shared) > _MOST_SHARED:
+            self._shared = {}
+
+    def end(self) -> None:
+        """End an answer: what was not in it is forgotten."""
+        self._by_content, self._now = self._now, {}
+
+    def row(self, record: str, separator: str) -> QueueRow:
+        """Return the record of which this is the text. Raises ValueError for one of another form."""
+        content = hash(record.replace(separator, self.mark))
+        row = self._by_content.get(content)
+        if row is None or not record.startswith(f"{row.job_id}{separator}"):
+            values = record.split(separator)
+            if len(values) != len(COLUMNS):
+                raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
+            share = self._shared.setdefault
+            row = QueueRow._make(
+                value if own else share(value, value) for value, own in zip(values, _OF_ITS_OWN, strict=True)
+            )
+        self._now[content] = row
+        return row
+
+
+def read_rows(commands: Commands, *options: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
     """Return the records of the jobs that these options of squeue's choose."""
     query = Query(*options)
     answer = commands.run(query.argv, query.environment)
     if isinstance(answer, Failure):
         return answer
-    return rows_of(query, answer)
+    return rows_of(query, answer, known)
 
 
-def rows_of(query: Query, answer: str) -> list[QueueRow] | Failure:
+def rows_of(query: Query, answer: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
     """Return the records of this answer, or that it has another form than known."""
     try:
-        return query.rows(answer)
+        return query.rows(answer, known)
     except ValueError as error:
         return strange("squeue", error)
 

@@ -11,7 +11,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
-from tesched_slurm.columns import Query, read_rows, rows_of, strange
+from tesched_slurm.columns import KnownRows, Query, read_rows, rows_of, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands, rpcs
@@ -89,6 +89,7 @@ class CommandsObserver:
     _limits: LimitsInForce = field(init=False)
     _queue: Queue = field(init=False)
     _nodes: KnownNodes = field(default_factory=KnownNodes)
+    _rows: KnownRows = field(default_factory=KnownRows)
 
     def __post_init__(self) -> None:
         """Make ready to read the settings and the queue."""
@@ -109,20 +110,23 @@ class CommandsObserver:
         )
         if isinstance(answers, Failure):
             return answers
-        rows = rows_of(query, answers[0])
+        reservations, partitions_text, nodes, of_jobs = (answers.pop() for _ in range(4))
+        # With 100,000 jobs each of the two answers on them is more than 100 MB: not both at once, where one is read.
+        rows = rows_of(query, answers.pop(), self._rows)
         if isinstance(rows, Failure):
             return rows
-        jobs = self._queue.read(rows, details, answers[1])
+        jobs = self._queue.read(rows, details, of_jobs)
+        del of_jobs
         if isinstance(jobs, Failure):
             return jobs
         try:
-            partitions = read_partitions(answers[3])
+            partitions = read_partitions(partitions_text)
             return Snapshot.of(
                 taken_at,
                 jobs=jobs,
-                nodes=read_nodes(answers[2], self._nodes),
+                nodes=read_nodes(nodes, self._nodes),
                 partitions=partitions,
-                reservations=read_reservations(answers[4]),
+                reservations=read_reservations(reservations),
                 settings=settings,
                 limits=self._limits.now(settings, partitions, jobs),
             )
@@ -136,7 +140,7 @@ class CommandsObserver:
         they are many, everything is. Of one that has started since on one node, without GRES, the CPUs' ids are left
         out.
         """
-        rows = read_rows(self.commands, "-t", "all")
+        rows = read_rows(self.commands, "-t", "all", known=self._rows)
         if isinstance(rows, Failure):
             return rows
         jobs = self._queue.read(rows, query, answer)

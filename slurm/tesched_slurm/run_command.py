@@ -83,7 +83,7 @@ class Commands:
         return _text(ended.out)
 
 
-def _text(said: bytes) -> str:
+def _text(said: bytes | bytearray) -> str:
     """Return it as it was printed: users' text may hold any bytes, and a carriage return is not a newline."""
     return said.decode("utf-8", "surrogateescape")
 
