@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
+_COLUMNS = "slurm/tesched_slurm/columns.py"
 _JOB_ROWS = "db/tesched_db/job_rows.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -65,6 +66,30 @@ REST_MUTATIONS = (
         _OBSERVER,
         "min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)",
         "1e9",
+    ),
+    Mutation(
+        "squeue: a record with other separators alone is known",
+        _COLUMNS,
+        "record.replace(separator, self.mark)",
+        "record",
+    ),
+    Mutation(
+        "squeue: a record's separators count",
+        _COLUMNS,
+        "record.replace(separator, self.mark)",
+        'record.replace(separator, "")',
+    ),
+    Mutation(
+        "squeue: a hash alone is no job's record",
+        _COLUMNS,
+        'if row is None or not record.startswith(f"{row.job_id}{separator}"):',
+        "if row is None:",
+    ),
+    Mutation(
+        "squeue: what was not in the last answer is forgotten",
+        _COLUMNS,
+        "self._by_content, self._now = self._now, {}",
+        "self._by_content |= self._now",
     ),
     Mutation(
         "store: other traits of an unchanged job are written",

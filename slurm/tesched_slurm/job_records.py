@@ -24,6 +24,7 @@ UNREADABLE = Exception
 _NO_VALUE = "4294967294"
 
 
+@lru_cache(maxsize=256)
 def states(value: str) -> tuple[JobState, frozenset[str]]:
     """Return the base state and the flags of a word such as `RUNNING` or `COMPLETING`."""
     base, *flags = value.split("+")
