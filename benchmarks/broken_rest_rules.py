@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS = "slurm/tesched_slurm/columns.py"
+_GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _JOB_ROWS = "db/tesched_db/job_rows.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -67,6 +68,10 @@ REST_MUTATIONS = (
         "min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)",
         "1e9",
     ),
+    Mutation("garbage: none is searched for in a turn", _GARBAGE, "    gc.disable()\n", "    pass\n"),
+    Mutation("garbage: it is searched for after a turn", _GARBAGE, "        gc.enable()\n", "        pass\n"),
+    Mutation("garbage: what is kept is searched no more", _GARBAGE, "    gc.freeze()\n", "    pass\n"),
+    Mutation("garbage: a turn that saw nothing is not it", _SERVICE, " and not turn.trouble:", ":"),
     Mutation(
         "squeue: a record with other separators alone is known",
         _COLUMNS,

@@ -162,6 +162,8 @@ NEAR = {
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/slurm/test_submit_line.py"),
     "submit_line": ("tests/unit/slurm/test_submit_line.py",),
+    "garbage": ("tests/unit/daemon/test_wakeup.py",),
+    "service": ("tests/unit/daemon/test_wakeup.py",),
     "columns": ("tests/unit/slurm/test_known_rows.py", "tests/unit/slurm/test_queue.py"),
     "details": (
         "tests/unit/slurm/test_forged_records.py",

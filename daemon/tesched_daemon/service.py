@@ -21,6 +21,7 @@ from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 from tesched_core.model.actions import kind_of
 
+from tesched_daemon.garbage import never_search_this, no_search_for_garbage
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.sdnotify import notify
 from tesched_daemon.wakeup import Agenda
@@ -82,6 +83,8 @@ class Service:
         self._failed: BaseException | None = None
         self._said = ""
         self._ready = False
+        #: a turn has seen the cluster
+        self._has_seen = False
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": _OneThread(self._cannot_turn)},
@@ -165,7 +168,11 @@ class Service:
             if self._reload_asked:
                 self._reload_asked = False
                 self._read_again()
-            turn = self._loop.turn(asked=asked)
+            with no_search_for_garbage():
+                turn = self._loop.turn(asked=asked)
+                if not self._has_seen and not turn.trouble:
+                    self._has_seen = True
+                    never_search_this()
         except BaseException as error:  # noqa: BLE001 - a bug: the main thread raises it and the service ends
             self._failed = error
             self.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import logging
 import os
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -404,3 +406,28 @@ def test_a_service_that_stops_takes_no_more_pokes(turning: tuple[Turning, Servic
     service.stop()
     for _ in range(100):
         service.poke()
+
+
+def test_no_search_for_garbage_interrupts_a_turn_and_all_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, frozen, during = Turning(), [], []
+    turn = loop.turn
+
+    def looked(*, asked: bool = False) -> CycleResult:
+        during.append(gc.isenabled())
+        result = turn(asked=asked)
+        return replace(result, trouble="Slurm does not answer" if len(during) == 1 else "")
+
+    monkeypatch.setattr(loop, "turn", looked)
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(during)))
+    service = Service(loop, reload=lambda _: "")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    for _ in range(3):
+        loop.wait_turn()
+        wait_for(gc.isenabled)
+        service.reload()
+    service.stop()
+    thread.join(HANG_S)
+    assert during[:3] == [False] * 3
+    assert frozen == [2], "once, after the first turn that has seen the cluster"
+    assert gc.isenabled()
