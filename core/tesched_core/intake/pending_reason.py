@@ -153,11 +153,11 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
     waiting = (
         (job.submit_time, job.job_id)
         for job in snapshot.jobs.values()
-        if job.state is JobState.PENDING
+        # On a clock that differs from slurmctld's, no job may be new for ever. First, as it is so of the fewest.
+        if abs(snapshot.taken_at - job.submit_time) < within_s
+        and job.state is JobState.PENDING
         and not job.held
         and not has_reason(job.reason)
-        # On a clock that differs from slurmctld's, no job may be new for ever.
-        and abs(snapshot.taken_at - job.submit_time) < within_s
         and snapshot.traits[job.job_id].job_class is JobClass.TE
     )
     first = min(waiting, default=None)
