@@ -125,7 +125,7 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation(
         "equals: one that stays is not called dearer",
-        _SEARCH,
+        "policies/tesched_policies/passed_over.py",
         "why[(why == 2) & (score <= dearest)] = 4",
         "pass",
     ),
