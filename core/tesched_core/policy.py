@@ -10,7 +10,7 @@ give the same proposal. What it wants to remember is its state, which core and t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
@@ -132,6 +132,8 @@ class View:
     #: until when TE jobs may delay each BE job; None: nothing is bounded
     deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
+    #: what a policy has worked out and may need again where it proposes anew without some TE jobs (`orders/serve.py`)
+    kept: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def now(self) -> UnixSeconds:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.fewest import fewest_of, least_on
 from tesched_core.placement.node_prices import ByNode, NodePrices
 from tesched_core.policy import Eligibility, View
 
@@ -24,6 +26,7 @@ from tesched_policies.among_equals import Prices, prices_for
 from tesched_policies.candidates import Candidates, candidates_of, counts_for_candidates, first_free
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class FoundVictims(NamedTuple):
@@ -74,9 +77,10 @@ class Ledger:
         self._changes.append((nodes, by, len(self.taken)))
         self.taken += victims
 
-    def nodes_since(self, plans: int) -> NDArray[np.intp]:
-        """Return the nodes that changed after so many plans."""
-        return np.unique(np.concatenate([nodes for nodes, _, _ in self._changes[plans:]]))
+    def nodes_since(self, other: Ledger, plans: int) -> NDArray[np.intp]:
+        """Return the nodes that may differ from what `other`, of the same ground, had after so many plans."""
+        both = self._changes[plans:] if other is self else [*other._changes[:plans], *self._changes]
+        return np.unique(np.concatenate([nodes for nodes, _, _ in both])) if both else _NO_NODES
 
     def room_at(self, plans: int) -> Room:
         """Return what is free after so many plans."""
@@ -92,28 +96,79 @@ class Ledger:
         return self.taken[: self._changes[plans][2]] if plans < len(self._changes) else self.taken
 
 
+_NO_NODES = np.zeros(0, dtype=np.intp)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept(Generic[T]):
+    """Something by node, as it was after some plans."""
+
+    value: T
+    ledger: Ledger
+    plans: int
+
+
 class Ground:
     """The ground of one policy's plans."""
 
-    def __init__(self, view: View, search: Search) -> None:
+    def __init__(self, view: View, search: Search, *, drawn: bool) -> None:
         """Begin without a plan."""
-        self.view = view
-        self.running = view.running
-        self.ledger = Ledger(running=view.running, room=view.room_after_orders)
-        self.room = self.ledger.room
-        self._search = search
-        self._eligible: dict[int, tuple[Eligibility, NDArray[np.bool_]]] = {}
-        self._pools: dict[bytes, NDArray[np.bool_]] = {}
-        self._kinds: dict[Hashable, Candidates] = {}
+        self._search, self._drawn = search, drawn
+        self._room = view.room_after_orders
+        #: kinds of jobs by number, and the kind of each job by its identity
+        self._kinds: dict[Hashable, int] = {}
+        self._kind_of_job: dict[int, tuple[Job, int | None]] = {}
+        self._candidates: dict[int, Candidates] = {}
         #: identities of the demands of these
         self._lasting: set[int] = set()
         self._score: NDArray[np.float64] | None = None
         self._prices: dict[tuple[str, str], Prices] = {}
         self._by_node: dict[int, ByNode] = {}
-        #: by the identities of demand, price and pool: prices of the nodes, and after how many plans
-        self._nodes: dict[tuple[int, int, int], tuple[NodePrices, int]] = {}
-        #: by a demand's identity: where it fits, and after how many plans
-        self._fitting: dict[int, tuple[NDArray[np.bool_], int]] = {}
+        #: masks of the running jobs that may be victims before the first plan, each once
+        self._masks: dict[bytes, NDArray[np.bool_]] = {}
+        #: by the identities of a demand, a price and a mask
+        self._nodes: dict[tuple[int, int, int], _Kept[NodePrices]] = {}
+        #: by the identities of a demand and a mask
+        self._least: dict[tuple[int, int], _Kept[NDArray[np.int64]]] = {}
+        #: by a demand's identity: where it fits
+        self._fitting: dict[int, _Kept[NDArray[np.bool_]]] = {}
+        self.begin(view)
+
+    @staticmethod
+    def of(view: View, search: Search, *, drawn: bool) -> Ground:
+        """Return the ground without a plan, with what was found when the policy proposed for this view before.
+
+        `drawn`: scores are draws from 0 to 1.
+        """
+        key = Ground, search, drawn
+        found = view.kept.get(key)
+        if isinstance(found, Ground) and found.is_of(view):
+            found.begin(view)
+        else:
+            found = view.kept[key] = Ground(view, search, drawn=drawn)
+        return found
+
+    def is_of(self, view: View) -> bool:
+        """Check whether the view is of the same moment."""
+        mine = self.view
+        return (
+            mine.snapshot is view.snapshot
+            and mine.columns is view.columns
+            and mine.memory is view.memory
+            and mine.limits is view.limits
+            and mine.reserving is view.reserving
+        )
+
+    def begin(self, view: View) -> None:
+        """Begin anew without a plan, for some of the same TE jobs."""
+        self.view = view
+        self.running = view.running
+        self.ledger = Ledger(running=view.running, room=self._room)
+        self.room = self._room
+        self._eligible: dict[int, tuple[Eligibility, NDArray[np.bool_]]] = {}
+        #: who is left of each mask, by its identity; and back
+        self._pools: dict[int, NDArray[np.bool_]] = {}
+        self._mask_of: dict[int, int] = {}
         #: what was found since the last plan
         self._answers: dict[Hashable, object] = {}
 
@@ -137,22 +192,31 @@ class Ground:
         found: T = self._answers[key]  # type: ignore[assignment]  # as it was worked out under this key
         return found
 
-    def candidates(self, job: Job) -> tuple[Candidates, Hashable | None]:
-        """Return the ways to give the job its nodes, and a key of jobs that have the same; None: there is none.
+    def candidates(self, job: Job) -> tuple[Candidates, int | None]:
+        """Return the ways to give the job its nodes, and the number of its kind; None: it has none.
 
         Raises UnsupportedRequestError for a request that is not modelled.
         """
-        kind = counts_for_candidates(job, self.view, self.room)
-        found = None if kind is None else self._kinds.get(kind)
+        kind = self._kind_of(job)
+        found = None if kind is None else self._candidates.get(kind)
         if found is None:
             found = candidates_of(job, self.view, self.room)
             # Where there is none but on what is free, that may change.
             if kind is not None and found.any:
-                self._kinds[kind] = found
+                self._candidates[kind] = found
                 self._lasting.update(id(demand) for demand in found.any + found.by_itself)
         return found, kind if found.any else None
 
-    def at_once(self, candidates: Candidates, kind: Hashable | None) -> tuple[Demand, tuple[int, ...]] | None:
+    def _kind_of(self, job: Job) -> int | None:
+        """Return the number of the kind of a job; None: it is not known which jobs have the same candidates."""
+        known = self._kind_of_job.get(id(job))
+        if known is None:
+            key = counts_for_candidates(job, self.view, self.room)
+            kind = None if key is None else self._kinds.setdefault(key, len(self._kinds))
+            known = self._kind_of_job[id(job)] = job, kind
+        return known[1]
+
+    def at_once(self, candidates: Candidates, kind: int | None) -> tuple[Demand, tuple[int, ...]] | None:
         """Return the first demand that fits on what is free, and its nodes; None if none does."""
 
         def find() -> tuple[Demand, tuple[int, ...]] | None:
@@ -166,13 +230,16 @@ class Ground:
         """Return [running] who may still be a victim; the same object where that is the same."""
         known = self._eligible.get(id(eligibility))
         if known is None:
-            pool = eligibility.may_be_asked
-            pool[self.ledger.taken] = False
-            known = eligibility, self._pools.setdefault(pool.tobytes(), pool)
-            self._eligible[id(eligibility)] = known
+            mask = eligibility.may_be_asked
+            mask = self._masks.setdefault(mask.tobytes(), mask)
+            if id(mask) not in self._pools:
+                pool = self._pools[id(mask)] = mask.copy()
+                pool[self.ledger.taken] = False
+                self._mask_of[id(pool)] = id(mask)
+            known = self._eligible[id(eligibility)] = eligibility, self._pools[id(mask)]
         return known[1]
 
-    def prices(self, job: Job, score: NDArray[np.float64], *, drawn: bool) -> Prices:
+    def prices(self, job: Job, score: NDArray[np.float64]) -> Prices:
         """Return what each running BE job costs this TE job, by its `score`."""
         if self._score is None or not (score is self._score or np.array_equal(score, self._score)):
             for known in (self._prices, self._by_node, self._nodes, self._answers):
@@ -180,7 +247,7 @@ class Ground:
             self._score = score
         owner = job.user, job.account
         if owner not in self._prices:
-            self._prices[owner] = prices_for(job, self.view, self._score, drawn=drawn)
+            self._prices[owner] = prices_for(job, self.view, self._score, drawn=self._drawn)
         return self._prices[owner]
 
     def search(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> FoundVictims | None:
@@ -197,27 +264,56 @@ class Ground:
         )
 
     def _node_prices(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> NodePrices:
-        plans, key = self.ledger.plans, (id(demand), id(price), id(pool))
-        found, seen = self._nodes.get(key, (None, plans))
-        if found is None:
+        free = self.room.free
+
+        def begin() -> NodePrices:
             if id(price) not in self._by_node:
-                self._by_node[id(price)] = ByNode(self.running, price, len(self.room.names))
-            found = NodePrices(demand, self._by_node[id(price)], self.room.free, pool)
-        elif seen < plans:
-            found.update(self.ledger.nodes_since(seen), self.room.free, pool)
-        if id(demand) in self._lasting:
-            self._nodes[key] = found, plans
-        return found
+                self._by_node[id(price)] = ByNode(self.running, price, len(free))
+            return NodePrices(demand, self._by_node[id(price)], free, pool)
+
+        def follow(found: NodePrices, nodes: NDArray[np.intp]) -> None:
+            found.update(nodes, free, pool)
+
+        key = id(demand), id(price), self._mask_of[id(pool)]
+        return self._up_to_date(self._nodes, key, demand, begin, follow)
+
+    def least(self, demand: Demand, pool: NDArray[np.bool_]) -> int:
+        """Return a number of victims below which no set of them is enough (`placement/fewest.py`)."""
+        if demand.uneven is not None:
+            return 0
+        find = partial(least_on, demand, self.running, pool, self.room)
+
+        def follow(found: NDArray[np.int64], nodes: NDArray[np.intp]) -> None:
+            there = np.zeros(len(found), dtype=np.bool_)
+            there[nodes] = True
+            found[there] = find(there)[there]
+
+        key = id(demand), self._mask_of[id(pool)]
+        return fewest_of(demand, self._up_to_date(self._least, key, demand, partial(find, demand.allowed), follow))
 
     def _fits(self, demand: Demand) -> NDArray[np.bool_]:
         """Return [nodes] whether the demand fits on what is free."""
-        plans = self.ledger.plans
-        found, seen = self._fitting.get(id(demand), (None, plans))
-        if found is None:
-            found = demand.fits(self.room)
-        elif seen < plans:
-            nodes = self.ledger.nodes_since(seen)
+
+        def follow(found: NDArray[np.bool_], nodes: NDArray[np.intp]) -> None:
             found[nodes] = demand.fits(self.room, nodes)
-        if id(demand) in self._lasting:
-            self._fitting[id(demand)] = found, plans
-        return found
+
+        return self._up_to_date(self._fitting, id(demand), demand, partial(demand.fits, self.room), follow)
+
+    def _up_to_date(
+        self,
+        kept: dict[K, _Kept[T]],
+        key: K,
+        demand: Demand,
+        begin: Callable[[], T],
+        follow: Callable[[T, NDArray[np.intp]], None],
+    ) -> T:
+        """Return what is kept for a demand, after it has followed the plans."""
+        if id(demand) not in self._lasting:
+            return begin()
+        ledger, one = self.ledger, kept.get(key)
+        if one is None:
+            one = kept[key] = _Kept(value=begin(), ledger=ledger, plans=ledger.plans)
+        elif one.ledger is not ledger or one.plans != ledger.plans:
+            follow(one.value, ledger.nodes_since(one.ledger, one.plans))
+            one.ledger, one.plans = ledger, ledger.plans
+        return one.value

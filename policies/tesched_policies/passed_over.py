@@ -87,13 +87,22 @@ class Pool:
         return Block(preemptor=preemptor, job_id=running.job_id[rows], why=why[rows], whys=whys, score=score[rows])
 
 
-def would_do(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], found: FoundVictims, room: Room
+def would_do(  # noqa: PLR0917 - what a search is given, and what it found
+    demand: Demand,
+    running: Running,
+    pool: NDArray[np.bool_],
+    found: FoundVictims,
+    room: Room,
+    some: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
-    """Return the candidates that were not taken and free resources where it may run; enough, where one does."""
-    where = running.share_node
-    shares = demand.allowed[where] & pool[running.share_job]
+    """Return those of `some` that were not taken and free resources where the job may run; enough, where one does."""
+    weighed = pool & some
+    weighed[list(found.victims)] = False
+    shares = np.flatnonzero(weighed[running.share_job])
+    shares = shares[demand.allowed[running.share_node[shares]]]
     if len(found.victims) == 1:
-        shares &= demand.fits_into(room.free[where] + running.frees, where)
-    rows = np.unique(running.share_job[shares])
-    return rows[~np.isin(rows, found.victims)]
+        where = running.share_node[shares]
+        shares = shares[demand.fits_into(room.free[where] + running.frees[shares], where)]
+    would = np.zeros(len(running), dtype=np.bool_)
+    would[running.share_job[shares]] = True
+    return np.flatnonzero(would)

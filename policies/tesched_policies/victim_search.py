@@ -12,7 +12,7 @@ Two searches, both ending with a set from which no victim can be left out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -27,7 +27,6 @@ from tesched_core.model.room import Room
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand
-from tesched_core.placement.fewest import least_of_all
 from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
@@ -55,13 +54,12 @@ def fewest_and_cheapest(question: Question) -> FoundVictims | None:
     if not demand.allowed[list(demand.required)].all():
         return None
     prices = question.prices()
+    cheapest = prices.cheapest_of(demand.required) if demand.required else prices.cheapest()
+    if cheapest is None:
+        return None
     what_if = WhatIf(demand, question.running, question.pool, question.score, question.room, prices.fitting)
     chosen: list[int] = []
     while True:
-        wanted = set(demand.required) - set(chosen)
-        cheapest = prices.cheapest_of(wanted) if wanted else prices.cheapest()
-        if cheapest is None:
-            return None
         row, victims = cheapest
         chosen.append(row)
         for victim in victims:
@@ -74,6 +72,10 @@ def fewest_and_cheapest(question: Question) -> FoundVictims | None:
         # A victim that spans nodes has freed resources on the others too, and is no longer to be had there.
         touched = sorted({node for victim in victims for node in what_if.nodes_of(victim)})
         prices.update(np.array(touched, dtype=np.intp), what_if.free, what_if.pool)
+        wanted = set(demand.required) - set(chosen)
+        cheapest = prices.cheapest_of(wanted) if wanted else prices.cheapest()
+        if cheapest is None:
+            return None
     rows = tuple(chosen)
     for victim in reversed(what_if.taken()):
         # A victim that spans nodes may have freed enough for the whole job, so check all rows.
@@ -111,7 +113,7 @@ def plan_all(
 
     `why` is what is recorded of each victim; "{score}" in it is its score. `drawn`: scores are draws from 0 to 1.
     """
-    ground, running = Ground(view, search), view.running
+    ground, running = Ground.of(view, search, drawn=drawn), view.running
     plans: list[Plan] = []
     refusals: list[Part] = []
     #: victims of this TE job that go first among equals, and why
@@ -133,7 +135,7 @@ def plan_all(
         if at_once is not None:
             demand, found, prices = at_once[0], FoundVictims((), at_once[1]), _NO_PRICES
         else:
-            prices = ground.prices(job, rank(view, job), drawn=drawn)
+            prices = ground.prices(job, rank(view, job))
             eligibility = view.eligibility.by(job)
             asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
             pool = ground.pool_of(eligibility)
@@ -194,7 +196,7 @@ class _Asking:
     #: shapes, by asker, for which there are no victims
     hopeless: set[tuple[object, ...]]
 
-    def answer(self, kind: Hashable | None, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
+    def answer(self, kind: int | None, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
         """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
         find = partial(self._no_more_for_the_steps, prices)
         key = _Asking, kind, id(self.pool), id(prices.price)
@@ -208,7 +210,7 @@ class _Asking:
         ground = self.ground
         pair, may_shrink = self._cheapest(prices.price)
         count = len(pair[1].victims) if pair else 0
-        least = (least_of_all(one, ground.running, self.pool, ground.room) for one in self.candidates.any)
+        least = (ground.least(one, self.pool) for one in self.candidates.any)
         if prices.steps is None or not (may_shrink or (count > 1 and min(least) < count)):
             return pair, may_shrink, prices
         other, _ = self._cheapest(prices.score)

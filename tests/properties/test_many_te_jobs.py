@@ -150,7 +150,7 @@ def _one_by_one(view: View, propose: partial[Proposal[None]]) -> Proposal[None]:
     eligible, room, running_jobs = view.eligibility, view.room_after_orders, view.running
     refusals = Refusals()
     for job in view.waiting:
-        alone = replace(view, waiting=(job,), find_eligible=partial(lambda found: found, eligible))
+        alone = replace(view, kept={}, waiting=(job,), find_eligible=partial(lambda found: found, eligible))
         vars(alone)["room_after_orders"] = room
         answer = propose(view=alone)
         refusals += answer.refusals

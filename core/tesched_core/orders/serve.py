@@ -27,6 +27,7 @@ from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
 from tesched_core.policy import (
     AwaitRoom,
+    Eligibility,
     Intent,
     LeverIntent,
     MakeRoom,
@@ -170,7 +171,12 @@ def _planned(
         if is_early:  # the policy has selected others all the same
             gone |= unplanned.keys()
         refusals += Refusals([part for part in said.parts if part.preemptor in gone]) + Refusals(dropped)
-        view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
+        waiting_on = tuple(job for job in view.waiting if job.job_id not in gone)
+        view = replace(view, waiting=waiting_on, find_eligible=partial(_same, view.eligibility))
+
+
+def _same(eligibility: Eligibility) -> Eligibility:
+    return eligibility
 
 
 def _patient(view: View, plans: Sequence[Plan]) -> Mapping[JobId, Why]:
