@@ -80,7 +80,8 @@ class Ledger:
     def nodes_since(self, other: Ledger, plans: int) -> NDArray[np.intp]:
         """Return the nodes that may differ from what `other`, of the same ground, had after so many plans."""
         both = self._changes[plans:] if other is self else [*other._changes[:plans], *self._changes]
-        return np.unique(np.concatenate([nodes for nodes, _, _ in both])) if both else _NO_NODES
+        nodes = sorted({node for nodes, _, _ in both for node in nodes.tolist()})
+        return np.array(nodes, dtype=np.intp)
 
     def room_at(self, plans: int) -> Room:
         """Return what is free after so many plans."""
@@ -94,9 +95,6 @@ class Ledger:
     def taken_at(self, plans: int) -> Sequence[int]:
         """Return the victims that were taken after so many plans."""
         return self.taken[: self._changes[plans][2]] if plans < len(self._changes) else self.taken
-
-
-_NO_NODES = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -39,6 +39,7 @@ _Promise: TypeAlias = tuple[int, float, int]
 _Price: TypeAlias = tuple[int, float, int, int]
 #: a node's price, and the victims there in the order in which they are notified
 _Priced: TypeAlias = tuple[_Price, tuple[int, ...]]
+_NO_PRICE: _Priced = (0, 0.0, 0, -1), ()
 
 
 class ByNode:
@@ -158,20 +159,13 @@ class NodePrices:
             self._weighed = [node for _, _, node in self._most_promising()]
             if any(node not in self._several for node in self._weighed):
                 self._weigh([node for _, _, node in self._best[: MOST_WEIGHED + _AHEAD]])
-        return self._cheapest_of(self._weighed)
+        return _least([self._several[node] for node in self._weighed])
 
     def cheapest_of(self, nodes: Iterable[int]) -> tuple[int, tuple[int, ...]] | None:
         """Return the same of these nodes alone."""
         nodes = list(nodes)
         self._weigh(nodes)
-        return self._cheapest_of(nodes)
-
-    def _cheapest_of(self, nodes: Iterable[int]) -> tuple[int, tuple[int, ...]] | None:
-        priced = [one for node in nodes if (one := self._priced(node)) is not None]
-        if not priced:
-            return None
-        (_, _, _, node), victims = min(priced)
-        return node, victims
+        return _least([self._priced(node) for node in nodes])
 
     def _priced(self, node: int) -> _Priced | None:
         if self.fitting[node]:
@@ -219,8 +213,10 @@ class NodePrices:
     def _cheapest_first(self, there: _Candidates) -> _Cheapest:
         """Let the cheapest of a node's candidates leave until the job fits there."""
         where = there.where
-        first = np.flatnonzero(np.r_[True, where[1:] != where[:-1]][: len(where)])
-        end = np.r_[first[1:], len(where)][: len(first)]
+        begins = np.ones(len(where), dtype=np.bool_)
+        begins[1:] = where[1:] != where[:-1]
+        first = np.flatnonzero(begins)
+        end = np.append(first[1:], len(where))[: len(first)]
         number = np.repeat(np.arange(len(first)), end - first)
         frees = self._running.frees[there.shares]
         free = np.cumsum(frees, axis=0)
@@ -266,8 +262,8 @@ class NodePrices:
 
         Where fewer are enough, those.
         """
-        dear = (node for node in nodes if not self.fitting[node] and self._single[node] < 0)
-        new = [node for node in dear if node not in self._several]
+        new = [node for node in nodes if node not in self._several]
+        new = [node for node in new if not self.fitting[node] and self._single[node] < 0]
         self._several |= dict.fromkeys(new)
         there = self._candidates_on(np.array(new, dtype=np.intp))
         cheapest = self._cheapest_first(there)
@@ -289,3 +285,9 @@ class NodePrices:
                 wanted = self.demand.takes[node] - self._free[node]
                 fewer = fewest_that_free(wanted, frees[there.shares[first:end]], self._score[jobs], less_than=len(kept))
             self._several[node] = self._price(node, tuple(int(jobs[place]) for place in fewer or kept))
+
+
+def _least(priced: Iterable[_Priced | None]) -> tuple[int, tuple[int, ...]] | None:
+    """Return the cheapest node and its victims; None if no node has a price."""
+    (_, _, _, node), victims = min((one for one in priced if one is not None), default=_NO_PRICE)
+    return None if node < 0 else (node, victims)
