@@ -120,8 +120,8 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "equals: the reason only where it decided",
         _EQUALS,
-        "behind = rows[before & (steps[rows] > steps[row])]",
-        "behind = rows",
+        "behind = before & (steps > steps[row])",
+        "behind = np.ones_like(before)",
     ),
     Mutation(
         "equals: one that stays is not called dearer",

@@ -1,7 +1,8 @@
 """Many waiting TE jobs: what is kept from one to the next changes no plan.
 
 Once against a search in plain integers, node by node, of jobs that hold and want one node; once against the planning of
-each TE job alone on what the plans before it have left, of jobs of every kind.
+each TE job alone on what the plans before it have left, of jobs of every kind; and where a policy proposes anew without
+some of them, against what it proposes then if nothing was kept.
 """
 
 from __future__ import annotations
@@ -242,3 +243,16 @@ def test_each_plan_is_that_of_its_job_alone(view: View, policy: Policy[None], bo
     assert {(one.preemptor, one.job_id, one.code, one.score) for one in together.refusals} == {
         (one.preemptor, one.job_id, one.code, one.score) for one in alone.refusals
     }
+
+
+@given(views(), st.sampled_from([FitGpp(), FitGpp(s=0.0), AtRandom(seed=3)]), st.data())
+@settings(max_examples=examples(100), deadline=None)
+def test_what_is_proposed_anew_is_what_is_proposed_at_first(
+    view: View, policy: Policy[None], data: st.DataObject
+) -> None:
+    policy.propose(view, None)
+    for _ in range(2):
+        some = tuple(job for job in view.waiting if data.draw(st.booleans()))
+        again = policy.propose(replace(view, waiting=some), None)
+        first = policy.propose(replace(view, waiting=some, kept={}), None)
+        assert (again.plans, again.refusals) == (first.plans, first.refusals)
