@@ -20,9 +20,11 @@ from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode, Refusals
 from tesched_core.model.resources import JobId
 from tesched_core.placement import node_prices
+from tesched_core.placement.fewest import least_of_all
 from tesched_core.policy import AwaitRoom, MakeRoom, Policy, Proposal, View
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
+from tesched_policies.ground import Ground
 from tesched_policies.patient import Patient
 from tesched_policies.victim_search import fewest_and_cheapest, plan_all
 
@@ -256,3 +258,17 @@ def test_what_is_proposed_anew_is_what_is_proposed_at_first(
         again = policy.propose(replace(view, waiting=some), None)
         first = policy.propose(replace(view, waiting=some, kept={}), None)
         assert (again.plans, again.refusals) == (first.plans, first.refusals)
+
+
+@given(views())
+@settings(max_examples=examples(50), deadline=None)
+def test_the_least_number_of_victims_follows_the_plans(view: View) -> None:
+    ground = Ground.of(view, fewest_and_cheapest, drawn=False)
+    pool, score = ground.pool_of(view.eligibility), FitGpp().rank(view, None)
+    for job in view.waiting:
+        for demand in ground.candidates(job)[0].any:
+            assert ground.least(demand, pool) == least_of_all(demand, view.running, pool, ground.room)
+            found = ground.search(demand, pool, ground.prices(job, score).price)
+            if found is not None:
+                ground.plan(demand, found, stay=False)
+                assert not pool[list(found.victims)].any()
