@@ -70,10 +70,8 @@ class Eligibility:
         return self._by[key]
 
     def _by_alike(self, te: Job) -> Eligibility:
-        found = self
         rows = np.array([row for row in self.not_by.get(te.user, ()) if self.why[row] < 0], dtype=np.intp)
-        if len(rows) and self.why_not_by is not None:
-            found = found.without(rows, self.why_not_by)
+        found = self.without(rows, self.why_not_by) if len(rows) and self.why_not_by is not None else self
         return found.for_te_of(most_run_s(te), te.user)
 
     def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:

@@ -147,7 +147,7 @@ def first_free(
 ) -> tuple[Demand, tuple[int, ...]] | None:
     """Return the first of the demands that fits on what is free, evenly spread or not, and its nodes; None if none.
 
-    `fitting` says where one fits, if that is known: `demand.fits(room)`.
+    `fitting` says where a demand fits, if that is known.
     """
     demands = tuple(demands)
     for demand in demands:

@@ -37,7 +37,7 @@ class FoundVictims(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Question:
+class VictimQuestion:
     """Question to a search: the victims for one demand."""
 
     demand: Demand
@@ -51,7 +51,7 @@ class Question:
 
 
 #: Finds victims, and the nodes that they free; None if there is no such set.
-Search: TypeAlias = Callable[[Question], FoundVictims | None]
+Search: TypeAlias = Callable[[VictimQuestion], FoundVictims | None]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -64,7 +64,7 @@ class Ledger:
     _changes: list[tuple[NDArray[np.intp], NDArray[np.int64], int]] = field(default_factory=list)
     #: rows of the victims that were taken
     taken: list[int] = field(default_factory=list)
-    #: the number of plans that was asked for last, and what was free then
+    #: the number of plans of the last answer, and what was free then
     _last: tuple[int, Room] | None = None
 
     @property
@@ -84,7 +84,7 @@ class Ledger:
         return np.array(nodes, dtype=np.intp)
 
     def room_at(self, plans: int) -> Room:
-        """Return what is free after so many plans."""
+        """Free resources after so many plans."""
         count, room = (0, self.room) if self._last is None or self._last[0] > plans else self._last
         later = self._changes[count:plans]
         if later:
@@ -99,7 +99,7 @@ class Ledger:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Kept(Generic[T]):
-    """Something by node, as it was after some plans."""
+    """Answer by node, as it was after some plans."""
 
     value: T
     ledger: Ledger
@@ -225,7 +225,7 @@ class Ground:
         return find() if kind is None else self.since_last_plan((first_free, kind), find)
 
     def pool_of(self, eligibility: Eligibility) -> NDArray[np.bool_]:
-        """Return [running] who may still be a victim; the same object where that is the same."""
+        """Candidates, [running], of which each may still be a victim; the same object where that is the same."""
         known = self._eligible.get(id(eligibility))
         if known is None:
             mask = eligibility.may_be_asked
@@ -238,7 +238,7 @@ class Ground:
         return known[1]
 
     def prices(self, job: Job, score: NDArray[np.float64]) -> Prices:
-        """Return what each running BE job costs this TE job, by its `score`."""
+        """Prices of the running BE jobs for this TE job, by their `score`."""
         if self._score is None or not (score is self._score or np.array_equal(score, self._score)):
             for known in (self._prices, self._by_node, self._nodes, self._answers):
                 known.clear()
@@ -251,7 +251,7 @@ class Ground:
     def search(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> FoundVictims | None:
         """Return victims of this pool for the demand."""
         return self._search(
-            Question(
+            VictimQuestion(
                 demand=demand,
                 running=self.running,
                 pool=pool,
@@ -305,7 +305,7 @@ class Ground:
         begin: Callable[[], T],
         follow: Callable[[T, NDArray[np.intp]], None],
     ) -> T:
-        """Return what is kept for a demand, after it has followed the plans."""
+        """Answer that is kept for a demand, after it has followed the plans."""
         if id(demand) not in self._lasting:
             return begin()
         ledger, one = self.ledger, kept.get(key)

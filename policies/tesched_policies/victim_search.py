@@ -33,7 +33,7 @@ from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposa
 
 from tesched_policies.among_equals import Prices
 from tesched_policies.candidates import Candidates
-from tesched_policies.ground import FoundVictims, Ground, Question, Search
+from tesched_policies.ground import FoundVictims, Ground, Search, VictimQuestion
 from tesched_policies.passed_over import Pool, would_do
 
 #: Scores every running BE job for one preemptor, [running]; lower yields first.
@@ -42,7 +42,7 @@ Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
 Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
 
 
-def fewest_and_cheapest(question: Question) -> FoundVictims | None:
+def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
@@ -88,7 +88,7 @@ def fewest_and_cheapest(question: Question) -> FoundVictims | None:
     return FoundVictims(what_if.taken(), tuple(sorted(rows)))
 
 
-def in_order(question: Question) -> FoundVictims | None:
+def in_order(question: VictimQuestion) -> FoundVictims | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, those not needed there."""
     demand = question.demand
     what_if = WhatIf(demand, question.running, question.pool, question.score, question.room)

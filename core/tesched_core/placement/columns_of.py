@@ -46,7 +46,7 @@ def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
     return freed
 
 
-class _Amounts:
+class _KnownAmounts:
     """What jobs free and their sizes, each worked out once: most jobs hold as much as others."""
 
     def __init__(self, room: Room) -> None:
@@ -94,8 +94,8 @@ class SnapshotColumns:
         return room_of(self.snapshot)
 
     @cached_property
-    def _amounts(self) -> _Amounts:
-        return _Amounts(self.room)
+    def _amounts(self) -> _KnownAmounts:
+        return _KnownAmounts(self.room)
 
     @cached_property
     def running(self) -> Running:
@@ -349,7 +349,7 @@ def room_of(snapshot: Snapshot) -> Room:
         layout=layout,
         shards_each=shards_each,
     )
-    taken, amounts = np.zeros_like(total), _Amounts(room)
+    taken, amounts = np.zeros_like(total), _KnownAmounts(room)
     for job in snapshot.jobs.values():
         for share in job.allocation:
             row_of = index.get(share.node)

@@ -7,7 +7,7 @@ Definitions
     promising   of the nodes where several must go: by how many would go if none were given back, then by their scores
 
 Principle
-    Few of the waiting TE jobs ask something new: many want the same, and a plan changes one node or a few. So the
+    Of many waiting TE jobs most want the same, and a plan changes one node or a few. So the
     prices are worked out for all nodes once, and after a plan for the nodes that it has changed. A node's price depends
     on what is free there and on the candidates there alone, so that both ways give the same.
 

@@ -24,7 +24,7 @@ class WhatIf:
         room: Room,
         fitting: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Begin with the free resources as they are; no job has gone. `fitting` is `demand.fits(room)`, if known."""
+        """Begin with the free resources as they are; no job has gone. `fitting` says where it fits, if known."""
         self.demand = demand
         self.running = running
         self.score = score
