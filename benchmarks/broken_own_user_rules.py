@@ -120,12 +120,12 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "equals: the reason only where it decided",
         _EQUALS,
-        "behind = rows[before & (steps[rows] > steps[row])]",
-        "behind = rows",
+        "behind = before & (steps > steps[row])",
+        "behind = np.ones_like(before)",
     ),
     Mutation(
         "equals: one that stays is not called dearer",
-        _SEARCH,
+        "policies/tesched_policies/passed_over.py",
         "why[(why == 2) & (score <= dearest)] = 4",
         "pass",
     ),

@@ -224,7 +224,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "fewest: large ones where the cheapest are more",
-        "core/tesched_core/placement/what_if.py",
+        "core/tesched_core/placement/node_prices.py",
         "fewer or kept",
         "kept",
     ),

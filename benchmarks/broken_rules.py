@@ -14,6 +14,7 @@ from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
+from benchmarks.broken_kept_rules import KEPT_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
@@ -101,15 +102,15 @@ MUTATIONS = (
     Mutation("nobody pays in vain", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
     Mutation(
         "a victim is taken once",
-        "policies/tesched_policies/victim_search.py",
-        "by_anybody[list(found.victims)] = False",
+        "policies/tesched_policies/ground.py",
+        "pool[list(found.victims)] = False",
         "pass",
     ),
     Mutation(
         "the cheapest on a node",
-        "core/tesched_core/placement/what_if.py",
-        "self.score[jobs]))[::-1]",
-        "self.score[jobs]))",
+        "core/tesched_core/placement/node_prices.py",
+        "cheapest_last = enough[::-1]",
+        "cheapest_last = enough",
     ),
     Mutation("grace periods are weighed against the longest", _FITGPP, "running.grace_s / longest", "running.grace_s"),
     Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),
@@ -634,6 +635,7 @@ MUTATIONS = (
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
     *RUN_TIME_MUTATIONS,
+    *KEPT_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
+_MANY = "tests/properties/test_many_te_jobs.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
@@ -137,7 +138,7 @@ NEAR = {
         "tests/unit/core/placement/test_modelled.py",
         _UNEVEN,
     ),
-    "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES),
+    "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES, _MANY),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
         "tests/unit/core/placement/test_has_gres.py",
@@ -154,6 +155,9 @@ NEAR = {
         _UNEVEN,
     ),
     "uneven": (_UNEVEN, _CANDIDATES, "tests/unit/core/placement/test_spread.py"),
+    "node_prices": (_MANY, "tests/unit/core/placement/test_fewest.py"),
+    "ground": (_MANY, "tests/unit/policies/test_among_equals.py"),
+    "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
     "job_records": ("tests/unit/slurm/test_queue.py",),

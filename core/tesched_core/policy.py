@@ -10,7 +10,7 @@ give the same proposal. What it wants to remember is its state, which core and t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
@@ -53,15 +53,25 @@ class Eligibility:
     users: Sequence[str] = ()
     #: TE jobs that have no victim yet, and why
     not_for: Mapping[JobId, Why] = field(default_factory=dict)
+    #: what was found already, by user and time limit
+    _by: dict[tuple[str, float], Eligibility] = field(default_factory=dict, init=False, repr=False)
+    #: `why` where there is no victim yet, once it was needed
+    _nobody: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 
     def by(self, te: Job) -> Eligibility:
-        """Return the same as it is for this TE job."""
+        """Return the same as it is for this TE job; the same object for jobs that are alike in that."""
         if te.job_id in self.not_for:
-            return self.without(np.flatnonzero(self.may_be_asked), self.not_for[te.job_id])
-        found = self
+            if not self._nobody:
+                self._nobody.append(np.where(self.may_be_asked, len(self.whys), self.why))
+            return replace(self, why=self._nobody[0], whys=(*self.whys, self.not_for[te.job_id]))
+        key = te.user, most_run_s(te)
+        if key not in self._by:
+            self._by[key] = self._by_alike(te)
+        return self._by[key]
+
+    def _by_alike(self, te: Job) -> Eligibility:
         rows = np.array([row for row in self.not_by.get(te.user, ()) if self.why[row] < 0], dtype=np.intp)
-        if len(rows) and self.why_not_by is not None:
-            found = found.without(rows, self.why_not_by)
+        found = self.without(rows, self.why_not_by) if len(rows) and self.why_not_by is not None else self
         return found.for_te_of(most_run_s(te), te.user)
 
     def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:
@@ -120,6 +130,8 @@ class View:
     #: until when TE jobs may delay each BE job; None: nothing is bounded
     deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
+    #: what a policy has worked out and may need again where it proposes anew without some TE jobs (`orders/serve.py`)
+    kept: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def now(self) -> UnixSeconds:

@@ -62,26 +62,27 @@ class Prices:
     idle_s: NDArray[np.float64] | None = None
 
     def go_first(
-        self, victims: Sequence[int], running: Running, others: Callable[[], NDArray[np.intp]]
+        self, victims: Sequence[int], running: Running, others: Callable[[NDArray[np.bool_]], NDArray[np.intp]]
     ) -> dict[int, str]:
         """Return the victims that leave in the place of others since they go first among equals, and why.
 
-        `others` are the candidates that would do: by the policy's own order one of them comes before such a victim.
+        `others` finds those of some candidates, [running], that would do: by the policy's own order one of them comes
+        before such a victim.
         """
         steps, score, job_id = self.steps, self.score, running.job_id
         favoured = [row for row in victims if steps is not None and int(steps[row]) < _OTHER]
         if steps is None or not favoured:
             return {}
-        rows = others()
         found: dict[int, str] = {}
         for row in favoured:
-            before = (score[rows] < score[row]) | ((score[rows] == score[row]) & (job_id[rows] < job_id[row]))
-            behind = rows[before & (steps[rows] > steps[row])]
-            if len(behind):
-                found[row] = self._why(row, behind)
+            before = (score < score[row]) | ((score == score[row]) & (job_id < job_id[row]))
+            behind = before & (steps > steps[row])
+            rows = others(behind) if behind.any() else ()
+            if len(rows):
+                found[row] = self._why(row, rows)
         return found
 
-    def _why(self, row: int, behind: NDArray[np.intp]) -> str:
+    def _why(self, row: int, behind: Sequence[int] | NDArray[np.intp]) -> str:
         """Reason that this victim goes before those, which the policy's price alone puts first."""
         own = int(self.steps[row]) if self.steps is not None else _OTHER
         if self.idle_s is None or not self.idle_s[row]:

@@ -60,9 +60,8 @@ class LongestRemaining(Policy[None]):
         """Ask the job that would hold its nodes longest."""
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        return plan_all(
-            view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
-        )
+        scores = _by_remaining(view)
+        return plan_all(view, lambda _view, _job: scores, in_order, why="it has the longest remaining run time")
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
         """Rank by expected end, latest first: minus the time, a score that does not change while time passes."""
@@ -124,7 +123,8 @@ class YoungestFirst(Policy[None]):
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
         # By how long it has run: of times of day no part is a margin (`among_equals.py`).
-        return plan_all(view, lambda view, _: view.now - view.running.started, in_order, why="it started last")
+        scores = view.now - view.running.started
+        return plan_all(view, lambda _view, _job: scores, in_order, why="it started last")
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
         """Rank by start, latest first: minus the time."""

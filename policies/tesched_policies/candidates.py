@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.request import takes_fewest_nodes
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.demand import Demand, counts_for_demands, demands_of, rests_on_site_alone
 from tesched_core.placement.modelled import has_gres, left_out, wants_shards
 from tesched_core.placement.node_count import by_itself, demands_if_fixed, is_bindable, is_open
 from tesched_core.placement.spread import can_ever_be_met, large_enough, spreads
@@ -38,6 +39,15 @@ class Candidates:
     def any(self) -> tuple[Demand, ...]:
         """Return all of them, as it asks for them first."""
         return self.as_asked + self.fixed
+
+
+def counts_for_candidates(job: Job, view: View, room: Room) -> Hashable | None:
+    """Key that TE jobs share which have the same candidates, if they have any; None: it is not known which do."""
+    snapshot = view.snapshot
+    if not rests_on_site_alone(job, snapshot, room):
+        return None
+    of_binding = can_be_fixed(job, view), _may_be_bound_for_s(job, view), view.memory.is_bound(job.job_id)
+    return *counts_for_demands(job, snapshot), is_bindable(job), *of_binding
 
 
 def candidates_of(job: Job, view: View, room: Room) -> Candidates:
@@ -132,26 +142,34 @@ def why_impossible(demand: Demand, room: Room) -> str:
     return ""
 
 
-def first_free(demands: Iterable[Demand], room: Room) -> tuple[Demand, tuple[int, ...]] | None:
-    """Return the first of the demands that fits on what is free, evenly spread or not, and its nodes; None if none."""
-    for demand in _ways(tuple(demands), room):
-        rows = _free_rows(demand, room)
+def first_free(
+    demands: Iterable[Demand], room: Room, fitting: Callable[[Demand], NDArray[np.bool_]] | None = None
+) -> tuple[Demand, tuple[int, ...]] | None:
+    """Return the first of the demands that fits on what is free, evenly spread or not, and its nodes; None if none.
+
+    `fitting` says where a demand fits, if that is known.
+    """
+    demands = tuple(demands)
+    for demand in demands:
+        rows = _free_rows(demand, demand.fits(room) if fitting is None else fitting(demand))
         if rows is not None:
             return demand, rows
+    # With shares of their own for each node.
+    for spread in (one for demand in demands for one in spreads(demand, room)):
+        rows = _free_rows(spread, spread.fits(room))
+        if rows is not None:
+            return spread, rows
     return None
 
 
-def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:
-    """Yield the demands, then those with shares of their own for each node that fit on what is free."""
-    yield from demands
-    for demand in demands:
-        yield from spreads(demand, room)
-
-
-def _free_rows(demand: Demand, room: Room) -> tuple[int, ...] | None:
+def _free_rows(demand: Demand, fitting: NDArray[np.bool_]) -> tuple[int, ...] | None:
     """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
-    rows = np.flatnonzero(demand.fits(room)).tolist()
-    if len(rows) < demand.nodes or not set(demand.required) <= set(rows):
+    if not fitting[list(demand.required)].all():
         return None
-    others = [row for row in rows if row not in demand.required]
+    rows = np.flatnonzero(fitting)
+    if len(rows) < demand.nodes:
+        return None
+    if not demand.required:
+        return tuple(rows[: demand.nodes].tolist())
+    others = [row for row in rows.tolist() if row not in demand.required]
     return tuple(sorted([*demand.required, *others][: demand.nodes]))

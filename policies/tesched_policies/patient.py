@@ -42,7 +42,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.policy import Policy, Proposal, View
 
 if TYPE_CHECKING:
-    from tesched_policies.victim_search import FoundVictims
+    from tesched_policies.ground import FoundVictims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,10 @@ class Patient(Policy[None]):
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
         from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
 
+        scores = self.rank(view, state)
         return plan_all(
             view,
-            lambda view, _: self.rank(view, None),
+            lambda _view, _preemptor: scores,
             fewest_and_cheapest,
             self._until,
             why="it leaves soonest of those that free enough ({score:.1f} s)",

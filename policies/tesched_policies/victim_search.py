@@ -12,100 +12,70 @@ Two searches, both ending with a set from which no victim can be left out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
-from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand, share_of
-from tesched_core.placement.fewest import least_of_all
+from tesched_core.placement.demand import Demand
 from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
-from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
+from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
 
-from tesched_policies.among_equals import Prices, prices_for
-from tesched_policies.candidates import Candidates, candidates_of, first_free
-
-
-class FoundVictims(NamedTuple):
-    """Victims, as rows of `Running` in the order in which they are notified, and the nodes that they free, as rows."""
-
-    victims: tuple[int, ...]
-    nodes: tuple[int, ...]
-
+from tesched_policies.among_equals import Prices
+from tesched_policies.candidates import Candidates
+from tesched_policies.ground import FoundVictims, Ground, Search, VictimQuestion
+from tesched_policies.passed_over import Pool, would_do
 
 #: Scores every running BE job for one preemptor, [running]; lower yields first.
 Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
 #: Says until when a job waits for resources that come free by themselves, instead of preempting the victims found.
 Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
-#: Finds victims among those of `pool` [running], and the nodes that they free; None if there is no such set.
-Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], FoundVictims | None]
 
 
-def fewest_and_cheapest(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
-) -> FoundVictims | None:
+def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
-    not to be needed, or fewer dear ones (`placement/fewest.py`). The node with the fewest victims wins, then the lowest
-    sum of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them
-    counts once. In the end no victim is left without which the job would still fit somewhere.
+    not to be needed, or fewer dear ones (`placement/node_prices.py`). The node with the fewest victims wins, then the
+    lowest sum of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of
+    them counts once. In the end no victim is left without which the job would still fit somewhere.
     """
-    what_if = WhatIf(demand, running, pool, score, room)
-    open_rows = set(np.flatnonzero(demand.allowed).tolist())
-    required = set(demand.required)
-    if not required <= open_rows:
+    demand = question.demand
+    if not demand.allowed[list(demand.required)].all():
         return None
-    cheap = what_if.at_most_one(np.array(sorted(open_rows), dtype=np.intp))
-    dear: dict[int, tuple[int, ...] | None] | None = None
-    prices: dict[int, tuple[int, ...] | None]
+    prices = question.prices()
+    cheapest = prices.cheapest_of(demand.required) if demand.required else prices.cheapest()
+    if cheapest is None:
+        return None
+    what_if = WhatIf(demand, question.running, question.pool, question.score, question.room, prices.fitting)
     chosen: list[int] = []
-
-    def price(item: tuple[int, tuple[int, ...]]) -> tuple[int, float, int, int]:
-        row, victims = item
-        first = min((int(running.job_id[victim]) for victim in victims), default=0)
-        return len(victims), sum(float(score[victim]) for victim in victims), first, row
-
-    while len(chosen) < demand.nodes:
-        wanted = required - set(chosen)
-        if wanted:
-            prices = {row: cheap[row] if row in cheap else what_if.several(row) for row in wanted}
-        elif cheap:
-            prices = {**cheap}
-        else:
-            if dear is None:
-                dear = {row: what_if.several(row) for row in what_if.promising(open_rows - set(chosen))}
-            prices = {**dear}
-        priced = [(row, victims) for row, victims in prices.items() if victims is not None]
-        if not priced:
-            return None
-        row, victims = min(priced, key=price)
+    while True:
+        row, victims = cheapest
         chosen.append(row)
-        cheap.pop(row, None)
-        if dear is not None:
-            dear.pop(row, None)
         for victim in victims:
             what_if.take(victim)
+        if len(chosen) == demand.nodes:
+            break
+        if len(chosen) == 1:
+            prices = prices.copy()
+        prices.close(row)
         # A victim that spans nodes has freed resources on the others too, and is no longer to be had there.
-        touched = np.array(
-            sorted({node for victim in victims for node in what_if.nodes_of(victim)} & open_rows - set(chosen)),
-            dtype=np.intp,
-        )
-        if len(chosen) < demand.nodes and len(touched):
-            for other in touched.tolist():
-                cheap.pop(other, None)
-            cheap |= what_if.at_most_one(touched)
-            dear = None
+        touched = sorted({node for victim in victims for node in what_if.nodes_of(victim)})
+        prices.update(np.array(touched, dtype=np.intp), what_if.free, what_if.pool)
+        wanted = set(demand.required) - set(chosen)
+        cheapest = prices.cheapest_of(wanted) if wanted else prices.cheapest()
+        if cheapest is None:
+            return None
     rows = tuple(chosen)
     for victim in reversed(what_if.taken()):
         # A victim that spans nodes may have freed enough for the whole job, so check all rows.
@@ -118,19 +88,17 @@ def fewest_and_cheapest(
     return FoundVictims(what_if.taken(), tuple(sorted(rows)))
 
 
-def in_order(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
-) -> FoundVictims | None:
+def in_order(question: VictimQuestion) -> FoundVictims | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, those not needed there."""
-    what_if = WhatIf(demand, running, pool, score, room)
-    fitting = set(np.flatnonzero(demand.fits(room)).tolist())
+    demand = question.demand
+    what_if = WhatIf(demand, question.running, question.pool, question.score, question.room)
+    fitting = set(np.flatnonzero(what_if.fitting).tolist())
     required = set(demand.required)
     for victim in what_if.pool_in_order():
         if len(fitting) >= demand.nodes and required <= fitting:
             break
         what_if.take(victim)
-        nodes = what_if.nodes_of(victim)
-        fitting |= {node for node, fits in zip(nodes, what_if.fits(nodes), strict=True) if fits}
+        fitting |= {node for node in what_if.nodes_of(victim) if what_if.fitting[node]}
     if len(fitting) < demand.nodes or not required <= fitting:
         return None
     chosen = sorted([*demand.required, *sorted(fitting - required)][: demand.nodes])
@@ -145,11 +113,9 @@ def plan_all(
 
     `why` is what is recorded of each victim; "{score}" in it is its score. `drawn`: scores are draws from 0 to 1.
     """
-    room, running = view.room_after_orders, view.running
+    ground, running = Ground.of(view, search, drawn=drawn), view.running
     plans: list[Plan] = []
-    refusals: list[Refusal | Block] = []
-    taken: list[int] = []
-    by_anybody = view.eligibility.may_be_asked
+    refusals: list[Part] = []
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
     #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until a job is
@@ -157,7 +123,7 @@ def plan_all(
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
-            candidates = candidates_of(job, view, room)
+            candidates, kind = ground.candidates(job)
         except UnsupportedRequestError as error:
             text = f"its request has an option that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
@@ -165,19 +131,19 @@ def plan_all(
         if candidates.impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        at_once = first_free(candidates.any, room) or first_free(candidates.by_itself, room)
+        at_once = ground.at_once(candidates, kind)
         if at_once is not None:
             demand, found, prices = at_once[0], FoundVictims((), at_once[1]), _NO_PRICES
         else:
-            prices = prices_for(job, view, rank(view, job), drawn=drawn)
+            prices = ground.prices(job, rank(view, job))
             eligibility = view.eligibility.by(job)
             asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
-            pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
+            pool = ground.pool_of(eligibility)
             answer: FoundVictims | None = None
-            demand = candidates.any[0]
+            demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
             if pool.any():
-                ground = _Ground(view=view, room=room, pool=pool, score=prices.price, search=search, hopeless=hopeless)
-                pair, may_shrink, prices = _no_more_for_the_steps(ground, candidates, asker, prices)
+                asking = _Asking(ground=ground, candidates=candidates, pool=pool, asker=asker, hopeless=hopeless)
+                pair, may_shrink, prices = asking.answer(kind, prices)
                 if may_shrink:
                     refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                     continue
@@ -186,33 +152,26 @@ def plan_all(
             if until > view.snapshot.taken_at:
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
                 continue
-            refusals += _passed_over(view, eligibility, job, taken)
+            refusals += may_be.excused(job.job_id)
             found = answer or FoundVictims((), ())
-            others = partial(_would_do, demand, running, pool, found, room)
+            others = partial(would_do, demand, running, pool, found, ground.room)
             first = prices.go_first(found.victims, running, others)
             if pool.any():
-                refusals.append(_spared(demand, running, pool, prices.score, found, room, equals=bool(first)))
+                refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
             if answer is None:
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
                 continue
-        by_suspending = suffices(demand, view, found.victims, found.nodes, room)
+        by_suspending = suffices(demand, view, found.victims, found.nodes, ground.room)
         plans.append(
             MakeRoom(
                 preemptor=job.job_id,
                 by_suspending=by_suspending,
-                nodes=tuple(room.names[row] for row in found.nodes),
+                nodes=tuple(ground.room.names[row] for row in found.nodes),
                 victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
             )
         )
         hopeless.clear()
-        if found.victims:
-            taken += found.victims
-            by_anybody = by_anybody.copy()
-            by_anybody[list(found.victims)] = False
-        if found.victims and not by_suspending:  # a suspended victim goes on later
-            going = np.flatnonzero(np.isin(running.share_job, found.victims))
-            room = room.changed(running.share_node[going], running.frees[going])
-        room = room.changed(found.nodes, -share_of(demand, found.nodes))
+        ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
     return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
 
 
@@ -225,81 +184,85 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
+class _Asking:
     """All that a search for one TE job needs."""
 
-    view: View
-    room: Room
-    #: [running] who may be a victim, and each one's price
+    ground: Ground
+    candidates: Candidates
+    #: [running] who may be a victim
     pool: NDArray[np.bool_]
-    score: NDArray[np.float64]
-    search: Search
+    #: the TE user that has fewer eligible victims
+    asker: str
     #: shapes, by asker, for which there are no victims
     hopeless: set[tuple[object, ...]]
 
-    def cheapest(self, candidates: Candidates, asker: str) -> tuple[tuple[Demand, FoundVictims] | None, bool]:
+    def answer(self, kind: int | None, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
+        """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
+        find = partial(self._no_more_for_the_steps, prices)
+        key = _Asking, kind, id(self.pool), id(prices.price)
+        return find() if kind is None else self.ground.since_last_plan(key, find)
+
+    def _no_more_for_the_steps(self, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
+        """Cheapest victims by the policy's own price alone where fewer leave so, else by steps.
+
+        In an order by steps many own jobs may come before the one of another's that is enough.
+        """
+        ground = self.ground
+        pair, may_shrink = self._cheapest(prices.price)
+        count = len(pair[1].victims) if pair else 0
+        least = (ground.least(one, self.pool) for one in self.candidates.any)
+        if prices.steps is None or not (may_shrink or (count > 1 and min(least) < count)):
+            return pair, may_shrink, prices
+        other, _ = self._cheapest(prices.score)
+        if other is None or (pair and count <= len(other[1].victims)):
+            return pair, may_shrink, prices
+        return other, False, Prices(score=prices.score, price=prices.score)
+
+    def _cheapest(self, price: NDArray[np.float64]) -> tuple[tuple[Demand, FoundVictims] | None, bool]:
         """Return the fewest and cheapest victims, and whether there are only such as may leave for nothing.
 
         With a fixed number of nodes the job is bound to, it starts there; its victims have to leave while it is bound.
         """
-        found = self._all(candidates.fixed, candidates.any, asker) if candidates.fixed else []
+        ground, candidates = self.ground, self.candidates
+        found = self._all(candidates.fixed, candidates.any, price) if candidates.fixed else []
         certain = [pair for pair in found if self._leave_within(pair[1], candidates.bound_for_s)]
         if not certain:
-            as_asked = self._all(candidates.as_asked, candidates.as_asked, asker)
-            certain = [pair for pair in as_asked if not _may_shrink(pair, self.room, self.view.running)]
+            as_asked = self._all(candidates.as_asked, candidates.as_asked, price)
+            certain = [pair for pair in as_asked if not _may_shrink(pair, ground.room, ground.running)]
             found += as_asked
         if not certain:
             return None, bool(found)
-        return min(certain, key=lambda pair: _price(pair[1], self.score)), False
+        return min(certain, key=lambda pair: _price(pair[1], price)), False
 
     def _all(
-        self, demands: Sequence[Demand], uneven: Sequence[Demand], asker: str
+        self, demands: Sequence[Demand], uneven: Sequence[Demand], price: NDArray[np.float64]
     ) -> list[tuple[Demand, FoundVictims]]:
         """Return victims for each of the demands, and unevenly spread where one victim is not enough."""
+        ground, asker = self.ground, self.asker
         answers: list[tuple[Demand, FoundVictims]] = []
         for one in demands:  # each partition alone, as Slurm tries them
             if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
                 break  # no larger number of nodes costs less
             if (asker, *one.shape) not in self.hopeless:
-                victims = self._search(one)
+                victims = ground.search(one, self.pool, price)
                 if victims is None:
                     self.hopeless.add((asker, *one.shape))
                 else:
                     answers.append((one, victims))
         if min((len(found.victims) for _, found in answers), default=2) > 1:
             for demand in uneven:
-                for one in spreads(demand, self.room, self.view.running, self.pool):
-                    victims = self._search(one)
+                for one in spreads(demand, ground.room, ground.running, self.pool):
+                    victims = ground.search(one, self.pool, price)
                     if victims is not None:
                         answers.append((one, victims))
         return answers
 
-    def _search(self, demand: Demand) -> FoundVictims | None:
-        return self.search(demand, self.view.running, self.pool, self.score, self.room)
-
     def _leave_within(self, found: FoundVictims, limit_s: float) -> bool:
         """Check whether victims that save their work have left by then; one that is ending is awaited in any case."""
-        jobs = (JobId(int(self.view.running.job_id[row])) for row in found.victims)
-        traits = (self.view.snapshot.traits[job_id] for job_id in jobs)
+        view = self.ground.view
+        jobs = (JobId(int(view.running.job_id[row])) for row in found.victims)
+        traits = (view.snapshot.traits[job_id] for job_id in jobs)
         return all(not one.notice_signal or one.grace_period_s <= limit_s for one in traits)
-
-
-def _no_more_for_the_steps(
-    ground: _Ground, candidates: Candidates, asker: str, prices: Prices
-) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
-    """Cheapest victims by the policy's own price alone where fewer leave so, else by steps; and which prices those are.
-
-    In an order by steps many own jobs may come before the one of another's that is enough.
-    """
-    pair, may_shrink = ground.cheapest(candidates, asker)
-    count = len(pair[1].victims) if pair else 0
-    least = (least_of_all(one, ground.view.running, ground.pool, ground.room) for one in candidates.any)
-    if prices.steps is None or not (may_shrink or (count > 1 and min(least) < count)):
-        return pair, may_shrink, prices
-    other, _ = replace(ground, score=prices.score).cheapest(candidates, asker)
-    if other is None or (pair and count <= len(other[1].victims)):
-        return pair, may_shrink, prices
-    return other, False, Prices(score=prices.score, price=prices.score)
 
 
 def _may_shrink(pair: tuple[Demand, FoundVictims], room: Room, running: Running) -> bool:
@@ -327,73 +290,3 @@ def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
     if not pool.any():
         return f"none of the {len(view.running)} running best-effort jobs may be preempted"
     return f"not even all {int(pool.sum())} best-effort jobs that may be preempted would free enough where it may run"
-
-
-_TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
-
-
-def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
-    """Yield, for each running BE job that may not be a victim at all, the reason."""
-    running = view.running
-    for rows, why, whys in (
-        (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
-        (np.array(taken, dtype=np.intp), np.zeros(len(running), dtype=np.intp), (_TAKEN,)),
-    ):
-        if len(rows):
-            in_order_of_id = rows[np.argsort(running.job_id[rows])]
-            yield Block(
-                preemptor=preemptor.job_id,
-                job_id=running.job_id[in_order_of_id],
-                why=why[in_order_of_id],
-                whys=whys,
-                score=np.full(len(rows), np.nan),
-            )
-
-
-def _would_do(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], found: FoundVictims, room: Room
-) -> NDArray[np.intp]:
-    """Return the candidates that were not taken and free resources where it may run; enough, where one does."""
-    where = running.share_node
-    shares = demand.allowed[where] & pool[running.share_job]
-    if len(found.victims) == 1:
-        shares &= demand.fits_into(room.free[where] + running.frees, where)
-    rows = np.unique(running.share_job[shares])
-    return rows[~np.isin(rows, found.victims)]
-
-
-def _spared(  # noqa: PLR0917 - what a search is given, and what it found
-    demand: Demand,
-    running: Running,
-    pool: NDArray[np.bool_],
-    score: NDArray[np.float64],
-    found: FoundVictims,
-    room: Room,
-    *,
-    equals: bool,
-) -> Block:
-    """Return, for each candidate that was weighed and not taken, the reason; `equals`: one goes first among equals."""
-    where = running.share_node
-    may_run = demand.allowed[where]
-    enough = demand.fits_into(room.free[where] + running.frees, where) & may_run
-    nowhere = np.ones(len(running), dtype=np.bool_)
-    nowhere[running.share_job[may_run]] = False
-    alone = np.zeros(len(running), dtype=np.bool_)
-    alone[running.share_job[enough]] = True
-    dearest = max((float(score[row]) for row in found.victims), default=0.0)
-    outscored = f"it would do too; its score {{score}} is not below the chosen one's {dearest:.3f}"
-    whys: tuple[Why, ...] = (
-        (RefusalCode.NOT_ALLOWED_NODE, "it runs where the trial-and-error job may not (partition, constraint, …)"),
-        (RefusalCode.FREES_TOO_LITTLE, "its resources, and those that are free beside them, are not enough"),
-        (RefusalCode.OUTSCORED, outscored),
-        (RefusalCode.GIVEN_BACK, "its resources alone do not reach the number of nodes that the job requests"),
-        (RefusalCode.OUTSCORED, "it would do too, by its score {score}; the chosen one goes first among equals"),
-    )
-    why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
-    if equals:
-        why[(why == 2) & (score <= dearest)] = 4
-    weighed = pool.copy()
-    weighed[list(found.victims)] = False
-    rows = np.flatnonzero(weighed)
-    rows = rows[np.lexsort((running.job_id[rows], score[rows]))]
-    return Block(preemptor=demand.job.job_id, job_id=running.job_id[rows], why=why[rows], whys=whys, score=score[rows])

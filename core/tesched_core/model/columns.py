@@ -112,14 +112,20 @@ class Running:
     most_preemptions: Mapping[JobId, int] = field(default_factory=dict)
     #: the number that its owner said, where another counts
     most_said: Mapping[JobId, int] = field(default_factory=dict)
+    #: the shares in the order of their jobs, and each job's first place there, once `shares_of` was called
+    _by_job: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         """Return the number of jobs."""
         return len(self.job_id)
 
     def shares_of(self, row: int) -> NDArray[np.intp]:
-        """Return the shares of one job."""
-        return np.flatnonzero(self.share_job == row)
+        """Return the shares of one job, in their order."""
+        if not self._by_job:
+            order = np.argsort(self.share_job, kind="stable")
+            self._by_job.extend((order, np.searchsorted(self.share_job[order], np.arange(len(self) + 1))))
+        order, first = self._by_job
+        return order[first[row] : first[row + 1]]
 
 
 #: How many of the waiting best-effort jobs are read, from the head of the queue (Slurm's bf_max_job_test has 500).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, overload
@@ -148,16 +148,50 @@ class Block:
         return len(self.job_id)
 
 
+class BlockOnRead:
+    """Block that is worked out when it is first read, from what does not change after the decision.
+
+    With many TE jobs there are as many blocks of all candidates, and none of them decides anything.
+    """
+
+    __slots__ = ("_found", "_work_out", "preemptor")
+
+    def __init__(self, preemptor: JobId, work_out: Callable[[], Block]) -> None:
+        """Keep how to work the block out, which must give the same at any time."""
+        self.preemptor = preemptor
+        self._work_out: Callable[[], Block] | None = work_out
+        self._found: Block | None = None
+
+    def _block(self) -> Block:
+        if self._found is None and self._work_out is not None:
+            self._found, self._work_out = self._work_out(), None
+        if self._found is None:  # one of the two is there
+            raise AssertionError
+        return self._found
+
+    def __iter__(self) -> Iterator[Refusal]:
+        """Return its refusals one by one."""
+        return iter(self._block())
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._block())
+
+
+#: what refusals are kept as
+Part: TypeAlias = Refusal | Block | BlockOnRead
+
+
 class Refusals(Sequence[Refusal]):
     """Refusals in their order, kept as they were made, and written out when they are read."""
 
-    def __init__(self, parts: Iterable[Refusal | Block] = ()) -> None:
+    def __init__(self, parts: Iterable[Part] = ()) -> None:
         """Take refusals and blocks of them."""
         self._parts = tuple(parts)
         self._all: tuple[Refusal, ...] | None = None
 
     @property
-    def parts(self) -> tuple[Refusal | Block, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """Refusals and blocks that it was made of."""
         return self._parts
 

@@ -13,7 +13,7 @@ from tesched_core.guard.admission import admitted, orders_under_way
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
-from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
@@ -27,6 +27,7 @@ from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
 from tesched_core.policy import (
     AwaitRoom,
+    Eligibility,
     Intent,
     LeverIntent,
     MakeRoom,
@@ -170,7 +171,12 @@ def _planned(
         if is_early:  # the policy has selected others all the same
             gone |= unplanned.keys()
         refusals += Refusals([part for part in said.parts if part.preemptor in gone]) + Refusals(dropped)
-        view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
+        waiting_on = tuple(job for job in view.waiting if job.job_id not in gone)
+        view = replace(view, waiting=waiting_on, find_eligible=partial(_same, view.eligibility))
+
+
+def _same(eligibility: Eligibility) -> Eligibility:
+    return eligibility
 
 
 def _patient(view: View, plans: Sequence[Plan]) -> Mapping[JobId, Why]:
@@ -184,7 +190,7 @@ def _patient(view: View, plans: Sequence[Plan]) -> Mapping[JobId, Why]:
 def _of_patient(refusals: Refusals, unplanned: Mapping[JobId, Why]) -> Refusals:
     """Return the refusals, which say of each patient job without a plan that it has no victim by its owner's word."""
 
-    def own(part: Refusal | Block) -> bool:
+    def own(part: Part) -> bool:
         return isinstance(part, Refusal) and part.job_id == part.preemptor and part.preemptor in unplanned
 
     kept = [

@@ -175,6 +175,7 @@ def _is_among(account: str, accounts: frozenset[str], snapshot: Snapshot) -> boo
     return not above or not _small(accounts).isdisjoint(one.account for one in above)
 
 
+@lru_cache(maxsize=4096)
 def _small(names: frozenset[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 

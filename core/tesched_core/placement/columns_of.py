@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -46,6 +46,38 @@ def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
     return freed
 
 
+class _KnownAmounts:
+    """What jobs free and their sizes, each worked out once: most jobs hold as much as others."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._freed: dict[Hashable, NDArray[np.int64]] = {}
+        self._sizes: dict[Hashable, float] = {}
+
+    def freed_by(self, job: Job, share: NodeShare) -> NDArray[np.int64]:
+        """Return the same as `freed_by`; it is not to be changed."""
+        row = None if self._room.shards_each is None else self._room.index[share.node]
+        key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], row
+        found = self._freed.get(key)
+        if found is None:
+            found = self._freed[key] = freed_by(job, share, self._room)
+        return found
+
+    def size(self, job: Job) -> float:
+        """Return FitGpp's Size of what the job holds, by what its first node has."""
+        room = self._room
+        first = room.index.get(job.allocation[0].node)
+        if first is None:
+            return 0.0
+        key = tuple([share.tres for share in job.allocation]), room.total[first].tobytes()
+        found = self._sizes.get(key)
+        if found is None:
+            each = (vector(share.tres, room.resources) for share in job.allocation)
+            held = sum(each, np.zeros(len(room.resources), np.int64))
+            found = self._sizes[key] = size_of(held, room.total[first], room.resources)
+        return found
+
+
 def columns_of(snapshot: Snapshot) -> ClusterColumns:
     """Return the overview of a classified snapshot."""
     return SnapshotColumns(snapshot)
@@ -62,8 +94,12 @@ class SnapshotColumns:
         return room_of(self.snapshot)
 
     @cached_property
+    def _amounts(self) -> _KnownAmounts:
+        return _KnownAmounts(self.room)
+
+    @cached_property
     def running(self) -> Running:
-        snapshot, room = self.snapshot, self.room
+        snapshot, room, amounts = self.snapshot, self.room, self._amounts
         jobs = [
             job
             for job_id, job in sorted(snapshot.jobs.items())
@@ -72,7 +108,7 @@ class SnapshotColumns:
         owners: dict[Owner, int] = {}
         owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
         shares = [
-            (row, room.index[share.node], freed_by(job, share, room))
+            (row, room.index[share.node], amounts.freed_by(job, share))
             for row, job in enumerate(jobs)
             for share in job.allocation
             if share.node in room.index
@@ -89,7 +125,7 @@ class SnapshotColumns:
                 [_may_end_at(*pair, now) for pair in zip(jobs, expected, strict=True)], dtype=np.float64
             ),
             grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
-            size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
+            size=np.array([amounts.size(job) for job in jobs], dtype=np.float64),
             ineligible=np.array(
                 [
                     _ineligible(*pair, room) or why_it_cannot_return(pair[0], snapshot)
@@ -162,9 +198,9 @@ class SnapshotColumns:
 
     @cached_property
     def ends(self) -> Ends:
-        snapshot, room = self.snapshot, self.room
+        snapshot, room, amounts = self.snapshot, self.room, self._amounts
         shares = [
-            (room.index[share.node], ends_at, freed_by(job, share, room))
+            (room.index[share.node], ends_at, amounts.freed_by(job, share))
             for job in snapshot.jobs.values()
             if job.on_nodes
             for ends_at in (_ends_at(job, snapshot.expected_run(job.job_id), snapshot.taken_at),)
@@ -255,14 +291,6 @@ def _owner(job: Job) -> Owner:
     return Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
 
 
-def _size(job: Job, room: Room) -> float:
-    held = sum(
-        (vector(share.tres, room.resources) for share in job.allocation), np.zeros(len(room.resources), np.int64)
-    )
-    first = room.index.get(job.allocation[0].node)
-    return 0.0 if first is None else size_of(held, room.total[first], room.resources)
-
-
 def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
     """Expected time that the job takes to leave: one that is requeued without a notice, as long as jobs like it."""
     if traits.notice_signal:
@@ -321,12 +349,12 @@ def room_of(snapshot: Snapshot) -> Room:
         layout=layout,
         shards_each=shards_each,
     )
-    taken = np.zeros_like(total)
+    taken, amounts = np.zeros_like(total), _KnownAmounts(room)
     for job in snapshot.jobs.values():
         for share in job.allocation:
             row_of = index.get(share.node)
             if row_of is not None:
-                taken[row_of] += freed_by(job, share, room)
+                taken[row_of] += amounts.freed_by(job, share)
     for row, node in enumerate(snapshot.nodes.values()):
         if node.held is not None:
             held = vector(node.held, layout.names)

@@ -8,7 +8,7 @@ Over 400 lines: all that one request takes of a node, in one partition after the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -159,19 +159,24 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
     answers = snapshot.answers
-    if answers is None or not answers.is_of(room) or not _rests_on_site_alone(job, snapshot, room):
+    if answers is None or not answers.is_of(room) or not rests_on_site_alone(job, snapshot, room):
         found = _demands_or_why_not(job, snapshot, room, binds=binds)
     else:
-        family = job.job_id if job.array_job_id is None else job.array_job_id
-        of_job = binds, job.reason in NOT_EXAMINED, family in snapshot.declined
-        key = (Demand, job.request, job.partitions, job.reservation, barred_by(job, snapshot), *of_job)
+        key = Demand, binds, *counts_for_demands(job, snapshot)
         found = answers.find(key, partial(_demands_or_why_not, job, snapshot, room, binds=binds))
     if isinstance(found, str):
         raise UnsupportedRequestError(found)
     return tuple([one if one.job is job else replace(one, job=job) for one in found])
 
 
-def _rests_on_site_alone(job: Job, snapshot: Snapshot, room: Room) -> bool:
+def counts_for_demands(job: Job, snapshot: Snapshot) -> tuple[Hashable, ...]:
+    """Key that jobs share which have the same demands, where these rest on the site and the job alone."""
+    family = job.job_id if job.array_job_id is None else job.array_job_id
+    of_job = job.reason in NOT_EXAMINED, family in snapshot.declined
+    return job.request, job.partitions, job.reservation, barred_by(job, snapshot), *of_job
+
+
+def rests_on_site_alone(job: Job, snapshot: Snapshot, room: Room) -> bool:
     """Check whether what is free, and whose jobs are where, has no part in a job's demands."""
     if room.kept_by or room.with_others is not None or job.request.sharing == "USER":
         return False

@@ -56,13 +56,27 @@ def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], room
     On each node so many of the largest, of each resource alone, as reach what is missing; and as a victim may run on
     all nodes of the job, the most of any one of these. 0 where its tasks may be spread in other ways.
     """
-    if demand.uneven is not None:
-        return 0
+    return 0 if demand.uneven else fewest_of(demand, least_on(demand, running, pool, room, demand.allowed))
+
+
+def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
+    """Return that number by the `least` of each node, for a job whose tasks are spread in one way."""
+    if demand.nodes > len(least):
+        return _NEVER
+    of_required = int(least[list(demand.required)].max(initial=0))
+    return max(of_required, int(least.min() if demand.nodes == 1 else np.sort(least)[demand.nodes - 1]))
+
+
+def least_on(
+    demand: Demand, running: Running, pool: NDArray[np.bool_], room: Room, among: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return [nodes] a number of victims below which no set of them is enough there; more than there are elsewhere."""
+    here = demand.allowed & among
     missing = demand.takes - room.free
     where = running.share_node
-    shares = np.flatnonzero(demand.allowed[where] & pool[running.share_job])
-    least = np.where(demand.allowed, 0, _NEVER)
-    for resource in np.flatnonzero((missing[demand.allowed] > 0).any(axis=0)).tolist():
+    shares = np.flatnonzero(here[where] & pool[running.share_job])
+    least = np.where(here, 0, _NEVER)
+    for resource in np.flatnonzero((missing[here] > 0).any(axis=0)).tolist():
         frees = running.frees[:, resource]
         order = shares[np.lexsort((-frees[shares], where[shares]))]
         nodes, reached = where[order], np.cumsum(frees[order])
@@ -73,8 +87,7 @@ def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], room
         all_of_them = np.bincount(nodes, minlength=len(least))
         needed = np.where(too_few == all_of_them, _NEVER, too_few + 1)
         least = np.maximum(least, np.where(lacks > 0, needed, 0))
-    of_required = int(least[list(demand.required)].max(initial=0))
-    return max(of_required, int(np.sort(least)[demand.nodes - 1])) if demand.nodes <= len(least) else _NEVER
+    return least
 
 
 def _least(useful: NDArray[np.int64], deficit: NDArray[np.int64]) -> int:

@@ -1,0 +1,43 @@
+"""The rules of what is kept while TE jobs are planned, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_GROUND, _PASSED = (f"policies/tesched_policies/{name}.py" for name in ("ground", "passed_over"))
+_NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/tesched_policies/candidates.py"
+
+KEPT_MUTATIONS = (
+    Mutation("kept: no answer after a plan", _GROUND, "        self._answers.clear()\n", ""),
+    Mutation("kept: prices after a plan", _GROUND, "found.update(nodes, free, pool)", "pass"),
+    Mutation("kept: where it fits after a plan", _GROUND, "found[nodes] = demand.fits(self.room, nodes)", "pass"),
+    Mutation("kept: the least after a plan", _GROUND, "found[there] = find(there)[there]", "pass"),
+    Mutation("kept: nodes of victims", _GROUND, "nodes.append(running.share_node[shares])", "nodes.append(shares[:0])"),
+    Mutation(
+        "kept: no plan that is replaced", _GROUND, "[*other._changes[:plans], *self._changes]", "[*self._changes]"
+    ),
+    Mutation("kept: no answer by other scores", _GROUND, "np.array_equal(score, self._score)", "True"),
+    Mutation("kept: prices by owner", _GROUND, "owner = job.user, job.account", 'owner = "", ""'),
+    Mutation("kept: what is free at a plan", _GROUND, "self._changes[count:plans]", "self._changes[count:]"),
+    Mutation("kept: victims at a plan", _GROUND, "self.taken[: self._changes[plans][2]]", "self.taken[:]"),
+    Mutation("kept: several on a node", _NODES, "self._several.pop(node, None)", "pass"),
+    Mutation("kept: promising ones in order", _NODES, "    insort(self._best, promise)\n", "    pass\n"),
+    Mutation(
+        "kept: those compared",
+        _NODES,
+        "            self._weighed = None\n            self._forget",
+        "            self._forget",
+    ),
+    Mutation(
+        "kept: by the job's own request",
+        _CANDIDATES,
+        "return *counts_for_demands(job, snapshot), is_bindable(job)",
+        "return is_bindable(job)",
+    ),
+    Mutation(
+        "kept: of the candidates not those taken before",
+        _PASSED,
+        "[*self._ledger.taken_at(self._plans), *found.victims]",
+        "[*found.victims]",
+    ),
+)

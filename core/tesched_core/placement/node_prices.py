@@ -1,0 +1,293 @@
+"""Price of each node for one demand: the victims that must leave there, cheapest first.
+
+Definitions
+    single      on a node where the job fits once one more has left: the cheapest such
+    several     on any other node: the cheapest first until it fits, less those that turn out not to be needed, or fewer
+                dear ones (`fewest.py`)
+    promising   of the nodes where several must go: by how many would go if none were given back, then by their scores
+
+Principle
+    Of many waiting TE jobs most want the same, and a plan changes one node or a few. So the
+    prices are worked out for all nodes once, and after a plan for the nodes that it has changed. A node's price depends
+    on what is free there and on the candidates there alone, so that both ways give the same.
+
+Bound
+    For a job for which several must go on each node, `MOST_WEIGHED` nodes are compared, the most promising ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.columns import Running
+from tesched_core.placement.demand import Demand
+from tesched_core.placement.fewest import fewest_that_free
+
+#: Nodes that are weighed one by one for a job for which several victims must go; more cost time and gain nothing.
+MOST_WEIGHED = 200
+#: promising nodes that are kept in order, and those that are weighed before they are needed: a plan removes few
+_KEPT, _AHEAD = 1000, 100
+#: how promising a node is: jobs that would go but for one, the sum of their scores, its row
+_Promise: TypeAlias = tuple[int, float, int]
+#: number of victims, the sum of their scores, the lowest job id, the node's row
+_Price: TypeAlias = tuple[int, float, int, int]
+#: a node's price, and the victims there in the order in which they are notified
+_Priced: TypeAlias = tuple[_Price, tuple[int, ...]]
+_NO_PRICE: _Priced = (0, 0.0, 0, -1), ()
+
+
+class ByNode:
+    """The shares of the running jobs by node, and on each node in the order in which candidates are notified."""
+
+    def __init__(self, running: Running, score: NDArray[np.float64], nodes: int) -> None:
+        """Sort them by `score` [running]; there are so many `nodes`."""
+        place = np.empty(len(running), dtype=np.intp)
+        place[np.lexsort((running.job_id, score))] = np.arange(len(running))
+        self.running = running
+        self.score = score
+        self._shares = np.lexsort((place[running.share_job], running.share_node))
+        self._where = running.share_node[self._shares]
+        self._first = np.searchsorted(self._where, np.arange(nodes + 1))
+
+    def on(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the shares on some nodes, node by node."""
+        if len(nodes) * 8 < len(self._first):
+            spans = zip(self._first[nodes].tolist(), self._first[nodes + 1].tolist(), strict=True)
+            return np.concatenate([self._shares[:0], *(self._shares[first:end] for first, end in spans)])
+        there = np.zeros(len(self._first) - 1, dtype=np.bool_)
+        there[nodes] = True
+        return self._shares[there[self._where]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Candidates:
+    """Shares of candidates on some nodes, node by node and in order."""
+
+    shares: NDArray[np.intp]
+    #: [shares] the job's row, and the node's
+    jobs: NDArray[np.intp]
+    where: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cheapest:
+    """The cheapest candidates with which the job fits on a node, of each node where it fits if all of them leave."""
+
+    #: [nodes] rows
+    nodes: NDArray[np.intp]
+    #: [nodes] places of the first and the last of them, and where the next node's candidates begin
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    end: NDArray[np.intp]
+    #: [nodes, resources] what is free once they have left
+    free: NDArray[np.int64]
+    #: [nodes] sum of their scores
+    score: NDArray[np.float64]
+
+
+class NodePrices:
+    """Prices of the nodes for one demand, of candidates in one order."""
+
+    def __init__(self, demand: Demand, by_node: ByNode, free: NDArray[np.int64], pool: NDArray[np.bool_]) -> None:
+        """Work them out; `free` is [nodes, resources], `pool` [running] says who may be a victim."""
+        nodes = len(free)
+        self.demand = demand
+        #: [nodes] whether the job fits without a victim
+        self.fitting = np.zeros(nodes, dtype=np.bool_)
+        self._by_node, self._running, self._score = by_node, by_node.running, by_node.score
+        self._free, self._pool = free, pool
+        #: [nodes] where it may run, and is not yet to run
+        self._open = demand.allowed.copy()
+        #: [nodes] the row of the single victim that is enough, or -1
+        self._single = np.full(nodes, -1, dtype=np.intp)
+        #: [nodes] how promising each is, -1: it isn't; None: not needed so far
+        self._counts: NDArray[np.intp] | None = None
+        self._sums = np.zeros(nodes)
+        #: the most promising ones in order, and whether these are all
+        self._best: list[_Promise] = []
+        self._has_all = False
+        #: victims on nodes where several must go, as far as they were needed
+        self._several: dict[int, _Priced | None] = {}
+        #: the nodes that are compared where several must go; None: to be found
+        self._weighed: list[int] | None = None
+        self._work_out(np.flatnonzero(self._open))
+
+    def copy(self) -> NodePrices:
+        """Return prices that change by themselves."""
+        new = object.__new__(NodePrices)
+        new.__dict__.update(self.__dict__)
+        new.fitting, new._open, new._single = self.fitting.copy(), self._open.copy(), self._single.copy()
+        if self._counts is not None:
+            new._counts, new._sums = self._counts.copy(), self._sums.copy()
+        new._best, new._several = [*self._best], {**self._several}
+        new._weighed = None if self._weighed is None else [*self._weighed]
+        return new
+
+    def update(self, nodes: NDArray[np.intp], free: NDArray[np.int64], pool: NDArray[np.bool_]) -> None:
+        """Take in what is free now, and who may be a victim, where that has changed on these nodes alone."""
+        self._free, self._pool = free, pool
+        nodes = nodes[self._open[nodes]]
+        if len(nodes):
+            self._weighed = None
+            self._forget(nodes)
+            self._work_out(nodes)
+
+    def close(self, node: int) -> None:
+        """Leave out a node that the job has already. Nodes that are compared where several must go stay the same."""
+        self._forget(np.array([node], dtype=np.intp))
+        self._open[node] = False
+        if self._weighed is not None and node in self._weighed:
+            self._weighed.remove(node)
+
+    def cheapest(self) -> tuple[int, tuple[int, ...]] | None:
+        """Return the cheapest node and its victims; None if not all that may be victims are enough anywhere."""
+        if self.fitting.any():
+            return int(np.argmax(self.fitting)), ()
+        nodes = np.flatnonzero(self._single >= 0)
+        if len(nodes):
+            score = self._score[self._single[nodes]]
+            nodes = nodes[score == score[np.argmin(score)]]
+            node = int(nodes[np.argmin(self._running.job_id[self._single[nodes]])])
+            return node, (int(self._single[node]),)
+        if self._weighed is None:
+            self._weighed = [node for _, _, node in self._most_promising()]
+            if any(node not in self._several for node in self._weighed):
+                self._weigh([node for _, _, node in self._best[: MOST_WEIGHED + _AHEAD]])
+        return _least([self._several[node] for node in self._weighed])
+
+    def cheapest_of(self, nodes: Iterable[int]) -> tuple[int, tuple[int, ...]] | None:
+        """Return the same of these nodes alone."""
+        nodes = list(nodes)
+        self._weigh(nodes)
+        return _least([self._priced(node) for node in nodes])
+
+    def _priced(self, node: int) -> _Priced | None:
+        if self.fitting[node]:
+            return (0, 0.0, 0, node), ()
+        single = int(self._single[node])
+        return self._price(node, (single,)) if single >= 0 else self._several[node]
+
+    def _price(self, node: int, victims: tuple[int, ...]) -> _Priced:
+        first = min(int(self._running.job_id[victim]) for victim in victims)
+        return (len(victims), sum(float(self._score[victim]) for victim in victims), first, node), victims
+
+    def _forget(self, nodes: NDArray[np.intp]) -> None:
+        """Forget what was worked out of these nodes, as if the job might not run there."""
+        self.fitting[nodes] = False
+        self._single[nodes] = -1
+        for node in nodes.tolist():
+            self._several.pop(node, None)
+        if self._counts is None:
+            return
+        for promise in zip(self._counts[nodes].tolist(), self._sums[nodes].tolist(), nodes.tolist(), strict=True):
+            place = bisect_left(self._best, promise)
+            if self._best[place : place + 1] == [promise]:
+                del self._best[place]
+        self._counts[nodes] = -1
+
+    def _work_out(self, nodes: NDArray[np.intp]) -> None:
+        """Work out where the job fits at once or after one more has left, of these nodes that were forgotten."""
+        self.fitting[nodes] = self.demand.fits_into(self._free[nodes], nodes)
+        there = self._candidates_on(nodes[~self.fitting[nodes]])
+        frees = self._running.frees[there.shares]
+        enough = np.flatnonzero(self.demand.fits_into(self._free[there.where] + frees, there.where))
+        # The cheapest comes last, so that it stays.
+        cheapest_last = enough[::-1]
+        self._single[there.where[cheapest_last]] = there.jobs[cheapest_last]
+        if self._counts is not None:
+            self._promise(nodes, self._counts)
+
+    def _candidates_on(self, nodes: NDArray[np.intp]) -> _Candidates:
+        shares = self._by_node.on(nodes)
+        jobs = self._running.share_job[shares]
+        kept = self._pool[jobs]
+        shares = shares[kept]
+        return _Candidates(shares=shares, jobs=jobs[kept], where=self._running.share_node[shares])
+
+    def _cheapest_first(self, there: _Candidates) -> _Cheapest:
+        """Let the cheapest of a node's candidates leave until the job fits there."""
+        where = there.where
+        begins = np.ones(len(where), dtype=np.bool_)
+        begins[1:] = where[1:] != where[:-1]
+        first = np.flatnonzero(begins)
+        end = np.append(first[1:], len(where))[: len(first)]
+        number = np.repeat(np.arange(len(first)), end - first)
+        frees = self._running.frees[there.shares]
+        free = np.cumsum(frees, axis=0)
+        free += (self._free[where[first]] - free[first] + frees[first])[number]
+        last = np.full(len(first), -1, dtype=np.intp)
+        enough = np.flatnonzero(self.demand.fits_into(free, where))[::-1]
+        last[number[enough]] = enough
+        found = last >= 0
+        # One by one, so that rounding on a node is the same whatever other nodes there are.
+        going = np.arange(len(where)) <= last[number]
+        scores = self._score[there.jobs[going]]
+        score = np.bincount(number[going], weights=scores, minlength=len(first)).astype(np.float64)
+        first, last, end = first[found], last[found], end[found]
+        return _Cheapest(nodes=where[first], first=first, last=last, end=end, free=free[last], score=score[found])
+
+    def _promise(self, nodes: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
+        """Work out how promising these nodes are, and put them in order."""
+        cheapest = self._cheapest_first(self._candidates_on(nodes))
+        counts[cheapest.nodes] = cheapest.last - cheapest.first
+        self._sums[cheapest.nodes] = cheapest.score
+        if not self._best and not self._has_all:
+            return
+        of_each = counts[cheapest.nodes].tolist(), cheapest.score.tolist(), cheapest.nodes.tolist()
+        for promise in zip(*of_each, strict=True):
+            if self._has_all or promise < self._best[-1]:
+                insort(self._best, promise)
+
+    def _most_promising(self) -> list[_Promise]:
+        """Return at most `MOST_WEIGHED` nodes on which the job would fit if cheap ones went, best first."""
+        counts = self._counts
+        if counts is None:
+            counts = self._counts = np.full(len(self._open), -1, dtype=np.intp)
+            self._promise(np.flatnonzero(self._open), counts)
+        if len(self._best) < MOST_WEIGHED and not self._has_all:
+            nodes = np.flatnonzero(counts >= 0)
+            order = nodes[np.lexsort((nodes, self._sums[nodes], counts[nodes]))[:_KEPT]]
+            self._best = [*zip(counts[order].tolist(), self._sums[order].tolist(), order.tolist(), strict=True)]
+            self._has_all = len(order) == len(nodes)
+        return self._best[:MOST_WEIGHED]
+
+    def _weigh(self, nodes: Iterable[int]) -> None:
+        """Find the victims on each of these nodes where several must go: cheap ones, none of them superfluous.
+
+        Where fewer are enough, those.
+        """
+        new = [node for node in nodes if node not in self._several]
+        new = [node for node in new if not self.fitting[node] and self._single[node] < 0]
+        self._several |= dict.fromkeys(new)
+        there = self._candidates_on(np.array(new, dtype=np.intp))
+        cheapest = self._cheapest_first(there)
+        rows, left, frees = cheapest.nodes, cheapest.free.copy(), self._running.frees
+        stays = np.zeros(len(there.shares), dtype=np.bool_)
+        for back in range(int((cheapest.last - cheapest.first).max(initial=-1)) + 1):  # dearest first
+            places = cheapest.last - back
+            some = np.flatnonzero(places >= cheapest.first)
+            without = left[some] - frees[there.shares[places[some]]]
+            superfluous = self.demand.fits_into(without, rows[some])
+            left[some[superfluous]] = without[superfluous]
+            stays[places[some[superfluous]]] = True
+        spans = zip(rows.tolist(), cheapest.first.tolist(), cheapest.last.tolist(), cheapest.end.tolist(), strict=True)
+        for node, first, last, end in spans:
+            kept = [place for place in range(last - first + 1) if not stays[first + place]]
+            jobs = there.jobs[first:end]
+            fewer: tuple[int, ...] = ()
+            if len(kept) > 2:
+                wanted = self.demand.takes[node] - self._free[node]
+                fewer = fewest_that_free(wanted, frees[there.shares[first:end]], self._score[jobs], less_than=len(kept))
+            self._several[node] = self._price(node, tuple(int(jobs[place]) for place in fewer or kept))
+
+
+def _least(priced: Iterable[_Priced | None]) -> tuple[int, tuple[int, ...]] | None:
+    """Return the cheapest node and its victims; None if no node has a price."""
+    (_, _, _, node), victims = min((one for one in priced if one is not None), default=_NO_PRICE)
+    return None if node < 0 else (node, victims)

@@ -1,0 +1,317 @@
+"""Ground of one cycle's plans: what is free and who may still be a victim, and what was found out about it.
+
+Many waiting TE jobs want the same. What depends on the kind of a job alone is worked out once a kind; what depends on
+what is free, once until a plan changes that, and then anew for the nodes that the plan has changed
+(`placement/node_prices.py`). A memo of pure functions: with it and without, the plans are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Running
+from tesched_core.model.room import Room
+from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.fewest import fewest_of, least_on
+from tesched_core.placement.node_prices import ByNode, NodePrices
+from tesched_core.policy import Eligibility, View
+
+from tesched_policies.among_equals import Prices, prices_for
+from tesched_policies.candidates import Candidates, candidates_of, counts_for_candidates, first_free
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class FoundVictims(NamedTuple):
+    """Victims, as rows of `Running` in the order in which they are notified, and the nodes that they free, as rows."""
+
+    victims: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VictimQuestion:
+    """Question to a search: the victims for one demand."""
+
+    demand: Demand
+    running: Running
+    #: [running] who may be a victim, and each one's price
+    pool: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    room: Room
+    #: prices of the nodes for it, which are others' too: a search that changes them takes a copy
+    prices: Callable[[], NodePrices]
+
+
+#: Finds victims, and the nodes that they free; None if there is no such set.
+Search: TypeAlias = Callable[[VictimQuestion], FoundVictims | None]
+
+
+@dataclass(kw_only=True, eq=False)
+class Ledger:
+    """What is free, and which victims are taken, after each number of plans."""
+
+    running: Running
+    room: Room
+    #: of each plan: rows of nodes, by how much what is free there changes, and how many victims were taken before
+    _changes: list[tuple[NDArray[np.intp], NDArray[np.int64], int]] = field(default_factory=list)
+    #: rows of the victims that were taken
+    taken: list[int] = field(default_factory=list)
+    #: the number of plans of the last answer, and what was free then
+    _last: tuple[int, Room] | None = None
+
+    @property
+    def plans(self) -> int:
+        """Return the number of plans so far."""
+        return len(self._changes)
+
+    def add(self, nodes: NDArray[np.intp], by: NDArray[np.int64], victims: Sequence[int]) -> None:
+        """Add a plan."""
+        self._changes.append((nodes, by, len(self.taken)))
+        self.taken += victims
+
+    def nodes_since(self, other: Ledger, plans: int) -> NDArray[np.intp]:
+        """Return the nodes that may differ from what `other`, of the same ground, had after so many plans."""
+        both = self._changes[plans:] if other is self else [*other._changes[:plans], *self._changes]
+        nodes = sorted({node for nodes, _, _ in both for node in nodes.tolist()})
+        return np.array(nodes, dtype=np.intp)
+
+    def room_at(self, plans: int) -> Room:
+        """Free resources after so many plans."""
+        count, room = (0, self.room) if self._last is None or self._last[0] > plans else self._last
+        later = self._changes[count:plans]
+        if later:
+            room = room.changed(*(np.concatenate([change[part] for change in later]) for part in (0, 1)))
+        self._last = plans, room
+        return room
+
+    def taken_at(self, plans: int) -> Sequence[int]:
+        """Return the victims that were taken after so many plans."""
+        return self.taken[: self._changes[plans][2]] if plans < len(self._changes) else self.taken
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept(Generic[T]):
+    """Answer by node, as it was after some plans."""
+
+    value: T
+    ledger: Ledger
+    plans: int
+
+
+class Ground:
+    """The ground of one policy's plans."""
+
+    def __init__(self, view: View, search: Search, *, drawn: bool) -> None:
+        """Begin without a plan."""
+        self._search, self._drawn = search, drawn
+        self._room = view.room_after_orders
+        #: kinds of jobs by number, and the kind of each job by its identity
+        self._kinds: dict[Hashable, int] = {}
+        self._kind_of_job: dict[int, tuple[Job, int | None]] = {}
+        self._candidates: dict[int, Candidates] = {}
+        #: identities of the demands of these
+        self._lasting: set[int] = set()
+        self._score: NDArray[np.float64] | None = None
+        self._prices: dict[tuple[str, str], Prices] = {}
+        self._by_node: dict[int, ByNode] = {}
+        #: masks of the running jobs that may be victims before the first plan, each once
+        self._masks: dict[bytes, NDArray[np.bool_]] = {}
+        #: by the identities of a demand, a price and a mask
+        self._nodes: dict[tuple[int, int, int], _Kept[NodePrices]] = {}
+        #: by the identities of a demand and a mask
+        self._least: dict[tuple[int, int], _Kept[NDArray[np.int64]]] = {}
+        #: by a demand's identity: where it fits
+        self._fitting: dict[int, _Kept[NDArray[np.bool_]]] = {}
+        self.begin(view)
+
+    @staticmethod
+    def of(view: View, search: Search, *, drawn: bool) -> Ground:
+        """Return the ground without a plan, with what was found when the policy proposed for this view before.
+
+        `drawn`: scores are draws from 0 to 1.
+        """
+        key = Ground, search, drawn
+        found = view.kept.get(key)
+        if isinstance(found, Ground) and found.is_of(view):
+            found.begin(view)
+        else:
+            found = view.kept[key] = Ground(view, search, drawn=drawn)
+        return found
+
+    def is_of(self, view: View) -> bool:
+        """Check whether the view is of the same moment."""
+        mine = self.view
+        return (
+            mine.snapshot is view.snapshot
+            and mine.columns is view.columns
+            and mine.memory is view.memory
+            and mine.limits is view.limits
+            and mine.reserving is view.reserving
+        )
+
+    def begin(self, view: View) -> None:
+        """Begin anew without a plan, for some of the same TE jobs."""
+        self.view = view
+        self.running = view.running
+        self.ledger = Ledger(running=view.running, room=self._room)
+        self.room = self._room
+        self._eligible: dict[int, tuple[Eligibility, NDArray[np.bool_]]] = {}
+        #: who is left of each mask, by its identity; and back
+        self._pools: dict[int, NDArray[np.bool_]] = {}
+        self._mask_of: dict[int, int] = {}
+        #: what was found since the last plan
+        self._answers: dict[Hashable, object] = {}
+
+    def plan(self, demand: Demand, found: FoundVictims, *, stay: bool) -> None:
+        """Take in a plan: its victims go, unless they `stay` for now, and the job comes."""
+        running, nodes, by = self.running, [np.array(found.nodes, dtype=np.intp)], [-share_of(demand, found.nodes)]
+        for victim in found.victims:
+            shares = running.shares_of(victim)
+            nodes.append(running.share_node[shares])
+            by.append(np.zeros_like(running.frees[shares]) if stay else running.frees[shares])
+        self.ledger.add(np.concatenate(nodes), np.concatenate(by), found.victims)
+        self.room = self.ledger.room_at(self.ledger.plans)
+        self._answers.clear()
+        for pool in self._pools.values():
+            pool[list(found.victims)] = False
+
+    def since_last_plan(self, key: Hashable, work_out: Callable[[], T]) -> T:
+        """Answer under this key, worked out once until there is another plan."""
+        if key not in self._answers:
+            self._answers[key] = work_out()
+        found: T = self._answers[key]  # type: ignore[assignment]  # as it was worked out under this key
+        return found
+
+    def candidates(self, job: Job) -> tuple[Candidates, int | None]:
+        """Return the ways to give the job its nodes, and the number of its kind; None: it has none.
+
+        Raises UnsupportedRequestError for a request that is not modelled.
+        """
+        kind = self._kind_of(job)
+        found = None if kind is None else self._candidates.get(kind)
+        if found is None:
+            found = candidates_of(job, self.view, self.room)
+            # Where there is none but on what is free, that may change.
+            if kind is not None and found.any:
+                self._candidates[kind] = found
+                self._lasting.update(id(demand) for demand in found.any + found.by_itself)
+        return found, kind if found.any else None
+
+    def _kind_of(self, job: Job) -> int | None:
+        """Return the number of the kind of a job; None: it is not known which jobs have the same candidates."""
+        known = self._kind_of_job.get(id(job))
+        if known is None:
+            key = counts_for_candidates(job, self.view, self.room)
+            kind = None if key is None else self._kinds.setdefault(key, len(self._kinds))
+            known = self._kind_of_job[id(job)] = job, kind
+        return known[1]
+
+    def at_once(self, candidates: Candidates, kind: int | None) -> tuple[Demand, tuple[int, ...]] | None:
+        """Return the first demand that fits on what is free, and its nodes; None if none does."""
+
+        def find() -> tuple[Demand, tuple[int, ...]] | None:
+            by_itself = candidates.by_itself
+            found = first_free(candidates.any, self.room, self._fits)
+            return found or first_free(by_itself, self.room, self._fits)
+
+        return find() if kind is None else self.since_last_plan((first_free, kind), find)
+
+    def pool_of(self, eligibility: Eligibility) -> NDArray[np.bool_]:
+        """Candidates, [running], of which each may still be a victim; the same object where that is the same."""
+        known = self._eligible.get(id(eligibility))
+        if known is None:
+            mask = eligibility.may_be_asked
+            mask = self._masks.setdefault(mask.tobytes(), mask)
+            if id(mask) not in self._pools:
+                pool = self._pools[id(mask)] = mask.copy()
+                pool[self.ledger.taken] = False
+                self._mask_of[id(pool)] = id(mask)
+            known = self._eligible[id(eligibility)] = eligibility, self._pools[id(mask)]
+        return known[1]
+
+    def prices(self, job: Job, score: NDArray[np.float64]) -> Prices:
+        """Prices of the running BE jobs for this TE job, by their `score`."""
+        if self._score is None or not (score is self._score or np.array_equal(score, self._score)):
+            for known in (self._prices, self._by_node, self._nodes, self._answers):
+                known.clear()
+            self._score = score
+        owner = job.user, job.account
+        if owner not in self._prices:
+            self._prices[owner] = prices_for(job, self.view, self._score, drawn=self._drawn)
+        return self._prices[owner]
+
+    def search(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> FoundVictims | None:
+        """Return victims of this pool for the demand."""
+        return self._search(
+            VictimQuestion(
+                demand=demand,
+                running=self.running,
+                pool=pool,
+                score=price,
+                room=self.room,
+                prices=lambda: self._node_prices(demand, pool, price),
+            )
+        )
+
+    def _node_prices(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> NodePrices:
+        free = self.room.free
+
+        def begin() -> NodePrices:
+            if id(price) not in self._by_node:
+                self._by_node[id(price)] = ByNode(self.running, price, len(free))
+            return NodePrices(demand, self._by_node[id(price)], free, pool)
+
+        def follow(found: NodePrices, nodes: NDArray[np.intp]) -> None:
+            found.update(nodes, free, pool)
+
+        key = id(demand), id(price), self._mask_of[id(pool)]
+        return self._up_to_date(self._nodes, key, demand, begin, follow)
+
+    def least(self, demand: Demand, pool: NDArray[np.bool_]) -> int:
+        """Return a number of victims below which no set of them is enough (`placement/fewest.py`)."""
+        if demand.uneven is not None:
+            return 0
+        find = partial(least_on, demand, self.running, pool, self.room)
+
+        def follow(found: NDArray[np.int64], nodes: NDArray[np.intp]) -> None:
+            there = np.zeros(len(found), dtype=np.bool_)
+            there[nodes] = True
+            found[there] = find(there)[there]
+
+        key = id(demand), self._mask_of[id(pool)]
+        return fewest_of(demand, self._up_to_date(self._least, key, demand, partial(find, demand.allowed), follow))
+
+    def _fits(self, demand: Demand) -> NDArray[np.bool_]:
+        """Return [nodes] whether the demand fits on what is free."""
+
+        def follow(found: NDArray[np.bool_], nodes: NDArray[np.intp]) -> None:
+            found[nodes] = demand.fits(self.room, nodes)
+
+        return self._up_to_date(self._fitting, id(demand), demand, partial(demand.fits, self.room), follow)
+
+    def _up_to_date(
+        self,
+        kept: dict[K, _Kept[T]],
+        key: K,
+        demand: Demand,
+        begin: Callable[[], T],
+        follow: Callable[[T, NDArray[np.intp]], None],
+    ) -> T:
+        """Answer that is kept for a demand, after it has followed the plans."""
+        if id(demand) not in self._lasting:
+            return begin()
+        ledger, one = self.ledger, kept.get(key)
+        if one is None:
+            one = kept[key] = _Kept(value=begin(), ledger=ledger, plans=ledger.plans)
+        elif one.ledger is not ledger or one.plans != ledger.plans:
+            follow(one.value, ledger.nodes_since(one.ledger, one.plans))
+            one.ledger, one.plans = ledger, ledger.plans
+        return one.value
