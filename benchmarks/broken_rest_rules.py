@@ -8,6 +8,7 @@ _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS = "slurm/tesched_slurm/columns.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
+_REFUSALS = "db/tesched_db/refusals.py"
 _JOB_ROWS = "db/tesched_db/job_rows.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -72,6 +73,19 @@ REST_MUTATIONS = (
     Mutation("garbage: it is searched for after a turn", _GARBAGE, "        gc.enable()\n", "        pass\n"),
     Mutation("garbage: what is kept is searched no more", _GARBAGE, "    gc.freeze()\n", "    pass\n"),
     Mutation("garbage: a turn that saw nothing is not it", _SERVICE, " and not turn.trouble:", ":"),
+    Mutation(
+        "refusals: candidates of so many preemptors are written", _REFUSALS, "preemptors > MOST_PREEMPTORS", "False"
+    ),
+    Mutation("refusals: so many are written one by one", _REFUSALS, "candidates <= MOST_CANDIDATES", "True"),
+    Mutation(
+        "refusals: what is left out is counted", "core/tesched_core/model/decision.py", "len(rows) - len(named)", "0"
+    ),
+    Mutation(
+        "refusals: explain counts what is left out",
+        "cli/tesched_cli/render/considered.py",
+        "(0 if by_preemptor else sum(refusal.more for refusal in members))",
+        "0",
+    ),
     Mutation(
         "squeue: a record with other separators alone is known",
         _COLUMNS,

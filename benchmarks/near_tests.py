@@ -168,6 +168,9 @@ NEAR = {
     "submit_line": ("tests/unit/slurm/test_submit_line.py",),
     "garbage": ("tests/unit/daemon/test_wakeup.py",),
     "service": ("tests/unit/daemon/test_wakeup.py",),
+    "refusals": ("tests/integration/test_db_refusals.py",),
+    "decision": ("tests/integration/test_db_refusals.py",),
+    "considered": ("tests/integration/test_db_refusals.py",),
     "columns": ("tests/unit/slurm/test_known_rows.py", "tests/unit/slurm/test_queue.py"),
     "details": (
         "tests/unit/slurm/test_forged_records.py",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
-from tesched_core.model.decision import Refusal
+from tesched_core.model.decision import BlockOnRead, Refusal, Refusals
 from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.job_rows import PresentJobs
 from tesched_db.rows import Values
 from tesched_db.tables import RefusalRow
+
+#: What is written of one cycle: the candidates of so many preemptors, so many of them one by one, and of the others so
+#: many of each code. A preemptor's own refusal always is.
+MOST_PREEMPTORS, MOST_CANDIDATES, MOST_OF_A_CODE = 100, 20_000, 20
 
 _UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))
 
@@ -65,7 +69,7 @@ class Standing:
                 seen.key_of(refusal.job_id),
                 refusal.code.value,
             ): refusal
-            for refusal in refusals
+            for refusal in within_bounds(refusals)
         }
         over = [
             {"b_key": self.rows.pop(sense)[0], "b_last_seen": seen_before if seen_before is not None else at}
@@ -91,5 +95,24 @@ class Standing:
     def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
         key, self.next_key = self.next_key, self.next_key + 1
         self.rows[sense] = (key, refusal.text)
-        words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind}
+        words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind, "more": refusal.more}
         return {**sense._asdict(), "key": key, **words, "first_seen": at}
+
+
+def within_bounds(refusals: Iterable[Refusal]) -> Iterator[Refusal]:
+    """Yield what is written of a cycle's refusals.
+
+    1,000 waiting TE jobs and 40,000 running jobs are 40 million, and none of them more than a line of `explain`. The
+    first of each code are those with the lowest job ids, which stay the same from cycle to cycle.
+    """
+    preemptors = candidates = 0
+    for part in refusals.parts if isinstance(refusals, Refusals) else refusals:
+        if isinstance(part, Refusal):
+            yield part
+            continue
+        preemptors += 1
+        if preemptors > MOST_PREEMPTORS:
+            continue
+        block = part.block if isinstance(part, BlockOnRead) else part
+        candidates += len(block)
+        yield from block if candidates <= MOST_CANDIDATES else block.abbreviated(MOST_OF_A_CODE)

@@ -250,6 +250,7 @@ def refusal_views(session: Session, about: ColumnElement[bool]) -> tuple[Refusal
             text=row.text,
             score=row.score,
             behind=row.behind,
+            more=row.more,
             first_seen=row.first_seen,
             last_seen=row.last_seen if row.last_seen is not None else looked,
             stands=row.last_seen is None,

@@ -66,6 +66,8 @@ class Until:
         times = sorted(at for one in refusals if (at := self.of(one)) is not None)
         if times:
             first, last = self.at(times[0]), self.at(times[-1])
+            if any(one.more for one in refusals):
+                return f" (of those kept the first until {first}, the last until {last})"
             return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
         newest = refusals[0]
         if newest.stands and newest.behind:

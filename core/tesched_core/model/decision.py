@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias, overload
 
@@ -112,6 +112,8 @@ class Refusal:
     score: float | None = None
     #: the BE job for which this TE job has to wait, as squeue writes it (`BOUND`); empty: none
     behind: str = ""
+    #: how many more candidates of the same preemptor are refused by the same code, and left out
+    more: int = 0
 
 
 #: A code, and one sentence; "{score}" in it stands for the score of its job.
@@ -147,6 +149,18 @@ class Block:
         """Count them."""
         return len(self.job_id)
 
+    def abbreviated(self, most: int) -> Iterator[Refusal]:
+        """Return the first `most` of each code; the last one of a code says how many more there are."""
+        codes = list(dict.fromkeys(code for code, _ in self.whys))
+        of_why = np.array([codes.index(code) for code, _ in self.whys], dtype=np.intp)
+        for place in range(len(codes)):
+            rows = np.flatnonzero(of_why[self.why] == place)
+            few = rows[:most]
+            named = list(replace(self, job_id=self.job_id[few], why=self.why[few], score=self.score[few]))
+            if named:
+                named[-1] = replace(named[-1], more=len(rows) - len(named))
+            yield from named
+
 
 class BlockOnRead:
     """Block that is worked out when it is first read, from what does not change after the decision.
@@ -162,7 +176,9 @@ class BlockOnRead:
         self._work_out: Callable[[], Block] | None = work_out
         self._found: Block | None = None
 
-    def _block(self) -> Block:
+    @property
+    def block(self) -> Block:
+        """The block, worked out."""
         if self._found is None and self._work_out is not None:
             self._found, self._work_out = self._work_out(), None
         if self._found is None:  # one of the two is there
@@ -171,11 +187,11 @@ class BlockOnRead:
 
     def __iter__(self) -> Iterator[Refusal]:
         """Return its refusals one by one."""
-        return iter(self._block())
+        return iter(self.block)
 
     def __len__(self) -> int:
         """Count them."""
-        return len(self._block())
+        return len(self.block)
 
 
 #: what refusals are kept as

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare
-from tesched_core.model.decision import BoundNow, Decision, Refusal, RefusalCode
+from tesched_core.model.decision import BoundNow, Decision, Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Order, OrderState, Transition, Victim, VictimState
@@ -61,7 +61,7 @@ def decision(
     at: float,
     *,
     actions: Sequence[Action] = (),
-    refusals: Sequence[Refusal] = (),
+    refusals: Sequence[Refusal] | Refusals = (),
     transitions: Sequence[Transition] = (),
     summary: str = "did nothing, because no trial-and-error job waits for resources",
     bound: BoundNow | None = None,
@@ -72,7 +72,7 @@ def decision(
         at=at,
         policy="fitgpp",
         actions=tuple(actions),
-        refusals=tuple(refusals),
+        refusals=refusals if isinstance(refusals, Refusals) else Refusals(refusals),
         transitions=tuple(transitions),
         summary=summary,
         bound=bound,

@@ -372,6 +372,7 @@ def upgrade() -> None:
         sa.Column("text", sa.Text(), nullable=False),
         sa.Column("score", sa.Float(53), nullable=True),
         sa.Column("behind", sa.Text(), nullable=False),
+        sa.Column("more", sa.BigInteger(), nullable=False),
         sa.Column("first_seen", sa.Float(53), nullable=False),
         sa.Column("last_seen", sa.Float(53), nullable=True),
         sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_refusals_job_key_jobs"), ondelete="CASCADE"),
