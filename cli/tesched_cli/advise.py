@@ -123,6 +123,8 @@ def advise(
         refuse_without((MATPLOTLIB,), "--html")
     if write is not None and write.exists():
         raise WorkloadError(f"--write {write}: there is such a file; name a new one")
+    if write is not None and html is not None and write.resolve() == html.resolve():
+        raise WorkloadError(f"--write and --html both name {write}: the page would replace the keys; name two files")
     for path in filter(None, (write, html)):
         _check_folder(path)
     config = configuration(config_path)

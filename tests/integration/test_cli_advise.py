@@ -80,6 +80,13 @@ def test_written_keys_are_a_configuration_that_can_be_used(folder: Path) -> None
     assert f"{written}: there is such a file" in again.output
 
 
+def test_a_page_and_keys_in_one_file_are_refused(folder: Path) -> None:
+    both = str(folder / "advised")
+    done = advise(folder, "--write", both, "--html", f"{folder}/./advised")
+    assert (done.exit_code, Path(both).exists()) == (2, False)
+    assert f"--write and --html both name {both}" in done.output
+
+
 def test_site_needs_no_preemption_if_its_trials_start_at_once(folder: Path) -> None:
     (folder / "trace.txt").write_text(HEAD + "1|tea|1000|1000|1060|60|5|1|4|100M|COMPLETED\n")
     done = advise(folder, "--write", str(folder / "advised.toml"))

@@ -29,6 +29,8 @@ _MOST_MIB = 2.0**40
 _MOST_NODES = 65_536
 #: ten years, and the end of the year 9999
 _LONGEST_S, _LATEST_S = 315_360_000, 253_402_300_799
+#: in the place of minutes: none, and the partition's, which the record does not have
+_NO_LIMIT = ["UNLIMITED", "PARTITION_LIMIT"]
 _NOT_RUN = ["NONE", "UNKNOWN"]
 
 
@@ -90,7 +92,15 @@ def _gpus(line: TableLine) -> int:
     name = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
     if not line.text(name):
         return 0
-    return line.read(name, lambda text: whole(_amounts(text).get("gres/gpu") or "0"), "amounts: cpu=8,gres/gpu=2")
+    return line.read(name, _gpus_of, "amounts: cpu=8,gres/gpu=2")
+
+
+def _gpus_of(text: str) -> int:
+    """Return the number of GPUs; where the site accounts for them by type alone, the sum of the types."""
+    amounts = _amounts(text)
+    if plain := amounts.get("gres/gpu"):
+        return whole(plain)
+    return sum(whole(amount) for name, amount in amounts.items() if name.startswith("gres/gpu:"))
 
 
 def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
@@ -113,10 +123,15 @@ def _number(word: str) -> float:
 
 def _limit_s(line: TableLine) -> float:
     """Return the time limit; TimelimitRaw is in minutes, or a word."""
-    word = line.text("TimelimitRaw")
-    if not word:
+    if not line.text("TimelimitRaw"):
         return np.nan
-    return float(word) * 60 if word.isdecimal() else np.inf
+    return line.read("TimelimitRaw", _limit_of, "minutes, UNLIMITED or Partition_Limit")
+
+
+def _limit_of(word: str) -> float:
+    if word.upper() in _NO_LIMIT:
+        return float(np.inf)
+    return _within(finite(word) * 60, 0, _LONGEST_S, word)
 
 
 def _seconds(word: str) -> float:

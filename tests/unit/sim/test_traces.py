@@ -184,6 +184,19 @@ class TestSacct:
         with pytest.raises(WorkloadError, match=f"{path}:2: AllocTRES is .*; it must be amounts: cpu=8,gres/gpu=2"):
             traces.read(path)
 
+    def test_gpus_that_a_site_counts_by_type_alone_are_summed(self, tmp_path: Path) -> None:
+        (job, *_) = traces.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu:a100=2,gres/gpu:v100=1"))).gpus
+        assert job == 3
+        (job, *_) = traces.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu=2,gres/gpu:a100=2"))).gpus
+        assert job == 2
+
+    @pytest.mark.parametrize("limit", ["banana", "-5", "inf", "1e12", "01:00:00"])
+    def test_a_time_limit_that_is_none_is_named_with_its_line(self, tmp_path: Path, limit: str) -> None:
+        path = written(tmp_path, SACCT.replace("|120|60|", f"|120|{limit}|"))
+        named = f"{path}:2: TimelimitRaw is '{limit}'; it must be minutes, UNLIMITED or Partition_Limit"
+        with pytest.raises(WorkloadError, match=named):
+            traces.read(path)
+
     def test_a_number_of_cpus_beyond_all_bounds_is_named(self, tmp_path: Path) -> None:
         path = written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**23}|64G|"))
         with pytest.raises(WorkloadError, match=f"{path}:2: NCPUS is '{10**23}'; it must be a whole number"):
