@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"
-_FEWEST = "core/tesched_core/placement/fewest_spread.py"
+_FEWEST, _CORES = "core/tesched_core/placement/fewest_spread.py", "core/tesched_core/placement/whole_cores.py"
 
 SPREAD_MUTATIONS = (
     Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
@@ -134,4 +134,37 @@ SPREAD_MUTATIONS = (
         "return too_few or _is_too_few_in_all(",
         "return too_few or 0 and (",
     ),
+    Mutation(
+        "parts of cores: memory for all CPUs", _DEMAND, "single_cpus=settings.single_cpus and", "single_cpus=False and"
+    ),
+    Mutation("parts of cores: with CR_CPU alone", _DEMAND, "single_cpus=settings.single_cpus and", "single_cpus="),
+    Mutation(
+        "parts of cores: free, not held",
+        _DEMAND,
+        "            holds, takes = takes if holds is None else holds, takes.copy()\n",
+        "            takes = takes.copy()\n",
+    ),
+    Mutation(
+        "parts of cores: a task's own CPUs",
+        _DEMAND,
+        "own, by_gpu_own = request,",
+        "own, by_gpu_own = with_cpus_of_tasks(request, per_gpu, settings.release)[0], False and",
+    ),
+    Mutation("parts of cores: MaxCPUsPerNode", _DEMAND, " & self._limit_allows(nodes)\n", "\n"),
+    Mutation(
+        "parts of cores: MaxCPUsPerNode with GPUs in all", _DEMAND, "allowed & self._limit_allows(least)", "allowed"
+    ),
+    Mutation("parts of cores: tasks that fill cores", _CORES, "short = parts & _may", "short = _may"),
+    Mutation("parts of cores: one CPU is left", _CORES, "found &= on_each % threads != 1", "pass"),
+    Mutation("parts of cores: CPUs by GPU", _CORES, "if not by_gpu and", "if"),
+    Mutation("parts of cores: more CPUs on a node", _CORES, " and request.min_cpus_per_node <= on_each", ""),
+    Mutation("parts of cores: one thread of each", _CORES, "request.threads_per_core or threads) > 1", "threads) > 1"),
+    Mutation(
+        "parts of cores: tasks of each node are known",
+        _CORES,
+        " or request.tasks_per_node or request.gres_per_task",
+        "",
+    ),
+    Mutation("parts of cores: without GRES", _CORES, "is_known and has_gres(request)", "is_known"),
+    Mutation("parts of cores: a limit above all CPUs", _CORES, " & (most < room.total[:, 0])", ""),
 )

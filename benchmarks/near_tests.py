@@ -155,6 +155,7 @@ NEAR = {
     ),
     "uneven": (_UNEVEN, _CANDIDATES, "tests/unit/core/placement/test_spread.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
+    "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
     "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
     "job_records": ("tests/unit/slurm/test_queue.py",),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
