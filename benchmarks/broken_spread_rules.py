@@ -155,6 +155,9 @@ SPREAD_MUTATIONS = (
         "parts of cores: MaxCPUsPerNode with GPUs in all", _DEMAND, "allowed & self._limit_allows(least)", "allowed"
     ),
     Mutation("parts of cores: tasks that fill cores", _CORES, "short = parts & _may", "short = _may"),
+    Mutation(
+        "parts of cores: a node with less memory", _CORES, "np.where(most % threads == 0, most, most + 1)", "most"
+    ),
     Mutation("parts of cores: one CPU is left", _CORES, "found &= on_each % threads != 1", "pass"),
     Mutation("parts of cores: CPUs by GPU", _CORES, "if not by_gpu and", "if"),
     Mutation("parts of cores: more CPUs on a node", _CORES, " and request.min_cpus_per_node <= on_each", ""),

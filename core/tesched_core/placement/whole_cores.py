@@ -11,8 +11,8 @@ Principle
     fails there. With CR_Core memory is for whole cores, so that only MaxCPUsPerNode can do that; with CR_CPU memory for
     each CPU can.
 
-    More memory may not help, but memory for every CPU of the node does. So that is what must be free, and with a limit
-    of 3 CPUs no node of two threads a core will do.
+    More memory may not help, but memory for every CPU of the node does, or as much as the node has, if that is for
+    whole cores. So that is what must be free, and with a limit of 3 CPUs no node of two threads a core will do.
 
 Worked example
     Two tasks of one CPU and a GPU, 4 cores of two threads, memory for 5 CPUs. The tasks need one core: 5 - 2 - 2 = 1
@@ -40,13 +40,17 @@ from tesched_core.placement.uneven import threads_of
 def memory_for_all_cpus(request: Request, nodes: int, room: Room, *, by_gpu: bool) -> NDArray[np.int64]:
     """Return [nodes] MiB that must be free for a job of so many nodes where memory is for each CPU alone (CR_CPU).
 
-    0 where that does not matter. `by_gpu`: its GPUs bring CPUs.
+    0 where that does not matter; more than the node has where it never has memory for whole cores alone. `by_gpu`: its
+    GPUs bring CPUs.
     """
     # Memory is counted for whole tasks, so that tasks that fill cores leave no part of one.
-    parts = max(request.cpus_per_task, 1) % threads_of(room) != 0
+    threads, by_cpu = threads_of(room), min(request.mem_per_cpu_mib or 0, 2**40)
+    parts = max(request.cpus_per_task, 1) % threads != 0
     short = parts & _may_fall_short(request, nodes, room, by_gpu=by_gpu)
-    by_cpu = min(request.mem_per_cpu_mib or 0, 2**40)
-    return np.where(short, np.minimum(room.total[:, 0], 2**20) * by_cpu, 0)
+    most = np.minimum(room.total[:, 0], 2**20)
+    if by_cpu:
+        most = np.minimum(most, room.total[:, 1] // by_cpu)
+    return np.where(short, np.where(most % threads == 0, most, most + 1) * by_cpu, 0)
 
 
 def limit_allows(

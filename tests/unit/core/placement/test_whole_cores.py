@@ -63,6 +63,13 @@ def test_all_memory_is_wanted_where_slurm_could_count_too_few(threads: int, each
     assert counted_by_slurm(5, 2, 2) == 1
 
 
+@pytest.mark.parametrize(("mem_mib", "free_mib"), [(8999, 8000), (7999, 8000), (6999, 6000), (5999, 6000)])
+def test_of_a_node_with_memory_for_fewer_cpus_all_that_is_for_whole_cores(mem_mib: int, free_mib: int) -> None:
+    """Memory for 7 CPUs, or 5, is never for whole cores: more is wanted than there is."""
+    small = replace(with_threads(2), total=node("n1", cpus=8, mem_mib=mem_mib, gres={"gpu": 4}).total)
+    assert memory_for_all_cpus(TWO_TASKS, 1, room_of(cluster([small])), by_gpu=False).tolist() == [free_mib]
+
+
 def test_no_more_is_wanted_where_it_could_not() -> None:
     two = room_with(2)
     for request in (
