@@ -135,9 +135,15 @@ SPREAD_MUTATIONS = (
         "return too_few or 0 and (",
     ),
     Mutation(
-        "parts of cores: memory for all CPUs", _DEMAND, "single_cpus=settings.single_cpus and", "single_cpus=False and"
+        "parts of cores: memory for all CPUs",
+        _DEMAND,
+        "takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))",
+        "pass",
     ),
-    Mutation("parts of cores: with CR_CPU alone", _DEMAND, "single_cpus=settings.single_cpus and", "single_cpus="),
+    Mutation("parts of cores: where memory is for single CPUs", _DEMAND, "=settings.single_cpus,", "=False,"),
+    Mutation("parts of cores: not with CR_Core", _CORES, "or not (single_cpus or each > 1):", ":"),
+    Mutation("parts of cores: memory for whole cores", _CORES, "        most -= most % threads\n", "        pass\n"),
+    Mutation("parts of cores: memory for whole tasks", _CORES, "    most -= most % each\n", ""),
     Mutation(
         "parts of cores: free, not held",
         _DEMAND,
@@ -154,9 +160,12 @@ SPREAD_MUTATIONS = (
     Mutation(
         "parts of cores: MaxCPUsPerNode with GPUs in all", _DEMAND, "allowed & self._limit_allows(least)", "allowed"
     ),
-    Mutation("parts of cores: tasks that fill cores", _CORES, "short = parts & _may", "short = _may"),
+    Mutation("parts of cores: tasks that fill cores", _CORES, "short = (each % threads != 0) & _may", "short = _may"),
     Mutation(
-        "parts of cores: a node with less memory", _CORES, "np.where(most % threads == 0, most, most + 1)", "most"
+        "parts of cores: a node with less memory",
+        _CORES,
+        "np.where(most % threads == 0, most * by_cpu, room.total[:, 1] + 1)",
+        "most * by_cpu",
     ),
     Mutation("parts of cores: one CPU is left", _CORES, "found &= on_each % threads != 1", "pass"),
     Mutation("parts of cores: CPUs by GPU", _CORES, "if not by_gpu and", "if"),

@@ -124,6 +124,13 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
     # GPUs that bring more CPUs than the tasks want by the partition's default, beside another GRES; and a whole node
     ((("-wa1", "-n6"),), 0, ("-pcpus", MEM, "-n2", "--gres=gpu:2,tmp:1G"), "a1"),
     ((("-wa1", "-n1"),), 0, ("-pcpus", MEM, "-n3", "--exclusive", "--gres=gpu:4,tmp:1G"), "a1"),
+    # -c without -n: its record has fewer CPUs in all, and it gets none by the default
+    (
+        (("-wa1", "-n4", "--no-requeue"), ("-wa1", "-n2")),
+        1,
+        ("-pcpus", MEM, "-N2-3", "-c3", "--gres=gpu:3"),
+        "a1,t1",
+    ),
 )
 
 

@@ -39,6 +39,19 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...]], ..
 )
 
 
+#: tasks of three CPUs: memory for 10 CPUs once the second has left, which are 9 for whole tasks; and for 12
+THREE_CPUS = ("-N2", "--ntasks-per-node=2", "-c3", "--gres=gpu:1", "--mem-per-cpu=1000")
+BESIDE_THREE: tuple[tuple[int, int, bool], ...] = ((4000, 5000, False), (2000, 8000, True))
+
+
+def two_nodes() -> ClusterDefinition:
+    """Return nodes of eight cores with two threads each, whose memory is for 14 CPUs: 12 for tasks of three."""
+    return ClusterDefinition(
+        groups=(NodeGroup(count=2, cpus=16, sockets=2, threads_per_core=2, mem_mib=14_500, gres={"gpu": 2}),),
+        partitions=(PartitionDefinition(name="main", default=True),),
+    )
+
+
 def one_node() -> ClusterDefinition:
     """Return a node of four cores with two threads each, and CPUs and memory for each given out one by one."""
     return ClusterDefinition(
@@ -98,5 +111,42 @@ def test_victims_leave_only_where_no_part_of_a_core_is_left(
             assert cluster.put_back(jobs) == ([] if leaves is None else [jobs[leaves]]), options
             daemon.await_polls(cluster)
             cluster.run("scancel", str(te), *map(str, jobs))
+            cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+        assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_memory_for_tasks_that_fill_no_cores_is_for_a_part_of_one(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """With CR_Core: Slurm starts it with 12,000 MiB free, and not with 10,500."""
+    if installed_release() != (22, 5):
+        pytest.skip("tried on Slurm 22.05 alone")
+    cluster = make_cluster(two_nodes())
+    for gone, starts in ((4000, False), (2000, True)):
+        full = submitted(cluster, "be", "-wn1", "-n1", f"--mem={gone}")
+        cluster.wait_state(full, "RUNNING")
+        te = submitted(cluster, "te", *THREE_CPUS)
+        if starts:
+            cluster.wait_state(te, "RUNNING")
+        else:
+            cluster.wait_for(partial(lacks_resources, cluster, te), "Slurm's word that it lacks resources")
+        cluster.run("scancel", str(te), str(full))
+        cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        for stays_mib, leaves_mib, starts in BESIDE_THREE:
+            stays = submitted(cluster, "be", "-wn1", "-n1", f"--mem={stays_mib}", "--no-requeue")
+            leaves = submitted(cluster, "be", "-wn1", "-n1", f"--mem={leaves_mib}")
+            for job in (stays, leaves):
+                cluster.wait_state(job, "RUNNING")
+            te = submitted(cluster, "te", *THREE_CPUS)
+            if starts:
+                cluster.wait_state(te, "RUNNING")
+            else:
+                cluster.wait_for(partial(lacks_resources, cluster, te), "Slurm's word that it lacks resources")
+                daemon.await_polls(cluster)
+            assert cluster.put_back([stays, leaves]) == ([leaves] if starts else []), (stays_mib, leaves_mib)
+            daemon.await_polls(cluster)
+            cluster.run("scancel", str(te), str(stays), str(leaves))
             cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
         assert daemon.json("status")["tally"]["futile"] == 0

@@ -268,7 +268,8 @@ def _demand_in(
         request=request,
         own=own,
         own_cpus_by_gpu=by_gpu_own,
-        single_cpus=settings.single_cpus and settings.memory_is_shared_out,
+        mem_by_cpu=settings.memory_is_shared_out and bool(request.mem_per_cpu_mib),
+        single_cpus=settings.single_cpus,
         partition=partition,
         room=room,
         per_gpu=per_gpu,
@@ -316,7 +317,8 @@ class _Amounts:
     #: the request whose tasks have no CPUs of their GPUs, as Slurm counts some of it; and whether GPUs bring CPUs
     own: Request
     own_cpus_by_gpu: bool
-    #: memory for each CPU is for those of the job alone, not for all of its cores (CR_CPU)
+    #: memory is for each CPU; for those of the job alone, not for all of its cores (CR_CPU)
+    mem_by_cpu: bool
     single_cpus: bool
     partition: Partition | None
     room: Room
@@ -354,7 +356,7 @@ class _Amounts:
             if self.all_memory:
                 takes = self._with_all_memory(takes)
         holds = _held(takes, room, whole=self.whole)
-        if self.least_cpus is not None or (self.binds and self.single_cpus):
+        if self.least_cpus is not None or (self.binds and self.mem_by_cpu):
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], 0 if self.least_cpus is None else self.least_cpus)
             takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))
@@ -371,9 +373,10 @@ class _Amounts:
         return found
 
     def _memory_for_all_cpus(self, nodes: int) -> NDArray[np.int64]:
-        if not (self.binds and self.single_cpus):
+        if not (self.binds and self.mem_by_cpu):
             return np.zeros(len(self.room.total), dtype=np.int64)
-        return memory_for_all_cpus(self.own, nodes, self.room, by_gpu=self.own_cpus_by_gpu)
+        by_gpu = self.own_cpus_by_gpu
+        return memory_for_all_cpus(self.own, nodes, self.room, by_gpu=by_gpu, single_cpus=self.single_cpus)
 
     def _limit_allows(self, nodes: int) -> NDArray[np.bool_]:
         return limit_allows(self.own, nodes, self.room, self.partition, by_gpu=self.own_cpus_by_gpu)

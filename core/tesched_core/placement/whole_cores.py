@@ -8,11 +8,11 @@ Principle
     Where Slurm knows how many tasks are on a node, it leaves out the cores that these do not need, all CPUs of each,
     until just their cores are left. If the CPUs are no multiple of a core's threads, too few can be left. It first
     counts so over all cores of the node, in use or not ("test 0"), and says Resources, or BadConstraints, of a job that
-    fails there. With CR_Core memory is for whole cores, so that only MaxCPUsPerNode can do that; with CR_CPU memory for
-    each CPU can.
+    fails there. MaxCPUsPerNode can do that; memory for each CPU, where it is for single CPUs (CR_CPU); and with CR_Core
+    as well where it is counted for whole tasks of several CPUs that do not fill cores: 10 CPUs are 9 for tasks of 3.
 
-    More memory may not help, but memory for every CPU of the node does, or as much as the node has, if that is for
-    whole cores. So that is what must be free, and with a limit of 3 CPUs no node of two threads a core will do.
+    More memory may not help, but as much as there can be does, where that is for whole cores: of the node, or of all
+    its memory. So that is what must be free; else the node will not do, nor of two threads a core with a limit of 3.
 
 Worked example
     Two tasks of one CPU and a GPU, 4 cores of two threads, memory for 5 CPUs. The tasks need one core: 5 - 2 - 2 = 1
@@ -37,20 +37,24 @@ from tesched_core.placement.modelled import has_gres
 from tesched_core.placement.uneven import threads_of
 
 
-def memory_for_all_cpus(request: Request, nodes: int, room: Room, *, by_gpu: bool) -> NDArray[np.int64]:
-    """Return [nodes] MiB that must be free for a job of so many nodes where memory is for each CPU alone (CR_CPU).
+def memory_for_all_cpus(
+    request: Request, nodes: int, room: Room, *, by_gpu: bool, single_cpus: bool
+) -> NDArray[np.int64]:
+    """Return [nodes] MiB that must be free for a job of so many nodes that wants memory for each CPU.
 
-    0 where that does not matter; more than the node has where it never has memory for whole cores alone. `by_gpu`: its
-    GPUs bring CPUs.
+    0 where that does not matter; more than the node has where no part of a core is left only by chance. `by_gpu`: its
+    GPUs bring CPUs; `single_cpus`: memory is for single CPUs (CR_CPU), not for whole cores.
     """
-    # Memory is counted for whole tasks, so that tasks that fill cores leave no part of one.
-    threads, by_cpu = threads_of(room), min(request.mem_per_cpu_mib or 0, 2**40)
-    parts = max(request.cpus_per_task, 1) % threads != 0
-    short = parts & _may_fall_short(request, nodes, room, by_gpu=by_gpu)
-    most = np.minimum(room.total[:, 0], 2**20)
-    if by_cpu:
-        most = np.minimum(most, room.total[:, 1] // by_cpu)
-    return np.where(short, np.where(most % threads == 0, most, most + 1) * by_cpu, 0)
+    threads, each = threads_of(room), max(request.cpus_per_task, 1)
+    by_cpu = min(request.mem_per_cpu_mib or 0, 2**40)
+    if not by_cpu or not (single_cpus or each > 1):
+        return np.zeros(len(threads), dtype=np.int64)
+    short = (each % threads != 0) & _may_fall_short(request, nodes, room, by_gpu=by_gpu)
+    most = np.minimum(room.total[:, 0], room.total[:, 1] // by_cpu)
+    if not single_cpus:
+        most -= most % threads
+    most -= most % each
+    return np.where(short, np.where(most % threads == 0, most * by_cpu, room.total[:, 1] + 1), 0)
 
 
 def limit_allows(

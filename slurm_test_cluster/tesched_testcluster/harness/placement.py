@@ -37,7 +37,7 @@ from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.placement_cases import cluster_with, plain, request_with, running_request
 from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
-from tesched_testcluster.harness.placement_record import brief_record, full_record, log_size
+from tesched_testcluster.harness.placement_record import brief_record, full_record, held_record, log_size
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -98,7 +98,8 @@ class Case:
     least: int | None = None
     #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
     least_is_sure: bool = True
-    #: of a futile one all that Slurm shows and logs of it (`placement_record.py`)
+    #: of a futile one all that Slurm shows and logs of it, and who held what where fewer victims would have done
+    #: (`placement_record.py`)
     record: str = ""
 
 
@@ -277,7 +278,7 @@ class Oracle:
         self._end(list(smaller[0]))
         if not self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S):
             return False
-        self._about |= {"least": len(smaller[0]), "least_is_sure": True}
+        self._about |= {"least": len(smaller[0]), "least_is_sure": True, "record": held_record(snapshot, smaller[0])}
         return True
 
     def _second_reading(self, te: int) -> tuple[Verdict, str, str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from tesched_core.model.snapshot import Snapshot
+
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -35,6 +37,17 @@ def brief_record(cluster: LocalCluster, job_id: int, nodes: Iterable[str]) -> st
     return "; ".join(
         " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in (job, *of_nodes)
     )
+
+
+def held_record(snapshot: Snapshot, enough: Iterable[int]) -> str:
+    """Return what each job held on its nodes, and which of them were enough as victims."""
+    jobs = [
+        f"{job.job_id}: " + "; ".join(f"{share.node}: {share.tres}" for share in job.allocation)
+        for job in snapshot.jobs.values()
+        if job.allocation
+    ]
+    nodes = [f"{node.name}: {node.total} in all" for node in snapshot.nodes.values()]
+    return "\n".join((f"enough: {sorted(enough)}", *nodes, *jobs))
 
 
 def log_size(cluster: LocalCluster) -> int:

@@ -21,14 +21,14 @@ ON_TWO_NODES = replace(TWO_TASKS, tasks=4, cpus=4, min_nodes=2, max_nodes=2)
 CORES = 4
 
 
-def with_threads(threads: int) -> Node:
-    """Return a node of four cores, and memory for more CPUs than it has."""
-    plain = node("n1", cpus=CORES * threads, mem_mib=20_000, gres={"gpu": 4})
-    return replace(plain, sockets=1, cores_per_socket=CORES, threads_per_core=threads)
+def with_threads(threads: int, mem_mib: int = 20_000, cores: int = CORES) -> Node:
+    """Return a node, of four cores and with memory for more CPUs than it has."""
+    plain = node("n1", cpus=cores * threads, mem_mib=mem_mib, gres={"gpu": 4})
+    return replace(plain, sockets=1, cores_per_socket=cores, threads_per_core=threads)
 
 
-def room_with(threads: int) -> Room:
-    return room_of(cluster([with_threads(threads)]))
+def room_with(threads: int, mem_mib: int = 20_000, cores: int = CORES) -> Room:
+    return room_of(cluster([with_threads(threads, mem_mib, cores)]))
 
 
 def demand(request: Request, *, single_cpus: bool = True, most_cpus: int | None = None) -> tuple[Demand, Room]:
@@ -42,32 +42,57 @@ def demand(request: Request, *, single_cpus: bool = True, most_cpus: int | None 
     return demand_of(te, snapshot, room), room
 
 
-def counted_by_slurm(cpus: int, wanted: int, threads: int) -> int:
-    """Return what is left of so many CPUs when Slurm 22.05 has left out the cores that `wanted` CPUs do not need."""
-    needed = -(-wanted // threads)
-    for left in range(CORES - 1, needed - 1, -1):
+def wanted_mib(request: Request, room: Room, nodes: int = 1, *, by_gpu: bool = False, single_cpus: bool = True) -> int:
+    """Return the MiB that must be free on the only node."""
+    (mib,) = memory_for_all_cpus(request, nodes, room, by_gpu=by_gpu, single_cpus=single_cpus).tolist()
+    return int(mib)
+
+
+def counted_by_slurm(mem_mib: int, wanted: int, threads: int, each: int, *, single_cpus: bool) -> int:
+    """Return the CPUs that Slurm 22.05 has left for a job that wants so many, with 1,000 MiB for each of them.
+
+    Of those for which there is memory (for whole cores with CR_Core, and for whole tasks) it leaves out the cores that
+    the job does not need.
+    """
+    cpus = min(mem_mib // 1000, CORES * threads)
+    cpus -= 0 if single_cpus else cpus % threads
+    cpus -= cpus % each
+    for left in range(CORES - 1, -(-wanted // threads) - 1, -1):
         if left * threads < cpus:
             cpus -= threads
     return cpus
 
 
-@pytest.mark.parametrize(("threads", "each"), list(product((1, 2, 4), (1, 2, 3, 4))))
-def test_all_memory_is_wanted_where_slurm_could_count_too_few(threads: int, each: int) -> None:
-    room = room_with(threads)
+@pytest.mark.parametrize("single_cpus", [True, False])
+@pytest.mark.parametrize(("threads", "each"), list(product((1, 2, 4), (1, 2, 3, 4, 5))))
+def test_with_what_must_be_free_slurm_counts_enough(threads: int, each: int, single_cpus: bool) -> None:
+    assert counted_by_slurm(5000, 2, 2, 1, single_cpus=True) == 1
     for tasks in range(1, CORES * threads // each + 1):
-        request = replace(TWO_TASKS, tasks=tasks, cpus=tasks * each, cpus_per_task=each)
-        enough = [cpus - cpus % each for cpus in range(tasks * each, CORES * threads + 1)]
-        too_few = any(counted_by_slurm(cpus, tasks * each, threads) < tasks * each for cpus in enough)
-        if too_few:
-            assert memory_for_all_cpus(request, 1, room, by_gpu=False).tolist() == [CORES * threads * 1000]
-    assert counted_by_slurm(5, 2, 2) == 1
+        wanted = tasks * each
+        request = replace(TWO_TASKS, tasks=tasks, cpus=wanted, cpus_per_task=each)
+        cores = -(-wanted // threads)
+        for in_all in range(wanted, CORES * threads + 3):
+            must = wanted_mib(request, room_with(threads, in_all * 1000), single_cpus=single_cpus)
+            must = max(must, 1000 * (wanted if single_cpus else cores * threads))
+            for free in range(must, in_all * 1000 + 1, 1000):
+                counted = counted_by_slurm(free, wanted, threads, each, single_cpus=single_cpus)
+                assert counted >= wanted, (tasks, in_all, free)
 
 
-@pytest.mark.parametrize(("mem_mib", "free_mib"), [(8999, 8000), (7999, 8000), (6999, 6000), (5999, 6000)])
+@pytest.mark.parametrize(("mem_mib", "free_mib"), [(20_000, 8000), (8999, 8000), (7999, 8000), (6999, 6000)])
 def test_of_a_node_with_memory_for_fewer_cpus_all_that_is_for_whole_cores(mem_mib: int, free_mib: int) -> None:
-    """Memory for 7 CPUs, or 5, is never for whole cores: more is wanted than there is."""
-    small = replace(with_threads(2), total=node("n1", cpus=8, mem_mib=mem_mib, gres={"gpu": 4}).total)
-    assert memory_for_all_cpus(TWO_TASKS, 1, room_of(cluster([small])), by_gpu=False).tolist() == [free_mib]
+    """Memory for 7 CPUs is never for whole cores: more is wanted than there is."""
+    assert wanted_mib(TWO_TASKS, room_with(2, mem_mib)) == free_mib
+
+
+def test_memory_for_whole_cores_is_for_a_part_of_one_with_tasks_of_three_cpus() -> None:
+    """With CR_Core 8 CPUs are 6 for such tasks; of 10, 12 CPUs in all, there would be 9."""
+    by_node = replace(ON_TWO_NODES, tasks=4, cpus=12, cpus_per_task=3, tasks_per_node=2)
+    assert wanted_mib(by_node, room_with(2), 2, single_cpus=False) == 6000
+    assert wanted_mib(by_node, room_with(2, 10_999, cores=6), 2, single_cpus=False) == 11_000
+    # of 9 one core has half of it, and none of three CPUs is left
+    assert wanted_mib(by_node, room_with(2, 9_999, cores=6), 2, single_cpus=False) == 6000
+    assert wanted_mib(replace(by_node, cpus_per_task=1, cpus=4), room_with(2), 2, single_cpus=False) == 0
 
 
 def test_no_more_is_wanted_where_it_could_not() -> None:
@@ -80,25 +105,25 @@ def test_no_more_is_wanted_where_it_could_not() -> None:
         replace(TWO_TASKS, threads_per_core=1),
         replace(TWO_TASKS, mem_per_cpu_mib=None, mem_per_node_mib=500),
     ):
-        assert memory_for_all_cpus(request, 1, two, by_gpu=False).tolist() == [0], request
-    assert memory_for_all_cpus(TWO_TASKS, 1, room_with(1), by_gpu=True).tolist() == [0]
+        assert wanted_mib(request, two) == 0, request
+    assert wanted_mib(TWO_TASKS, room_with(1), by_gpu=True) == 0
 
 
 def test_on_several_nodes_only_where_the_tasks_on_each_are_known() -> None:
     two = room_with(2)
-    assert memory_for_all_cpus(ON_TWO_NODES, 2, two, by_gpu=False).tolist() == [0]
+    assert wanted_mib(ON_TWO_NODES, two, 2) == 0
     for known in (
         replace(ON_TWO_NODES, tasks_per_node=2),
         replace(ON_TWO_NODES, gres_per_node=(), gres_per_task=(("gpu", 1),)),
     ):
-        assert memory_for_all_cpus(known, 2, two, by_gpu=False).tolist() == [8000], known
-    assert memory_for_all_cpus(ON_TWO_NODES, 2, two, by_gpu=True).tolist() == [8000]
+        assert wanted_mib(known, two, 2) == 8000, known
+    assert wanted_mib(ON_TWO_NODES, two, 2, by_gpu=True) == 8000
 
 
 def test_cpus_of_gpus_and_more_on_a_node_are_a_part_of_a_core_too() -> None:
     one_task, two = replace(TWO_TASKS, tasks=1, cpus=1), room_with(2)
-    assert memory_for_all_cpus(one_task, 1, two, by_gpu=True).tolist() == [8000]
-    assert memory_for_all_cpus(replace(one_task, min_cpus_per_node=2), 1, two, by_gpu=False).tolist() == [8000]
+    assert wanted_mib(one_task, two, by_gpu=True) == 8000
+    assert wanted_mib(replace(one_task, min_cpus_per_node=2), two) == 8000
 
 
 @pytest.mark.parametrize(("single_cpus", "free_mib"), [(True, 8000), (False, 2000)])
