@@ -80,12 +80,6 @@ SPREAD_MUTATIONS = (
     Mutation("devices by task: by the number of nodes", _CANDIDATES, " or job.request.gres_per_task)", ")"),
     Mutation("threads with CPUs by GPU: by the number of nodes", _CANDIDATES, "(possible or by_number)", "possible"),
     Mutation(
-        "placed by Slurm: tasks with GRES that share cores on one node",
-        _DEMAND,
-        "if binds and least == 1 and not",
-        "if least == 1 and not",
-    ),
-    Mutation(
         "placed by Slurm: GRES beside GPUs with CPUs",
         _MODELLED,
         "one_node = binds and request.min_nodes",
@@ -121,12 +115,6 @@ SPREAD_MUTATIONS = (
         "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
         "pass",
     ),
-    Mutation(
-        "one node: tasks with GRES that share cores",
-        _ALLOWED,
-        "(each % threads == 0) | (in_all % threads != 0)",
-        "threads > 0",
-    ),
     Mutation("one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and one_node", "if False"),
     Mutation(
         "GPUs in all: CPUs for all tasks",
@@ -140,6 +128,13 @@ SPREAD_MUTATIONS = (
         "takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))",
         "pass",
     ),
+    Mutation(
+        "placed by Slurm: parts of cores",
+        _DEMAND,
+        "if not (self.binds and self.mem_by_cpu):",
+        "if not self.mem_by_cpu:",
+    ),
+    Mutation("parts of cores: but on 26.05", _DEMAND, "(settings.single_cpus or not counts_anew(", "(True or ("),
     Mutation("parts of cores: where memory is for single CPUs", _DEMAND, "=settings.single_cpus,", "=False,"),
     Mutation("parts of cores: not with CR_Core", _CORES, "or not (single_cpus or each > 1):", ":"),
     Mutation("parts of cores: memory for whole cores", _CORES, "        most -= most % threads\n", "        pass\n"),

@@ -41,7 +41,6 @@ from tesched_core.placement.allowed import (
     memory_of_whole,
     never_holds,
     rows_of,
-    tasks_fill_cores,
     whole_allowed,
     with_exactly,
     with_one_gpus_shards,
@@ -56,7 +55,6 @@ from tesched_core.placement.modelled import (
     counts_anew,
     counts_least_memory,
     default_cpus_per_gpu,
-    has_gres,
     is_held_again,
     may_want_whole_nodes,
     unsupported,
@@ -256,8 +254,6 @@ def _demand_in(
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
     on_one = allowed
-    if binds and least == 1 and not counts_anew(settings.release) and has_gres(request):
-        on_one = allowed & tasks_fill_cores(request, room)
     if binds:
         allowed = allowed & with_exactly(by_node_and_in_all(request), room)
     required = rows_of(request.required_nodes, room)
@@ -268,7 +264,7 @@ def _demand_in(
         request=request,
         own=own,
         own_cpus_by_gpu=by_gpu_own,
-        mem_by_cpu=settings.memory_is_shared_out and bool(request.mem_per_cpu_mib),
+        mem_by_cpu=settings.memory_is_shared_out and (settings.single_cpus or not counts_anew(settings.release)),
         single_cpus=settings.single_cpus,
         partition=partition,
         room=room,
@@ -356,7 +352,7 @@ class _Amounts:
             if self.all_memory:
                 takes = self._with_all_memory(takes)
         holds = _held(takes, room, whole=self.whole)
-        if self.least_cpus is not None or (self.binds and self.mem_by_cpu):
+        if self.least_cpus is not None or self.mem_by_cpu:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], 0 if self.least_cpus is None else self.least_cpus)
             takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))
