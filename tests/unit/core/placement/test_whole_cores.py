@@ -178,3 +178,48 @@ def test_nor_shares_of_gpus_in_all() -> None:
 
 def test_without_a_limit_all_nodes_are_allowed() -> None:
     assert np.all(limit_allows(TWO_TASKS, 1, room_with(2), None, by_gpu=True))
+
+
+def eight_cores(name: str) -> Node:
+    plain = node(name, cpus=16, gres={"gpu": 4, "tmp": 4})
+    return replace(plain, sockets=1, cores_per_socket=8, threads_per_core=2)
+
+
+@pytest.mark.parametrize(
+    ("release", "tasks", "of_a_task", "gres", "started"),
+    [
+        ("22.05.8", 4, 3, "gpu", False),
+        ("22.05.8", 2, 3, "tmp", False),
+        ("22.05.8", 3, 3, "gpu", True),
+        ("22.05.8", 1, 3, "gpu", True),
+        ("22.05.8", 4, 2, "gpu", True),
+        ("22.05.8", 4, 3, "", True),
+        ("26.05.5", 4, 3, "gpu", True),
+    ],
+)
+def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch -N1 on nodes of 8 cores
+    release: str, tasks: int, of_a_task: int, gres: str, *, started: bool
+) -> None:
+    """Memory for all 16 CPUs is for 15 of them in tasks of three; memory by node is not counted so."""
+    asked = ((gres, 1),) if gres else ()
+    request = Request(tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task, gres_per_node=asked)
+    nodes = [eight_cores("n1"), node("n2", gres={"gpu": 4, "tmp": 4})]
+    by_cpu, by_node = replace(request, mem_per_cpu_mib=1), replace(request, mem_per_node_mib=1)
+    for memory, fits in ((by_cpu, started), (by_node, True)):
+        te = waiting(9, memory)
+        snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
+        room = room_of(snapshot)
+        assert demand_of(te, snapshot, room).fits(room).tolist() == [fits, True], memory
+
+
+def test_tasks_with_gres_that_share_cores_have_several_nodes_where_their_number_is_open() -> None:
+    """8 tasks of 3 CPUs with --gres on three nodes, as 22.05 starts them: only one node is refused."""
+    request = Request(tasks=4, cpus=12, cpus_per_task=3, max_nodes=4, gres_per_node=(("gpu", 1),), mem_per_cpu_mib=1)
+    te = waiting(9, request)
+    snapshot = cluster(
+        [eight_cores("n1"), eight_cores("n2")],
+        [te],
+        settings=SlurmSettings(release="22.05.8"),
+    )
+    demand = demand_of(te, snapshot, room_of(snapshot))
+    assert (demand.nodes, demand.allowed.tolist()) == (2, [True, True])
