@@ -228,12 +228,23 @@ REQUEST_MUTATIONS = (
         "fewer or kept",
         "kept",
     ),
-    Mutation("request: -c in the place of a default", _MODELLED, "if request.cpus_per_task > 1 and", "if False and"),
+    Mutation(
+        "request: -c in the place of a default",
+        _MODELLED,
+        "if request.cpus_per_task > 1 and is_own",
+        "if False and is_own",
+    ),
     Mutation(
         "request: a default in the place of -c",
         _MODELLED,
-        " and request.tasks * request.cpus_per_task <= request.cpus",
-        "",
+        "if request.cpus_per_task > 1 and is_own",
+        "if request.cpus_per_task > 1",
+    ),
+    Mutation(
+        "request: fewer CPUs in all than by -c",
+        _MODELLED,
+        "is_own = not request.gres_per_task or ",
+        "is_own = ",
     ),
     Mutation("threads with CPUs by GPU: by the release", _MODELLED, "int(number) >= _COUNTS_ANEW", "True"),
     Mutation(

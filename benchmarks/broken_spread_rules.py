@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN, _SPREAD = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/spread.py"
-_FEWEST = "core/tesched_core/placement/fewest_spread.py"
+_FEWEST, _CORES = "core/tesched_core/placement/fewest_spread.py", "core/tesched_core/placement/whole_cores.py"
 
 SPREAD_MUTATIONS = (
     Mutation("spread: threads, on releases where it was seen", _UNEVEN, "if release.startswith(_SEEN_ON):", "if True:"),
@@ -80,12 +80,6 @@ SPREAD_MUTATIONS = (
     Mutation("devices by task: by the number of nodes", _CANDIDATES, " or job.request.gres_per_task)", ")"),
     Mutation("threads with CPUs by GPU: by the number of nodes", _CANDIDATES, "(possible or by_number)", "possible"),
     Mutation(
-        "placed by Slurm: tasks with GRES that share cores on one node",
-        _DEMAND,
-        "if binds and least == 1 and not",
-        "if least == 1 and not",
-    ),
-    Mutation(
         "placed by Slurm: GRES beside GPUs with CPUs",
         _MODELLED,
         "one_node = binds and request.min_nodes",
@@ -121,12 +115,6 @@ SPREAD_MUTATIONS = (
         "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
         "pass",
     ),
-    Mutation(
-        "one node: tasks with GRES that share cores",
-        _ALLOWED,
-        "(each % threads == 0) | (in_all % threads != 0)",
-        "threads > 0",
-    ),
     Mutation("one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and one_node", "if False"),
     Mutation(
         "GPUs in all: CPUs for all tasks",
@@ -134,4 +122,56 @@ SPREAD_MUTATIONS = (
         "return too_few or _is_too_few_in_all(",
         "return too_few or 0 and (",
     ),
+    Mutation(
+        "parts of cores: memory for all CPUs",
+        _DEMAND,
+        "takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))",
+        "pass",
+    ),
+    Mutation(
+        "placed by Slurm: parts of cores",
+        _DEMAND,
+        "if not (self.binds and self.mem_by_cpu):",
+        "if not self.mem_by_cpu:",
+    ),
+    Mutation("parts of cores: but on 26.05", _DEMAND, "(settings.single_cpus or not counts_anew(", "(True or ("),
+    Mutation("parts of cores: where memory is for single CPUs", _DEMAND, "=settings.single_cpus,", "=False,"),
+    Mutation("parts of cores: not with CR_Core", _CORES, "or not (single_cpus or each > 1):", ":"),
+    Mutation("parts of cores: memory for whole cores", _CORES, "        most -= most % threads\n", "        pass\n"),
+    Mutation("parts of cores: memory for whole tasks", _CORES, "    most -= most % each\n", ""),
+    Mutation(
+        "parts of cores: free, not held",
+        _DEMAND,
+        "            holds, takes = takes if holds is None else holds, takes.copy()\n",
+        "            takes = takes.copy()\n",
+    ),
+    Mutation(
+        "parts of cores: a task's own CPUs",
+        _DEMAND,
+        "own, by_gpu_own = request,",
+        "own, by_gpu_own = with_cpus_of_tasks(request, per_gpu, settings.release)[0], False and",
+    ),
+    Mutation("parts of cores: MaxCPUsPerNode", _DEMAND, " & self._limit_allows(nodes)\n", "\n"),
+    Mutation(
+        "parts of cores: MaxCPUsPerNode with GPUs in all", _DEMAND, "allowed & self._limit_allows(least)", "allowed"
+    ),
+    Mutation("parts of cores: tasks that fill cores", _CORES, "short = (each % threads != 0) & _may", "short = _may"),
+    Mutation(
+        "parts of cores: a node with less memory",
+        _CORES,
+        "np.where(most % threads == 0, most * by_cpu, room.total[:, 1] + 1)",
+        "most * by_cpu",
+    ),
+    Mutation("parts of cores: one CPU is left", _CORES, "found &= on_each % threads != 1", "pass"),
+    Mutation("parts of cores: CPUs by GPU", _CORES, "if not by_gpu and", "if"),
+    Mutation("parts of cores: more CPUs on a node", _CORES, " and request.min_cpus_per_node <= on_each", ""),
+    Mutation("parts of cores: one thread of each", _CORES, "request.threads_per_core or threads) > 1", "threads) > 1"),
+    Mutation(
+        "parts of cores: tasks of each node are known",
+        _CORES,
+        " or request.tasks_per_node or request.gres_per_task",
+        "",
+    ),
+    Mutation("parts of cores: without GRES", _CORES, "is_known and has_gres(request)", "is_known"),
+    Mutation("parts of cores: a limit above all CPUs", _CORES, " & (most < room.total[:, 0])", ""),
 )

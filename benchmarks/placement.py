@@ -9,8 +9,9 @@ Cases are those of `tesched_testcluster.harness.placement`. Three numbers count:
 
 The last line is a row of the table in docs/reference/slurm-requests.md, with the release and the command.
 
-Every disagreement is printed in full. A job that Slurm says can't start, whatever goes (a limit, constraints), is left
-out of both, as the daemon frees nothing for it.
+Every disagreement is printed in full; of a futile one also all jobs and nodes, and what slurmctld logs of it with its
+debug flags set (`placement_record.py`), as the case may not come again. A job that Slurm says can't start, whatever
+goes (a limit, constraints), is left out of both, as the daemon frees nothing for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import json
 import re
 import signal
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -187,6 +189,8 @@ def _tell(case: Case) -> None:
     print(
         f"    cluster {case.cluster}\n    tesched {case.tesched}\n    Slurm   {case.slurm} {case.took_more}", flush=True
     )
+    if case.record:
+        print(textwrap.indent(case.record, " " * 8), flush=True)
 
 
 if __name__ == "__main__":

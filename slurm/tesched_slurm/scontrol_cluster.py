@@ -292,6 +292,7 @@ def read_settings(answer: str) -> SlurmSettings:
         memory_is_shared_out="MEMORY" in select.upper() or not select,
         select_type=values.get("SelectType", ""),
         whole_sockets="CR_SOCKET" in select.upper(),
+        single_cpus="CR_CPU" in select.upper(),
         def_cpus_per_gpu=job_default(values.get("JobDefaults", ""), "DefCpuPerGPU"),
         def_mem_per_gpu_mib=job_default(values.get("JobDefaults", ""), "DefMemPerGPU"),
         def_mem_per_cpu_mib=memory("DefMemPerCPU", MOST_OF_EACH),

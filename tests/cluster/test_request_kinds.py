@@ -124,6 +124,15 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
     # GPUs that bring more CPUs than the tasks want by the partition's default, beside another GRES; and a whole node
     ((("-wa1", "-n6"),), 0, ("-pcpus", MEM, "-n2", "--gres=gpu:2,tmp:1G"), "a1"),
     ((("-wa1", "-n1"),), 0, ("-pcpus", MEM, "-n3", "--exclusive", "--gres=gpu:4,tmp:1G"), "a1"),
+    # tasks that fill cores together, but not each, where memory is not for each CPU
+    ((("-wt1", "-n16"),), 0, ("-pthreads", MEM, "-n4", "-c3", "--gres=gpu:1"), "t1"),
+    # -c without -n: its record has fewer CPUs in all, and it gets none by the default
+    (
+        (("-wa1", "-n4", "--no-requeue"), ("-wa1", "-n2")),
+        1,
+        ("-pcpus", MEM, "-N2-3", "-c3", "--gres=gpu:3"),
+        "a1,t1",
+    ),
 )
 
 
@@ -188,7 +197,7 @@ def test_what_slurm_starts_by_itself_is_not_called_impossible(
     full = submitted(cluster, "be", MEM, "-wt1", "-n16")
     cluster.wait_state(full, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
-        te = submitted(cluster, "te", MEM, "-pthreads", "-n4", "-c3", "--gres=gpu:1")
+        te = submitted(cluster, "te", "--mem-per-cpu=10", "-pthreads", "-n4", "-c3", "--gres=gpu:1")
         cluster.wait_for(lambda: "bound to none" in daemon.ask("explain", str(te)).stdout, "why it waits")
         assert "even empty" not in daemon.ask("explain", str(te)).stdout
         assert cluster.put_back([full]) == []

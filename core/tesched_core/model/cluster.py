@@ -404,6 +404,8 @@ class SlurmSettings:
     select_type: str = ""
     #: SelectTypeParameters has CR_Socket: CPUs are given out by the socket
     whole_sockets: bool = False
+    #: SelectTypeParameters has CR_CPU: a job holds, and has memory for, just its CPUs of the cores that it gets
+    single_cpus: bool = False
     #: CPUs and MiB that each GPU brings along where neither the job nor its partition says; 0: none
     def_cpus_per_gpu: int = 0
     def_mem_per_gpu_mib: int = 0

@@ -14,7 +14,6 @@ from tesched_core.model.request import gpus_in_all
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
-from tesched_core.placement.uneven import threads_of
 
 
 def memory_allowed(request: Request, partition: Partition) -> bool:
@@ -88,18 +87,6 @@ def memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
 def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     """Return the products, or 2^62 MiB where they are more: no node has that, and 64 bits have no more to give."""
     return np.minimum(counts, 2**62 // max(amount, 1)) * amount
-
-
-def tasks_fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
-    """Return [nodes] where Slurm 22.05 starts a job of one node, of several tasks with GRES.
-
-    It says BadConstraints where a task fills no cores and all of them do: of 4 tasks of 3 CPUs with two threads a core,
-    not of 3.
-    """
-    each, in_all = max(request.cpus_per_task, 1), max(request.cpus_per_task, 1) * request.tasks
-    threads = threads_of(room)
-    found: NDArray[np.bool_] = (each % threads == 0) | (in_all % threads != 0)
-    return found | (request.tasks < 2 or each < 2)
 
 
 def with_exactly(devices: Mapping[str, int], room: Room) -> NDArray[np.bool_]:

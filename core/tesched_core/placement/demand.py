@@ -41,7 +41,6 @@ from tesched_core.placement.allowed import (
     memory_of_whole,
     never_holds,
     rows_of,
-    tasks_fill_cores,
     whole_allowed,
     with_exactly,
     with_one_gpus_shards,
@@ -56,7 +55,6 @@ from tesched_core.placement.modelled import (
     counts_anew,
     counts_least_memory,
     default_cpus_per_gpu,
-    has_gres,
     is_held_again,
     may_want_whole_nodes,
     unsupported,
@@ -78,6 +76,7 @@ from tesched_core.placement.uneven import (
     tasks_together,
     threads_of,
 )
+from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
@@ -260,15 +259,18 @@ def _demand_in(
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
     on_one = allowed
-    if binds and least == 1 and not counts_anew(settings.release) and has_gres(request):
-        on_one = allowed & tasks_fill_cores(request, room)
     if binds:
         allowed = allowed & with_exactly(by_node_and_in_all(request), room)
     required = rows_of(request.required_nodes, room)
+    own, by_gpu_own = request, bool((request.cpus_per_gres or per_gpu.cpus) and gpus_in_all(request))
     if not whole:  # a whole node has CPUs for each of its GPUs
         request, per_gpu = with_cpus_of_tasks(request, per_gpu, settings.release)
     amounts = _Amounts(
         request=request,
+        own=own,
+        own_cpus_by_gpu=by_gpu_own,
+        mem_by_cpu=settings.memory_is_shared_out and (settings.single_cpus or not counts_anew(settings.release)),
+        single_cpus=settings.single_cpus,
         partition=partition,
         room=room,
         per_gpu=per_gpu,
@@ -313,6 +315,12 @@ class _Amounts:
     """Share that a job takes of nodes in one partition, by how many nodes or tasks there are."""
 
     request: Request
+    #: the request whose tasks have no CPUs of their GPUs, as Slurm counts some of it; and whether GPUs bring CPUs
+    own: Request
+    own_cpus_by_gpu: bool
+    #: memory is for each CPU; for those of the job alone, not for all of its cores (CR_CPU)
+    mem_by_cpu: bool
+    single_cpus: bool
     partition: Partition | None
     room: Room
     per_gpu: PerGpu
@@ -327,9 +335,12 @@ class _Amounts:
     least_cpus: NDArray[np.int64] | None = None
 
     def on_each(
-        self, request: Request, nodes: int
+        self, request: Request, nodes: int, in_all: int | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None, str]:
-        """Return `Demand.per_node`, `takes` and `holds`, and a GRES that no node has."""
+        """Return `Demand.per_node`, `takes` and `holds`, and a GRES that no node has.
+
+        `in_all` are the job's nodes where `request` is that of some of them.
+        """
         room = self.room
         kinds, kind_of = ([1], None) if room.threads is None else _kinds(room.threads)
         wanted = [wanted_on_each(request, nodes, threads, self.per_gpu) for threads in kinds]
@@ -346,9 +357,10 @@ class _Amounts:
             if self.all_memory:
                 takes = self._with_all_memory(takes)
         holds = _held(takes, room, whole=self.whole)
-        if self.least_cpus is not None:
+        if self.least_cpus is not None or self.mem_by_cpu:
             holds, takes = takes if holds is None else holds, takes.copy()
-            takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
+            takes[:, 0] = np.maximum(takes[:, 0], 0 if self.least_cpus is None else self.least_cpus)
+            takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))
         if not self.whole:
             takes = with_one_gpus_shards(takes, room, certain=self.binds)
         if self.all_where_free:
@@ -361,10 +373,19 @@ class _Amounts:
         found[:, 1] = self.room.total[:, 1]
         return found
 
+    def _memory_for_all_cpus(self, nodes: int) -> NDArray[np.int64]:
+        if not (self.binds and self.mem_by_cpu):
+            return np.zeros(len(self.room.total), dtype=np.int64)
+        by_gpu = self.own_cpus_by_gpu
+        return memory_for_all_cpus(self.own, nodes, self.room, by_gpu=by_gpu, single_cpus=self.single_cpus)
+
+    def _limit_allows(self, nodes: int) -> NDArray[np.bool_]:
+        return limit_allows(self.own, nodes, self.room, self.partition, by_gpu=self.own_cpus_by_gpu)
+
     def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
-        """Return [nodes] on which Slurm certainly starts a job of so many nodes with devices for each task."""
+        """Return [nodes] on which Slurm certainly starts a job of so many nodes, with devices for each task too."""
         exact = with_exactly(devices_on_each(self.request, nodes), self.room)
-        return start_with_devices(self.request, nodes, threads_of(self.room), exact)
+        return start_with_devices(self.request, nodes, threads_of(self.room), exact) & self._limit_allows(nodes)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""
@@ -376,11 +397,14 @@ class _Amounts:
         if request.tasks < least or (self.binds and request.tasks > MOST_TASKS) or (devices and devices[1] < least):
             return None
 
+        if self.binds:
+            allowed = allowed & self._limit_allows(least)
+
         def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             on_one = replace(request, tasks=tasks * together, cpus=tasks * together * each, min_nodes=1)
             if devices is not None:
                 on_one = replace(on_one, gres_per_job=((devices[0], count),))
-            _, takes, holds, _ = self.on_each(on_one, 1)
+            _, takes, holds, _ = self.on_each(on_one, 1, least)
             return takes, takes if holds is None else holds
 
         names = dict(with_bare_names([devices])) if devices is not None else {}

@@ -117,9 +117,10 @@ def default_cpus_per_gpu(request: Request, partition: Partition | None, snapshot
     """Return the CPUs that come with each GPU by DefCpuPerGPU; 0 if none do: to a job with -c Slurm gives none.
 
     Of -c1 its record says nothing. That of `--gpus-per-task` has the default's CPUs in the place of -c's once Slurm has
-    considered it, but fewer CPUs in all than its tasks would then want.
+    considered it, but fewer CPUs in all than its tasks would then want. So has that of `-N2-3 -c3` without -n.
     """
-    if request.cpus_per_task > 1 and request.tasks * request.cpus_per_task <= request.cpus:
+    is_own = not request.gres_per_task or request.tasks * request.cpus_per_task <= request.cpus
+    if request.cpus_per_task > 1 and is_own:
         return 0
     return (partition.def_cpus_per_gpu if partition else 0) or snapshot.settings.def_cpus_per_gpu
 

@@ -37,6 +37,7 @@ from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.placement_cases import cluster_with, plain, request_with, running_request
 from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
+from tesched_testcluster.harness.placement_record import brief_record, full_record, held_record, log_size
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -97,6 +98,9 @@ class Case:
     least: int | None = None
     #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
     least_is_sure: bool = True
+    #: of a futile one all that Slurm shows and logs of it, and who held what where fewer victims would have done
+    #: (`placement_record.py`)
+    record: str = ""
 
 
 @dataclass(kw_only=True)
@@ -186,6 +190,7 @@ class Oracle:
         self._about = {}
         self._starts_within_s = STARTS_WITHIN_S if "--mem=0" in options else None
         least_of = options if self.rng.random() < LEAST_ASKED and "--oversubscribe" not in options else None
+        log_from = log_size(self.cluster)
         te = self._sbatch("-H", *options)
         if isinstance(te, str):
             return Case(cluster=self.about, options=said, verdict=Verdict.INVALID, slurm=te)
@@ -195,6 +200,8 @@ class Oracle:
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
             if verdict in {Verdict.FUTILE, Verdict.NO_ROOM} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
+            if verdict in {Verdict.FUTILE, Verdict.NO_ROOM}:
+                self._about |= {"record": full_record(self.cluster, te, log_from)}
         finally:
             self._end([te])
         return Case(
@@ -253,7 +260,7 @@ class Oracle:
                 return Verdict.NEEDLESS, text, where, ""
             return Verdict.STARTED, text, where, _more(job, snapshot, te)
         if plan is not None and not victims:
-            return Verdict.NO_ROOM, text, f"waits: {reason} {self._records(te, plan)}", ""
+            return Verdict.NO_ROOM, text, f"waits: {reason} {brief_record(self.cluster, te, plan.nodes)}", ""
         if plan is not None and least_of is not None and self._starts_with_fewer(te, snapshot, plan, least_of):
             now = self._observer.observe()
             held = _held(now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None)
@@ -271,7 +278,7 @@ class Oracle:
         self._end(list(smaller[0]))
         if not self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S):
             return False
-        self._about |= {"least": len(smaller[0]), "least_is_sure": True}
+        self._about |= {"least": len(smaller[0]), "least_is_sure": True, "record": held_record(snapshot, smaller[0])}
         return True
 
     def _second_reading(self, te: int) -> tuple[Verdict, str, str, str]:
@@ -310,20 +317,17 @@ class Oracle:
         self._wait(lambda: self._reason(te)[0] != "PENDING", self._starts_within_s)
         state, reason = self._reason(te)
         if state == "PENDING":
-            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {self._records(te, plan)}", ""
+            return (
+                Verdict.FUTILE,
+                text,
+                f"waits: {reason} {bound.stderr.strip()} {brief_record(self.cluster, te, plan.nodes)}",
+                "",
+            )
         now = self._observer.observe()
         job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
         if job is not None and not set(plan.nodes) <= set(job.nodes):
             return Verdict.FUTILE, text, f"started elsewhere: {_held(job)} {bound.stderr.strip()}", ""
         return Verdict.STARTED, text, f"started on {_held(job)}", _more(job, snapshot, te)
-
-    def _records(self, te: int, plan: MakeRoom) -> str:
-        """Return what Slurm shows of a job that does not start, and of the nodes where it was to."""
-        job = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
-        nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout.splitlines()
-        return "; ".join(
-            " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in (job, *nodes)
-        )
 
     def _reason(self, te: int) -> tuple[str, str]:
         state, reason = self._states().get(te, ("GONE", ""))
@@ -331,11 +335,6 @@ class Oracle:
 
 
 _GONE = {"", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"}
-_SHOWN = {
-    *("Partition", "ReqNodeList", "NumNodes", "NumCPUs", "NumTasks", "CPUs/Task", "ReqB:S:C:T", "NtasksPerN:B:S:C"),
-    *("MinCPUsNode", "MinMemoryCPU", "MinMemoryNode", "OverSubscribe", "TresPerNode", "TresPerJob", "TresPerTask"),
-    *("NodeName", "CPUAlloc", "CPUTot", "AllocMem", "RealMemory", "GresUsed", "State"),
-}
 
 
 def _asked(snapshot: Snapshot) -> tuple[MakeRoom | None, Refusal | None]:

@@ -44,7 +44,7 @@ def site(nodes: Sequence[Node], jobs: Iterable[Job], partitions: Sequence[Partit
 
 #: 22.05 says BadConstraints of it with -N1 on a node of two threads a core; without -N it starts there
 FOUR = Request(
-    cpus=12, tasks=4, cpus_per_task=3, min_cpus_per_node=3, max_nodes=4, mem_per_node_mib=1, gres_per_node=(("gpu", 1),)
+    cpus=12, tasks=4, cpus_per_task=3, min_cpus_per_node=3, max_nodes=4, mem_per_cpu_mib=1, gres_per_node=(("gpu", 1),)
 )
 
 

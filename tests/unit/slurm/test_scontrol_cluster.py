@@ -136,6 +136,9 @@ def test_defaults_of_the_site() -> None:
     settings = read_settings(answer)
     assert (settings.def_cpus_per_gpu, settings.def_mem_per_gpu_mib) == (3, 900)
     assert (settings.select_type, settings.whole_sockets) == ("select/cons_tres", True)
+    assert [
+        read_settings(answer.replace("CR_SOCKET_MEMORY", by)).single_cpus for by in ("CR_CPU_MEMORY", "CR_CORE_MEMORY")
+    ] == [True, False]
     assert (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib) == (0, 0)
     for line, expected in (
         ("DefMemPerCPU            = 1000\n", (1000, 0)),

@@ -364,37 +364,3 @@ def test_gres_beside_gpus_that_bring_cpus_by_default(
     settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
     snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=settings)
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
-
-
-@pytest.mark.parametrize(
-    ("release", "tasks", "of_a_task", "gres", "started"),
-    [
-        ("22.05.8", 4, 3, "gpu", False),
-        ("22.05.8", 2, 3, "tmp", False),
-        ("22.05.8", 3, 3, "gpu", True),
-        ("22.05.8", 1, 3, "gpu", True),
-        ("22.05.8", 4, 2, "gpu", True),
-        ("22.05.8", 4, 3, "", True),
-        ("26.05.5", 4, 3, "gpu", True),
-    ],
-)
-def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch -N1 on nodes of 8 cores
-    release: str, tasks: int, of_a_task: int, gres: str, *, started: bool
-) -> None:
-    asked = ((gres, 1),) if gres else ()
-    request = Request(tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task, gres_per_node=asked)
-    te = waiting(9, replace(request, mem_per_node_mib=1))
-    nodes = [two_threads("n1", {"gpu": 4, "tmp": 4}), node("n2", gres={"gpu": 4, "tmp": 4})]
-    snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
-    assert demand_of(te, snapshot, room_of(snapshot)).allowed.tolist() == [started, True]
-
-
-def test_tasks_with_gres_that_share_cores_have_several_nodes_where_their_number_is_open() -> None:
-    """8 tasks of 3 CPUs with --gres on three nodes, as 22.05 starts them: only one node is refused."""
-    request = Request(tasks=4, cpus=12, cpus_per_task=3, max_nodes=4, gres_per_node=(("gpu", 1),), mem_per_node_mib=1)
-    te = waiting(9, request)
-    snapshot = cluster(
-        [two_threads("n1", {"gpu": 4}), two_threads("n2", {"gpu": 4})], [te], settings=SlurmSettings(release="22.05.8")
-    )
-    demand = demand_of(te, snapshot, room_of(snapshot))
-    assert (demand.nodes, demand.allowed.tolist()) == (2, [True, True])

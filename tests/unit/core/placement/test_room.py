@@ -170,17 +170,21 @@ class TestPartitions:
         assert amounts == [[6, 6], [8, 100]]
 
     @pytest.mark.parametrize(
-        ("of_a_task", "in_all", "wanted"),
+        ("of_a_task", "in_all", "by_task", "wanted"),
         [
-            (1, 1, 6),
-            (4, 4, 4),  # -c4: Slurm gives it no default
-            (2, 1, 6),  # the default's, shown in the place of -c's
+            (1, 1, False, 6),
+            (4, 4, False, 4),  # -c4: Slurm gives it no default
+            (2, 1, True, 6),  # the default's, shown in the place of -c's
+            (4, 4, True, 4),
+            (4, 2, False, 4),  # fewer in all, as of -N2-3 -c4 without -n
         ],
     )
     def test_cpus_by_default_for_each_gpu_are_not_for_a_job_that_names_those_of_a_task(
-        self, of_a_task: int, in_all: int, wanted: int
+        self, of_a_task: int, in_all: int, by_task: bool, wanted: int
     ) -> None:
-        te = Request(cpus=in_all, cpus_per_task=of_a_task, gres_per_node=(("gpu", 2),), mem_per_node_mib=1)
+        two, least = (("gpu", 2),), of_a_task if not by_task else 1
+        te = Request(cpus=in_all, cpus_per_task=of_a_task, mem_per_node_mib=1, min_cpus_per_node=least)
+        te = replace(te, gres_per_task=two) if by_task else replace(te, gres_per_node=two)
         settings = SlurmSettings(def_cpus_per_gpu=3)
         snapshot = cluster([node("n1", gres={"gpu": 4})], [waiting(9, te)], settings=settings)
         assert demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)).per_node[0] == wanted

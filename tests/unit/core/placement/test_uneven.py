@@ -316,10 +316,10 @@ class TestWithoutBinding:
         assert not may_start(small, replace(request, tasks=141, cpus=141))
 
     def test_tasks_with_gres_that_share_cores_start_on_one_node(self) -> None:
-        """`-n4 -c3 --gres=gpu:1` starts on a node with two threads a core; only with -N1 it does not."""
+        """`-n4 -c3 --gres=gpu:1` starts on a node of two threads a core; with -N1 and memory for each CPU not."""
         one = [with_threads("n1", 16, 2, gpus=2)]
         request = Request(
-            cpus=12, tasks=4, cpus_per_task=3, max_nodes=4, gres_per_node=(("gpu", 1),), mem_per_node_mib=1
+            cpus=12, tasks=4, cpus_per_task=3, max_nodes=4, gres_per_node=(("gpu", 1),), mem_per_cpu_mib=1
         )
         assert may_start(one, request)
         assert plans(one, [running(1, share("n1", 16))], request) == []
