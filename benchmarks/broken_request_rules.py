@@ -14,6 +14,12 @@ _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm
 
 REQUEST_MUTATIONS = (
     Mutation(
+        "request: a whole node of one partition is no part of it in another",
+        "core/tesched_core/placement/demand.py",
+        'of_nodes = self.takes.tobytes() if self.takes.strides[0] else b""',
+        'of_nodes = b""',
+    ),
+    Mutation(
         "request: devices by node and in all",
         _MODELLED,
         "if count > 1 and name.partition",

@@ -119,6 +119,7 @@ NEAR = {
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
     "demand": (
+        "tests/scenarios/test_whole_node_partition.py",
         "tests/unit/core/placement/test_demand.py",
         "tests/unit/core/model/test_site_answers.py",
         "tests/scenarios/test_memory_reading.py",

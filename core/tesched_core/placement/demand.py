@@ -113,7 +113,9 @@ class Demand:
         by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
         request = self.job.request
         used = request.threads_per_core, request.tasks_per_core, request.sockets_per_node
-        return self.nodes, self.allowed.tobytes(), self.required, *by_node, *used
+        # The same share may be a whole node in another partition. Where all nodes are alike `per_node` is it.
+        of_nodes = self.takes.tobytes() if self.takes.strides[0] else b""
+        return self.nodes, self.allowed.tobytes(), of_nodes, self.required, *by_node, *used
 
     def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return for each node (or each of `rows`) whether the job's share fits into what is free there."""
