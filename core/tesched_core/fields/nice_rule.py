@@ -114,7 +114,9 @@ class NiceRule(FieldLever[int]):
                 continue
             if not sets(action, Field.NICE, Field.PRIORITY):
                 continue
-            now = _after(one, outcome, orders, is_first=action.previous == one.previous)
+            # Of one that was requested before it is not known whether that will arrive.
+            is_first = action.previous == one.previous and one.at == one.since
+            now = _after(one, outcome, orders, is_first=is_first)
             if now is None:
                 del changes[one.job_id]
             else:

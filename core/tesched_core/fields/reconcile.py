@@ -231,7 +231,9 @@ class FieldRule(FieldLever[V]):
     def unsent(self, one: Change[V], outcome: Outcome) -> Change[V] | None:
         """Return a change after its command did not reach the job; None: nothing is left of it."""
         is_dry = outcome.status is Status.WOULD
-        return unsent(one, dry=is_dry) if is_dry or certainly_failed(outcome) else one
+        # Of one that was requested before, and has not been seen, it is not known whether that will arrive.
+        is_known = one.at == one.since or one.before is not None
+        return unsent(one, dry=is_dry) if is_dry or (is_known and certainly_failed(outcome)) else one
 
     def changed(self, want: Want[V], one: Change[V] | None, job: Job, context: CycleContext) -> Change[V] | None:
         """Change by which the field gets what is wanted: it is set, or set again where that was lost."""
