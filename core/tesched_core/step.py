@@ -34,6 +34,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
+from tesched_core.orders.clock_jump import with_none_ahead
 from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import see_what_slurm_did
@@ -75,6 +76,8 @@ def step(
     daemon does. With `counts_bystanders` the delays of waiting BE jobs are kept. Pure: the same arguments give the
     same two. The snapshot must be classified (`classify.classified`).
     """
+    if memory.answers is None:  # the first cycle of this process
+        memory = with_none_ahead(memory, snapshot.taken_at)
     before = memory
     # Here and not by the observer: the memory is what was learned.
     answers = SiteAnswers(
