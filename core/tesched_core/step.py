@@ -17,6 +17,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever
+from tesched_core.fields.put_back_lately import with_put_back, with_those_back_again
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
@@ -78,7 +79,7 @@ def step(
     """
     if memory.answers is None:  # the first cycle of this process
         memory = with_none_ahead(memory, snapshot.taken_at)
-    before = memory
+    before = memory = with_those_back_again(memory, snapshot)
     # Here and not by the observer: the memory is what was learned.
     answers = SiteAnswers(
         nodes=snapshot.nodes,
@@ -155,6 +156,7 @@ def step(
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
     answers.close()
     memory = replace(memory, newly_lost=frozenset(), answers=answers)
+    memory = with_put_back(before, memory, snapshot.taken_at)
     told = (Refusal(job_id=one, preemptor=one, code=RefusalCode.NOTE, text=text) for one, text in notes.items())
     decision = Decision(
         cycle=memory.cycle,

@@ -99,6 +99,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             for job_id, one in memory.bystanders.items()
         },
         examined=None,
+        put_back=tuple((one, at + by_s) for one, at in memory.put_back),
         seen_at=later(memory.seen_at),
         te_poll=None if memory.te_poll is None else (memory.te_poll[0] + by_s, memory.te_poll[1]),
         changes={
