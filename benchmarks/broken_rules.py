@@ -17,6 +17,7 @@ from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
+from benchmarks.broken_outage_rules import OUTAGE_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
@@ -625,6 +626,7 @@ MUTATIONS = (
     ),
     *BYSTANDER_MUTATIONS,
     *DELAY_MUTATIONS,
+    *OUTAGE_MUTATIONS,
     *ADMISSION_MUTATIONS,
     *BOUND_MUTATIONS,
     *ENDING_MUTATIONS,
