@@ -33,13 +33,13 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "raise: a repetition that was not sent says nothing of the first",
         "core/tesched_core/fields/nice_rule.py",
-        " and one.at == one.since",
+        " and (one.at == one.since or final(outcome))",
         "",
     ),
     Mutation(
         "field: a repetition that was not sent says nothing of the first",
         "core/tesched_core/fields/reconcile.py",
-        "is_known = one.at == one.since or one.before is not None",
+        "is_known = one.at == one.since or one.before is not None or final(outcome)",
         "is_known = True",
     ),
     Mutation("back again: it is put back again", _LATELY, "mine[one.job_id] = one", "pass"),
