@@ -5,9 +5,23 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _JUMP, _LATELY = "core/tesched_core/orders/clock_jump.py", "core/tesched_core/fields/put_back_lately.py"
+_ADVANCE = "core/tesched_core/orders/advance.py"
 _CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
 
 OUTAGE_MUTATIONS = (
+    Mutation(
+        "silent node: its victim is followed",
+        _ADVANCE,
+        "job.completing) or may_have_left(victim, context)",
+        "job.completing)",
+    ),
+    Mutation(
+        "silent node: one that has not reported", _ADVANCE, "return _has_not_reported(name, context) or", "return"
+    ),
+    Mutation(
+        "silent node: a notice alone", _ADVANCE, "return victim.noticed_at is not None and any(_has", "return any(_has"
+    ),
+    Mutation("silent node: undo, too", "core/tesched_core/orders/undo.py", " or may_have_left(victim, context)", ""),
     Mutation(
         "clock: what has happened in the future shows one that was set back",
         "core/tesched_core/step.py",

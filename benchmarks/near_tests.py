@@ -8,7 +8,7 @@ _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
-_OUTAGES = "tests/unit/sim/test_misbehaving_site.py"
+_OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -40,6 +40,7 @@ NEAR = {
     "history": ("tests/unit/predict/test_quantiles.py",),
     "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
+        _SILENT,
         "tests/scenarios/test_bound.py",
         "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
@@ -313,7 +314,7 @@ NEAR = {
     ),
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),
     "turnover": ("tests/scenarios/test_marking.py", "tests/scenarios/test_turnover.py"),
-    "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py", _SET_BACK),
+    "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py", _SET_BACK, _SILENT),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
     "sbatch_options": ("tests/unit/daemon/test_pretended.py",),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),

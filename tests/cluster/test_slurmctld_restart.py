@@ -70,6 +70,7 @@ def test_until_it_has_reported_a_node_is_unknown_and_its_jobs_are_shown_to_run(c
     cluster.start_slurmctld()
     assert "UNKNOWN" in cluster.node(node)["State"]
     assert (cluster.state(runs), cluster.state(waits)) == ("RUNNING", "PENDING")
+    cluster.revive_node(node)
 
 
 def test_of_a_slurmctld_that_was_killed_what_was_set_last_may_be_as_before(cluster: LocalCluster) -> None:
