@@ -18,21 +18,12 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "silent node: one that has not reported", _ADVANCE, "return _has_not_reported(name, context) or", "return"
     ),
-    Mutation(
-        "silent node: a notice alone", _ADVANCE, "return victim.noticed_at is not None and any(_has", "return any(_has"
-    ),
     Mutation("silent node: undo, too", "core/tesched_core/orders/undo.py", " or may_have_left(victim, context)", ""),
     Mutation(
         "clock: what has happened in the future shows one that was set back",
         "core/tesched_core/step.py",
         "if memory.answers is None:  # the",
         "if False:  # the",
-    ),
-    Mutation(
-        "clock: undo, too",
-        "core/tesched_core/orders/undo.py",
-        "memory = with_none_ahead(memory, snapshot.taken_at)",
-        "pass",
     ),
     Mutation("clock: no more than it is ahead", _JUMP, "if ahead_s > JUMP_S else memory", "if ahead_s > 0 else memory"),
     Mutation(
@@ -60,7 +51,6 @@ OUTAGE_MUTATIONS = (
     Mutation("back again: the very value alone", _LATELY, "return bool(job.nice == one.value)", "return job.nice != 0"),
     Mutation("back again: not for long", _LATELY, "0 <= now - each[1] <= KNOWN_FOR_S", "True"),
     Mutation("back again: by a clock that is set", _JUMP, "(one, at + by_s) for one, at", "(one, at) for one, at"),
-    Mutation("simulated outage: an end is learned later", _CONTROLLER, "at = self._back_s", "pass"),
     Mutation("simulated outage: nothing starts", "sim/tesched_sim/slurm_scheduler.py", "slurm.is_away or not", "not"),
     Mutation(
         "simulated outage: a late command is lost",

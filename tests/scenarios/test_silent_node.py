@@ -11,7 +11,7 @@ from dataclasses import replace
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.orders.undo import changed_still, undo
 
-from tests.scenarios.driver import BE, TE, Driver, one_node
+from tests.scenarios.driver import BE, TE, Driver, one_node, requeue
 
 
 def not_needed() -> Driver:
@@ -49,3 +49,12 @@ def test_undo_is_not_over_before_that() -> None:
     drive.nodes["n1"] = replace(drive.nodes["n1"], state="ALLOCATED")
     drive.memory, _ = undo(drive.memory, drive.snapshot(710), drive.limits)
     assert changed_still(drive.memory, drive.snapshot(710)) == 0
+
+
+def test_it_is_not_requeued_before_that_though_its_grace_period_is_over() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    assert requeue() not in drive.cycle(31)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="ALLOCATED")
+    assert requeue() in drive.cycle(36)

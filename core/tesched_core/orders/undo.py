@@ -18,7 +18,6 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import leave, may_have_left
-from tesched_core.orders.clock_jump import with_none_ahead
 from tesched_core.orders.departures import departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.levers import LEVERS
@@ -30,7 +29,6 @@ def undo(
     memory: Memory, snapshot: Snapshot, limits: Limits, levers: Sequence[Lever] = LEVERS
 ) -> tuple[Memory, Decision]:
     """Return the memory and what is to be done; nothing is left once no order is open and no lever has a change."""
-    memory = with_none_ahead(memory, snapshot.taken_at)
     context = CycleContext.of(memory, snapshot, columns_of(snapshot), limits)
     context.refused = {}  # an admin asks for it, or it is the last chance: all is tried
     # What is not shown at all counts as gone here: a daemon may have been dead for days.
