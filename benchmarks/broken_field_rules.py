@@ -83,9 +83,7 @@ FIELD_MUTATIONS = (
         "self._may_send(one, job, context)",
     ),
     Mutation("field: most in a poll", _FIELD, "self.most_a_poll == inf or sum(", "True or sum("),
-    Mutation(
-        "field: certainly not set", _FIELD, "if is_dry or certainly_failed(outcome) else one", "if is_dry else one"
-    ),
+    Mutation("field: certainly not set", _FIELD, "if is_dry or (is_known and certainly_failed(outcome))", "if is_dry"),
     Mutation("field: no such job", _FIELD, "outcome.failure.kind is FailureKind.NOT_FOUND", "False"),
     Mutation("field: an answer to a command that puts back", _FIELD, " or outcome.action.reason.code in PUTS_BACK", ""),
     Mutation(

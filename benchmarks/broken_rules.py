@@ -18,6 +18,7 @@ from benchmarks.broken_kept_rules import KEPT_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
+from benchmarks.broken_outage_rules import OUTAGE_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
@@ -626,6 +627,7 @@ MUTATIONS = (
     ),
     *BYSTANDER_MUTATIONS,
     *DELAY_MUTATIONS,
+    *OUTAGE_MUTATIONS,
     *ADMISSION_MUTATIONS,
     *BOUND_MUTATIONS,
     *ENDING_MUTATIONS,

@@ -8,6 +8,8 @@ _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY = "tests/properties/test_many_te_jobs.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
+_SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
+_OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -29,7 +31,7 @@ NEAR = {
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
     "other_hand": (_LET, "tests/scenarios/test_victim.py"),
     "misuse": (_MISUSE,),
-    "step": ("tests/scenarios/test_te_limits.py", _BETWEEN),
+    "step": ("tests/scenarios/test_te_limits.py", _BETWEEN, _SET_BACK),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
@@ -39,6 +41,7 @@ NEAR = {
     "history": ("tests/unit/predict/test_quantiles.py",),
     "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
+        _SILENT,
         "tests/scenarios/test_bound.py",
         "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
@@ -219,7 +222,7 @@ NEAR = {
     "lease": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
-    "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py"),
+    "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py", _OUTAGES),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
     "job_rows": (
@@ -237,6 +240,7 @@ NEAR = {
         "tests/integration/test_loop.py",
         "tests/integration/test_polls_at_rest.py",
         "tests/integration/test_class_of_a_run.py",
+        "tests/integration/test_clock_set_in_a_poll.py",
         "tests/integration/test_set_aside.py",
     ),
     "performing": ("tests/integration/test_loop.py",),
@@ -263,8 +267,16 @@ NEAR = {
     "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py"),
-    "slurm_scheduler": ("tests/unit/sim/test_marks.py",),
-    "clock_jump": ("tests/unit/core/intake/test_delays.py", "tests/scenarios/test_bystanders.py"),
+    "slurm_scheduler": ("tests/unit/sim/test_marks.py", _OUTAGES),
+    "clock_jump": (
+        "tests/unit/core/intake/test_delays.py",
+        "tests/scenarios/test_bystanders.py",
+        _SET_BACK,
+        _AGAIN,
+    ),
+    "put_back_lately": (_AGAIN,),
+    "controller_faults": (_OUTAGES,),
+    "clock_faults": (_OUTAGES,),
     "retention": ("tests/integration/test_db_prune.py",),
     "departures": (
         "tests/scenarios/test_early_rerun.py",
@@ -304,6 +316,7 @@ NEAR = {
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "nice_rule": (
+        "tests/scenarios/test_failures.py",
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",
         "tests/scenarios/test_fill.py",
@@ -317,7 +330,7 @@ NEAR = {
     ),
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),
     "turnover": ("tests/scenarios/test_marking.py", "tests/scenarios/test_turnover.py"),
-    "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py"),
+    "undo": (_LEFT, "tests/scenarios/test_undo.py", "tests/scenarios/test_refused_changes.py", _SET_BACK, _SILENT),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
     "sbatch_options": ("tests/unit/daemon/test_pretended.py",),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),

@@ -17,6 +17,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever
+from tesched_core.fields.put_back_lately import with_put_back, with_those_back_again
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
@@ -34,6 +35,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
+from tesched_core.orders.clock_jump import with_none_ahead
 from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import see_what_slurm_did
@@ -75,7 +77,9 @@ def step(
     daemon does. With `counts_bystanders` the delays of waiting BE jobs are kept. Pure: the same arguments give the
     same two. The snapshot must be classified (`classify.classified`).
     """
-    before = memory
+    if memory.answers is None:  # the first cycle of this process
+        memory = with_none_ahead(memory, snapshot.taken_at)
+    before = memory = with_those_back_again(memory, snapshot)
     # Here and not by the observer: the memory is what was learned.
     answers = SiteAnswers(
         nodes=snapshot.nodes,
@@ -152,6 +156,7 @@ def step(
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
     answers.close()
     memory = replace(memory, newly_lost=frozenset(), answers=answers)
+    memory = with_put_back(before, memory, snapshot.taken_at)
     told = (Refusal(job_id=one, preemptor=one, code=RefusalCode.NOTE, text=text) for one, text in notes.items())
     decision = Decision(
         cycle=memory.cycle,

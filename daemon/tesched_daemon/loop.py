@@ -33,7 +33,7 @@ from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.orders.clock_jump import shift_times
+from tesched_core.orders.clock_jump import JUMP_S, shift_times
 from tesched_core.orders.first_look import awaiting_limits
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
@@ -71,9 +71,6 @@ from tesched_daemon.settings import Mode, Pace
 log = logging.getLogger(__name__)
 
 
-#: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
-#: set it right little by little are below.
-JUMP_S = 2.0
 #: Seconds after the submission of a TE job in which it is probed, while Slurm has not considered it.
 NEW_FOR_S = 5.0
 #: Number of the jobs with unreadable records that are named.
@@ -252,9 +249,9 @@ class Loop:
             self._polled_at = began
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
         # A job that has ended must not count for the next one's submission.
-        seen = self.observer.observe(whole=whole, ends=self.limits.te.max_submitted_per_user > 0)
+        seen = self._observed(whole=whole, ends=self.limits.te.max_submitted_per_user > 0)
         if not whole and isinstance(seen, Snapshot) and self._is_more_due(seen, memory):
-            whole, seen = True, self.observer.observe()
+            whole, seen = True, self._observed()
         seen_at = self.stopwatch()
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._polled_at)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
@@ -426,11 +423,23 @@ class Loop:
             interval_s = next_poll_in_s(memory, decision, snapshot, now, interval_s)
         return max(interval_s, self._pause_s)
 
+    def _observed(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
+        """Poll Slurm; if the clock is set meanwhile, the time of the poll is one of the clock as it is now."""
+        asked = self.clock(), self.stopwatch()
+        seen = self.observer.observe(whole=whole, ends=ends)
+        jumped_s = self._jumped_s(asked, (self.clock(), self.stopwatch()))
+        return replace(seen, taken_at=seen.taken_at + jumped_s) if jumped_s and isinstance(seen, Snapshot) else seen
+
+    @staticmethod
+    def _jumped_s(before: tuple[float, float] | None, clocks: tuple[float, float]) -> float:
+        """Return by how much the clock was set between two readings of it and of the stopwatch; 0: it was not."""
+        jumped_s = 0.0 if before is None else (clocks[0] - before[0]) - (clocks[1] - before[1])
+        return jumped_s if abs(jumped_s) > JUMP_S else 0.0
+
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
         """Return the memory as it is to be read if the clock was set since it was last written."""
-        before = self._clocks
-        jumped_s = 0.0 if before is None else (clocks[0] - before[0]) - (clocks[1] - before[1])
-        if abs(jumped_s) <= JUMP_S:
+        jumped_s = self._jumped_s(self._clocks, clocks)
+        if not jumped_s:
             return memory
         log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
         return shift_times(memory, jumped_s)

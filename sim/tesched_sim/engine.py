@@ -22,6 +22,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
+from tesched_core.orders.clock_jump import JUMP_S, shift_times
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import PolicyEntry
@@ -29,14 +30,16 @@ from tesched_core.step import step
 
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.bound_use import BoundWatch
+from tesched_sim.fault_settings import FaultKind
 from tesched_sim.job_record import see_dependencies
-from tesched_sim.misbehaviour import MisbehavingActuator, MisbehavingObserver, Misbehaviour, as_stored, dies_after
+from tesched_sim.misbehaviour import MisbehavingActuator, MisbehavingObserver, Misbehaviour
 from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
 from tesched_sim.results_of_arrays import with_trainings_as_jobs
 from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
+from tesched_sim.store_faults import FAILS_S, Failing, as_stored, dies_after, fails
 from tesched_sim.workload import Workload
 
 #: Most cycles of the daemon at one instant: actions that take no time need more than one.
@@ -98,6 +101,17 @@ class Daemon:
         self.dead_until_s, self._again_s = 0.0, inf
         #: how often it has died
         self.deaths = 0
+        #: until when its store fails; its clock's lead when the memory was last written, None: by another process
+        self.no_store_until_s = 0.0
+        self._lead_s: float | None = None
+        #: when its clock was last set while no process knew what it showed before, by the simulation's time
+        self.untimed_s = -inf
+        if self.faults is not None:
+            self.faults.clocks.watchers.append(self._clock_is_set)
+        #: when it has seen the cluster last, by the simulation's time
+        self.seen_s = -inf
+        #: how often its store has failed
+        self.store_failures = 0
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()
@@ -161,28 +175,39 @@ class Daemon:
         self._again_s = inf if self.is_awaited() else self._again_s
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
-        if slurm.now < self.dead_until_s:
+        if slurm.now < max(self.dead_until_s, self.no_store_until_s):
             return False
         seen = self.eyes.see()
         if isinstance(seen, Failure):
             self._look_again(AGAIN_S)
             return False
+        self.seen_s = slurm.now
         # It polls only after a change: what it saw says nothing of how long a job waited in between.
         bounded = self.limits.bound.is_set
+        before_it = self.memory
         self.memory, decision = step(
-            self.memory,
+            self._after_a_jump(self.memory),
             seen,
             self.policies,
             self.limits,
             longest_wait_s=slurm.behaviour.poll_s if bounded else 0.0,
             counts_bystanders=self.counts_bystanders,
         )
+        failing = fails(self.faults, decision.actions)
+        if failing is Failing.INTENT:
+            self._has_no_store(before_it)
+            return False
+        self._lead_s = self._ahead_s
         for watcher in self.watchers:
             watcher(self.memory, decision)
+        if failing is Failing.UNHEARD:
+            self._has_no_store(self.memory)
+            self._after(before)
+            return False
         self._admission = decision.admission
-        if decision.next_at is not None and self.asks_at != decision.next_at > slurm.now:
+        if decision.next_at is not None and self.asks_at != decision.next_at > self.clock():
             self.asks_at = decision.next_at
-            slurm.push(decision.next_at, Event.WAKE, 0)
+            self._wakes_at(decision.next_at)
         dies, arrives_late = dies_after(self.faults, decision.actions)
         outcomes = self._performed(decision.actions[:dies])
         if dies is not None:
@@ -191,8 +216,10 @@ class Daemon:
             return True
         if any(isinstance(action, Suspend | Resume) for action in decision.actions):
             slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next poll
-        if outcomes:
-            self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits, seen=seen)
+        if failing is Failing.OUTCOME:
+            self._has_no_store(self.memory)
+        elif outcomes:
+            self.memory, _ = learned(self.memory, outcomes, self.clock(), self.limits, seen=seen)
         self._after(before)
         if self.faults is not None:
             changes = {name for name, some in self.memory.changes.items() if some}
@@ -210,7 +237,7 @@ class Daemon:
         for action in actions:
             order_id = action.reason.order_id
             if unreachable or (order_id is not None and order_id in failed):
-                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.slurm.now))
+                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.clock()))
                 continue
             outcome = self.hands.act(action)
             if outcome.failure is not None:
@@ -227,8 +254,38 @@ class Daemon:
             self.eyes.forget_answer()
         self.memory = as_stored(self.memory)
         self.deaths += 1
+        self._lead_s = None
         self.dead_until_s = self.slurm.now + (1.0 if arrives_late else RESTARTS_IN_S)
         self._look_again(self.dead_until_s - self.slurm.now)
+
+    def _has_no_store(self, memory: Memory) -> None:
+        """Do nothing while the store fails; then go on with what it has."""
+        self.memory = as_stored(memory)
+        self.store_failures += 1
+        for_s = 0.0 if self.faults is None else self.faults.between(FaultKind.STORE_FAILS, *FAILS_S)
+        self.no_store_until_s = self.slurm.now + for_s
+        self._look_again(max(self.no_store_until_s - self.slurm.now, AGAIN_S))
+
+    def _clock_is_set(self) -> None:
+        if self._lead_s is None:
+            self.untimed_s = self.slurm.now
+
+    @property
+    def _ahead_s(self) -> float:
+        return self.faults.clocks.daemon_s if self.faults is not None else 0.0
+
+    def clock(self) -> float:
+        """Time by its host's clock."""
+        return self.slurm.now + self._ahead_s
+
+    def _wakes_at(self, at: float) -> None:
+        """Wake at this time of its clock's."""
+        self.slurm.push(at - self._ahead_s, Event.WAKE, 0)
+
+    def _after_a_jump(self, memory: Memory) -> Memory:
+        """Return the memory as it is to be read if the clock was set since this process has last written it."""
+        jumped_s = 0.0 if self._lead_s is None else self._ahead_s - self._lead_s
+        return shift_times(memory, jumped_s) if abs(jumped_s) > JUMP_S else memory
 
     def _look_again(self, in_s: float) -> None:
         at = self.slurm.now + in_s
@@ -240,7 +297,7 @@ class Daemon:
         """Let nothing go wrong from now on; it lives."""
         if self.faults is not None:
             self.faults.heal()
-            self.dead_until_s = 0.0
+            self.dead_until_s = self.no_store_until_s = 0.0
             self.wakes()
 
     def undo(self) -> bool:
@@ -251,7 +308,7 @@ class Daemon:
         self.memory, decision = undo(self.memory, seen, self.limits)
         outcomes = self._performed(decision.actions)
         if outcomes:
-            self.memory, _ = learned(self.memory, outcomes, self.slurm.now, self.limits, seen=seen)
+            self.memory, _ = learned(self.memory, outcomes, self.clock(), self.limits, seen=seen)
         return not changed_still(self.memory, seen)
 
     def _after(self, before: Mapping[OrderId, Order]) -> None:
@@ -286,9 +343,9 @@ class Daemon:
 
     def _set_alarms(self, order: Order) -> None:
         slurm = self.slurm
-        slurm.push(order.expires_at + 1.0, Event.WAKE, 0)
+        self._wakes_at(order.expires_at + 1.0)
         if order.waits and order.waits_until is not None:
-            slurm.push(order.waits_until, Event.WAKE, 0)
+            self._wakes_at(order.waits_until)
         for victim in order.victims:
             row = victim.job_id - 1
             if victim.state is VictimState.NOTICED and slurm.yield_s[row] > slurm.grace_s[row]:

@@ -44,6 +44,19 @@ class FaultKind(StrEnum):
     USER_CANCELS = "user_cancels"
     #: a user or an admin gives a job in the queue another nice value, or holds it for some minutes
     BY_HAND = "by_hand"
+    #: slurmctld is stopped and started again: minutes without an answer or a start; then nodes are UNKNOWN until they
+    #: report, ends that came meanwhile are learned, and no waiting job has a reason at first. What was set stays:
+    #: 22.05.8
+    SLURMCTLD_RESTARTS = "slurmctld_restarts"
+    #: slurmctld is killed, and goes on with a state that is up to five seconds older: what was set, started or requeued
+    #: in these was not. 22.05.8
+    FAILS_OVER = "fails_over"
+    #: the clock of the daemon's host is set, by seconds or hours, forward or back
+    CLOCK_SET = "clock_set"
+    #: the clock of slurmctld's host is set
+    SLURM_CLOCK_SET = "slurm_clock_set"
+    #: the state store fails (locked, full, not reached) as what is meant or what was done is written, and for a while
+    STORE_FAILS = "store_fails"
     #: the daemon is killed between any two steps of a cycle, and a new one goes on from the store
     DAEMON_DIES = "daemon_dies"
     #: the same, and its next command arrives after the new one's first: it was asleep, and has lost its lease
@@ -58,7 +71,8 @@ class FaultSettings:
     seed: int = 0
     #: part of the commands, of the answers, and of the requeues that go wrong, for each kind
     share: float = 0.03
-    #: mean seconds between two faults that come by themselves, for each kind: nodes die, users cancel, or change jobs
+    #: mean seconds between two faults that come by themselves, for each kind: nodes die, users cancel or change jobs,
+    #: slurmctld goes away, clocks are set
     every_s: float = 21_600.0
     #: kinds, with / between them; empty: all
     kinds: str = ""

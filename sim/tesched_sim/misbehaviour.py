@@ -7,7 +7,7 @@ left out the others are drawn as before. `watchers` and `happened` learn of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -27,12 +27,13 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Memory
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
 from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.clock_faults import Clocks, frozen
+from tesched_sim.controller_faults import ControllerFaults
 from tesched_sim.fault_settings import FaultKind, FaultSettings
 from tesched_sim.job_record import hold_by_user, release, set_nice
 from tesched_sim.observer import SimulatedObserver
@@ -68,6 +69,7 @@ class Misbehaviour:
         self._notified: dict[int, int] = {}
         self._requeued: dict[int, int] = {}
         self.healed = False
+        self.controller, self.clocks = ControllerFaults(slurm, self._user_releases), Clocks(slurm)
         if FaultKind.LICENCES_LOST in self.kinds:
             dice = self._dice[FaultKind.LICENCES_LOST]
             for row, te in enumerate(slurm.te):
@@ -78,6 +80,10 @@ class Misbehaviour:
             FaultKind.NODE_DIES: self._node_dies,
             FaultKind.USER_CANCELS: self._user_cancels,
             FaultKind.BY_HAND: self._changes_by_hand,
+            FaultKind.SLURMCTLD_RESTARTS: self.controller.restarts,
+            FaultKind.FAILS_OVER: self.controller.fails_over,
+            FaultKind.CLOCK_SET: self.clocks.daemons_is_set,
+            FaultKind.SLURM_CLOCK_SET: self.clocks.slurms_is_set,
         }
         for kind, call in by_themselves.items():
             if kind in self.kinds:
@@ -113,6 +119,7 @@ class Misbehaviour:
         """Let nothing go wrong from now on, and everything that was taken away be there again."""
         self.healed = True
         self.refused.clear()
+        self.controller.heal()
         for node in range(len(self.slurm.up)):
             if not self.slurm.up[node]:
                 self.slurm.node_up(node)
@@ -143,7 +150,8 @@ class Misbehaviour:
                 call(dice)
                 self._by_itself(kind, call)
 
-        self.slurm.later(self.slurm.now + dice.expovariate(1 / self.settings.every_s), happens)
+        at = self.slurm.now + dice.expovariate(1 / self.settings.every_s)
+        self.slurm.later(at, happens, apart=kind is FaultKind.CLOCK_SET)
 
     def _node_dies(self, dice: Random) -> None:
         slurm, node = self.slurm, dice.randrange(len(self.slurm.up))
@@ -176,7 +184,11 @@ class Misbehaviour:
             return
 
         hold_by_user(slurm, row)
-        slurm.later(slurm.now + dice.uniform(60, 3600), lambda: self._is_released(row))
+        self._user_releases(row)
+
+    def _user_releases(self, row: int) -> None:
+        at = self.slurm.now + self._dice[FaultKind.BY_HAND].uniform(60, 3600)
+        self.slurm.later(at, lambda: self._is_released(row))
 
     def _is_released(self, row: int) -> None:
         if row in self.slurm.held_by_user:
@@ -201,6 +213,10 @@ class Misbehaviour:
 
             slurm.later(slurm.now + 1.0, dies)
 
+    def gets_a_command(self) -> None:
+        """Take in that slurmctld is about to carry out a command."""
+        self.controller.gets_a_command(self._dice[FaultKind.FAILS_OVER])
+
     def requeued(self, row: int) -> None:
         """Take in that a run is to end."""
         self._requeued[row] = self.slurm.restarts[row]
@@ -216,7 +232,8 @@ class Misbehaviour:
                 if slurm.waits(row) and row not in slurm.fixed:
                     slurm.set_priority(row, priority)
 
-        slurm.later(slurm.now + self.between(FaultKind.PRIORITY_BACK, 0.2, 1.4), writes_back)
+        at = slurm.now + self.between(FaultKind.PRIORITY_BACK, 0.2, 1.4)
+        slurm.later(at, self.controller.lost_with_it(writes_back))
 
     def _saw(self, row: int) -> None:
         slurm = self.slurm
@@ -243,10 +260,15 @@ class MisbehavingActuator(SimulatedActuator):
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action, now, later or never; and say so, or not."""
+        return replace(self._act(action, barred), at=self.misbehaviour.clocks.now())
+
+    def _act(self, action: Action, barred: Barred) -> Outcome:
         faults, now = self.misbehaviour, self.slurm.now
         if isinstance(action, SetMarks):  # a file of the daemon's own host, and no command: it can't be late
             full = faults.strikes(FaultKind.UNSENT)
             return _failed(action, now, FailureKind.UNKNOWN) if full else self._done(action, barred)
+        if faults.controller.is_away:
+            return _failed(action, now, FailureKind.UNREACHABLE)
         if faults.takes(COMMAND_RPCS) > PATIENCE_S:
             faults.gives_back(COMMAND_RPCS)
             return Outcome(action=action, status=Status.SKIPPED, at=now)
@@ -284,13 +306,15 @@ class MisbehavingActuator(SimulatedActuator):
             self._done(late, never_barred)
             self.is_late = False
 
-        slurm.later(slurm.now + self.misbehaviour.between(FaultKind.LATE_COMMAND, 1.0, 5.0), arrives)
+        at = slurm.now + self.misbehaviour.between(FaultKind.LATE_COMMAND, 1.0, 5.0)
+        slurm.later(at, self.misbehaviour.controller.lost_with_it(arrives))
 
     def _done(self, action: Action, barred: Barred) -> Outcome:
         slurm, faults, row = self.slurm, self.misbehaviour, action.job_id - 1
+        faults.gets_a_command()
         sets_nice = sets(action, Field.NICE) and row in slurm.known
         before = {one: slurm.priority[one] for one in slurm.rows_of(row) if slurm.waits(one)} if sets_nice else {}
-        outcome = super().act(action, barred)
+        outcome = replace(super().act(self._by_its_clock(action), barred), action=action)
         for watcher in self.watchers:
             watcher(action, outcome.failure.kind if outcome.failure else None)
         if outcome.status is Status.SENT:
@@ -300,6 +324,12 @@ class MisbehavingActuator(SimulatedActuator):
                 faults.requeued(row)
             faults.reprioritised({one: priority for one, priority in before.items() if slurm.priority[one] != priority})
         return outcome
+
+    def _by_its_clock(self, action: Action) -> Action:
+        """Return the action as slurmctld understands it: a begin time is one of its own clock."""
+        if not isinstance(action, SetField) or action.field is not Field.BEGIN or not isinstance(action.value, int):
+            return action
+        return replace(action, value=action.value - round(self.slurm.ahead_s))
 
     def _is_refused(self, action: SetField) -> bool:
         faults, field, now = self.misbehaviour, action.field, self.slurm.now
@@ -331,69 +361,26 @@ class MisbehavingObserver(SimulatedObserver):
             self._late = None
             return seen
         faults.takes(POLL_RPCS)
-        if faults.strikes(FaultKind.NO_ANSWER):
+        if faults.controller.is_away or faults.strikes(FaultKind.NO_ANSWER):
             return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
         if faults.strikes(FaultKind.LATE_ANSWER):
-            self._late = now + faults.between(FaultKind.LATE_ANSWER, 1.0, 8.0), _frozen(self.observe())
+            self._late = now + faults.between(FaultKind.LATE_ANSWER, 1.0, 8.0), frozen(self._dated())
             return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld has not answered yet")
-        seen = self.observe()
+        seen = self._dated()
         if faults.strikes(FaultKind.CUT_ANSWER):
             draws = [(job_id, faults.between(FaultKind.CUT_ANSWER, 0, 1)) for job_id in seen.jobs]
             kept = {job_id: seen.jobs[job_id] for job_id, draw in draws if draw > 0.2}
-            return _frozen(replace(seen, jobs=kept))
+            return frozen(replace(seen, jobs=kept))
         return seen
+
+    def _dated(self) -> Snapshot:
+        return self.misbehaviour.clocks.dated(self.observe())
 
     def forget_answer(self) -> None:
         """Forget an answer that is under way: it was for a daemon that is dead."""
         self._late = None
 
 
-def _frozen(seen: Snapshot) -> Snapshot:
-    """Return a snapshot that stays as it is when the clock moves on."""
-    return replace(
-        seen,
-        jobs=dict(seen.jobs.items()),
-        traits={job_id: seen.traits[job_id] for job_id in seen.jobs},
-        reported_by_array=dict(seen.reported_by_array),
-        columns=None,
-    )
-
-
 def _failed(action: Action, now: float, kind: FailureKind) -> Outcome:
     failure = Failure(kind=kind, message="Slurm misbehaves, as drawn")
     return Outcome(action=action, status=Status.FAILED, at=now, failure=failure)
-
-
-def as_stored(memory: Memory) -> Memory:
-    """Return the memory as a new process has it: without what the store does not keep."""
-    changes = {
-        name: {job_id: replace(one, taken_at=None, put_back_sent=0, put_back_at=None) for job_id, one in by_job.items()}
-        for name, by_job in memory.changes.items()
-    }
-    bare = Memory()
-    return replace(
-        memory,
-        declined=bare.declined,
-        newly_lost=bare.newly_lost,
-        te_rules=bare.te_rules,
-        te_runs=bare.te_runs,
-        te_poll=bare.te_poll,
-        examined=bare.examined,
-        answers=bare.answers,
-        seen_at=bare.seen_at,
-        changes=changes,
-    )
-
-
-def dies_after(faults: Misbehaviour | None, actions: Sequence[Action]) -> tuple[int | None, bool]:
-    """Draw after how many of its actions the daemon dies in this cycle, and whether the next one arrives late.
-
-    None: it does not die. As many as there are: after the last one, and before it has written what became of them.
-    """
-    if faults is None:
-        return None, False
-    taken_over = faults.strikes(FaultKind.TAKEN_OVER) if actions else False
-    if not taken_over and not (actions and faults.strikes(FaultKind.DAEMON_DIES)):
-        return None, False
-    kind = FaultKind.TAKEN_OVER if taken_over else FaultKind.DAEMON_DIES
-    return int(faults.between(kind, 0, len(actions) + 1 - 1e-9)), taken_over

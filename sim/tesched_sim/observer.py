@@ -120,9 +120,13 @@ class SimulatedObserver:
         slurm.forget()
         nodes = self._nodes
         if not slurm.up.all():
-            down = {slurm.workload.machines.names[row] for row in np.flatnonzero(~slurm.up).tolist()}
+            names = slurm.workload.machines.names
+            down = {
+                names[row]: "UNKNOWN" if row in slurm.unreported else "DOWN"
+                for row in np.flatnonzero(~slurm.up).tolist()
+            }
             nodes = {
-                name: Node(name=name, state="DOWN", total=node.total) if name in down else node
+                name: Node(name=name, state=down[name], total=node.total) if name in down else node
                 for name, node in nodes.items()
             }
         jobs = _Jobs(self)
@@ -199,6 +203,8 @@ class SimulatedObserver:
             return ""
         if row in slurm.held:
             return HELD_BY_ITS_USER if row in slurm.held_by_user else HELD_BY_US
+        if slurm.now < slurm.unexamined_until:
+            return "None"
         if row in slurm.dependent:
             return "Dependency"
         if row in slurm.ineligible:

@@ -54,6 +54,8 @@ class Event(IntEnum):
     TRAINED = 6
     #: what another module has put off (`Slurm.later`)
     CALL = 7
+    #: the same, of what slurmctld has no part in
+    APART = 8
 
 
 @dataclass(slots=True)
@@ -160,6 +162,14 @@ class Slurm:
         self.barred: frozenset[str] = frozenset()
         self.te_wait_s = 0.0
         self.came_back: dict[int, float] = {}
+        #: slurmctld is away; of nodes that are up those that have not reported since; until when no reason is known
+        self.is_away = False
+        self.unreported: set[int] = set()
+        self.unexamined_until = 0.0
+        #: seconds by which its clock is ahead
+        self.ahead_s = 0.0
+        #: when slurmctld learns of what happens now to a row; None: at once
+        self.learns_at: Callable[[int, int], float] | None = None
         self._calls: dict[int, Callable[[], None]] = {}
         self.arrays = None if workload.array is None else Arrays(workload.array, workload.throttle)
         self.trainings = [TrainingProgress(model=one) for one in workload.trainings]
@@ -435,6 +445,7 @@ class Slurm:
     def node_up(self, node: int) -> None:
         """Bring a node back."""
         self.up[node] = True
+        self.unreported.discard(node)
         self.stirred = True
 
     # What happens by itself.
@@ -449,13 +460,17 @@ class Slurm:
         """Let the queue be gone over."""
         self.stirred = True
 
-    def later(self, at_s: float, call: Callable[[], None]) -> None:
-        """Let this be done then."""
-        self.push(at_s, Event.CALL, self._sequence)
+    def later(self, at_s: float, call: Callable[[], None], *, apart: bool = False) -> None:
+        """Let this be done then; `apart`: also while slurmctld is away."""
+        self.push(at_s, Event.APART if apart else Event.CALL, self._sequence)
         self._calls[self._sequence - 1] = call
 
     def happen(self, event: int, row: int, epoch: int) -> None:
-        """Let it happen."""
+        """Let it happen, when slurmctld learns of it."""
+        if self.learns_at is not None and (at := self.learns_at(event, row)) > self.now:
+            self._sequence += 1
+            heappush(self.heap, (at, event, self._sequence, row, epoch))
+            return
         if event == Event.END:
             if self._epoch[row] == epoch and self.state[row] is JobPhase.RUNNING:
                 self._finish(row)
@@ -472,7 +487,7 @@ class Slurm:
                 self._trained(row)
         elif event == Event.NODE_DOWN:
             self.node_down(row)
-        elif event == Event.CALL:
+        elif event in {Event.CALL, Event.APART}:
             self._calls.pop(row)()
         elif event == Event.NODE_UP:
             self.node_up(row)
@@ -489,6 +504,34 @@ class Slurm:
         self.saved_s[row] = max(kept_s, self.saved_s[row])
         self.failed.add(row)
         self._end(row)
+
+    def leaves(self, row: int) -> None:
+        """Let a run end in a requeue, now."""
+        self._leave(row)
+
+    def never_started(self, row: int) -> None:
+        """Let a job that has just started be in the queue as before; nothing is left of its run."""
+        self._epoch[row] += 1
+        self._give_back(row)
+        self._enqueue(row)
+
+    def never_left(self, row: int, nodes: tuple[int, ...], *, started_s: float, queued_s: float) -> None:
+        """Let a job that has just left these nodes be shown to run there as before; its resources must be free."""
+        if self.waits(row):
+            self.line_of(row).remove(row, self.priority[row])
+        if row not in self.ineligible:
+            self.te_pending.pop(row, None)
+            self.be_waiting -= not self.te[row]
+        self.ineligible.discard(row)
+        self.restarts[row] -= 1
+        self._epoch[row] += 1
+        self.state[row], self.where[row] = JobPhase.RUNNING, nodes
+        self.started_s[row], self.queued_s[row] = started_s, queued_s
+        self.running[row] = None
+        if not self.te[row]:
+            self.running_be[row] = None
+        for node in nodes:
+            self.free[node] -= self.held_on(row, node)
 
     def hold_again(self, row: int) -> None:
         """Leave a job that is just back in the queue held by its requeue (REQUEUE_HOLD)."""
@@ -564,7 +607,7 @@ class Slurm:
             return min(worked_s, self.run_s[row])
         every_s = float(self.workload.checkpoint_s[row])
         periodic = floor(worked_s / every_s) * every_s if every_s < inf else 0.0
-        return max(before_s, periodic)
+        return max(before_s, min(periodic, self.run_s[row]))
 
     def _give_back(self, row: int) -> None:
         demand = self.workload.demand[row]

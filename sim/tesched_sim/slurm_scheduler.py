@@ -66,7 +66,7 @@ class Scheduler:
     def run(self) -> None:
         """Start all jobs that may start now."""
         slurm = self.slurm
-        if not slurm.stirred and not slurm.arrived:
+        if slurm.is_away or not (slurm.stirred or slurm.arrived):
             return
         for row in sorted(slurm.rebound):
             self._rebind(row)
@@ -244,7 +244,7 @@ class Scheduler:
         for row in list(slurm.te_pending):
             if row in self.reserved or not slurm.waits(row) or users[user[row]] in slurm.barred:
                 continue
-            if slurm.came_back.get(row, 0.0) > now:
+            if slurm.came_back.get(row, 0.0) > now + slurm.ahead_s:
                 continue
             waited_s = now - float(slurm.queued_s[row])
             if waited_s < slurm.te_wait_s:
@@ -265,7 +265,7 @@ class Scheduler:
         if mark is None or slurm.leaving[job] or slurm.state[job] is not JobPhase.RUNNING:
             return False
         runs_s = slurm.now - float(slurm.started_s[job])
-        in_time = mark.after <= slurm.now <= mark.until
+        in_time = mark.after <= slurm.now + slurm.ahead_s <= mark.until
         return in_time and slurm.restarts[job] < mark.max_restarts and runs_s >= mark.least_run_s
 
     def _marked_victims(self, row: int, rows: Sequence[int]) -> tuple[tuple[int, ...], list[int]] | None:

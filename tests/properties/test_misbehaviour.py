@@ -33,7 +33,7 @@ CASES = (
     ("fitgpp+gavel", "requeue"),
 )
 #: runs in which every kind of fault must have happened
-ENOUGH = 20
+ENOUGH = 40
 
 
 @pytest.mark.parametrize(("contender", "lever"), CASES)

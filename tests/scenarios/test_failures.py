@@ -10,6 +10,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo
 
 from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import (
@@ -50,6 +51,16 @@ class TestRaise:
         assert drive.victim().noticed_at is None
         assert drive.cycle(2) == (first_in_queue(-1001), notice())
         assert drive.victim().noticed_at == NOW + 2
+
+    def test_one_that_arrives_late_is_put_back_though_its_repetition_was_not_sent(self) -> None:
+        """Its first command had no answer; when it was to be sent again, Slurm had failed to answer another one."""
+        drive, raised, told = raised_and_noticed()
+        drive.says(Status.FAILED, raised, kind=FailureKind.UNREACHABLE)
+        drive.says(Status.SKIPPED, told)
+        drive.says(Status.SKIPPED, *drive.cycle(2))
+        drive.obeys(raised)
+        drive.memory, drive.decision = undo(drive.memory, drive.snapshot(4), drive.limits)
+        assert drive.decision.actions == (nice_back(0, now=-1001),)
 
     def test_without_a_grace_period_the_requeue_waits_as_well(self) -> None:
         drive, raised, told = raised_and_noticed(grace_s=0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields import priority, queue_boost, victim_boost
-from tesched_core.fields.contract import Orders, under_way
+from tesched_core.fields.contract import Orders, final, under_way
 from tesched_core.fields.nice import by_nice, by_priority, counted, put_back
 from tesched_core.fields.reconcile import FieldLever, Want
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, sets
@@ -114,7 +114,9 @@ class NiceRule(FieldLever[int]):
                 continue
             if not sets(action, Field.NICE, Field.PRIORITY):
                 continue
-            now = _after(one, outcome, orders, is_first=action.previous == one.previous)
+            # Of one that was requested before it is not known whether that will arrive, unless Slurm says no.
+            is_first = action.previous == one.previous and (one.at == one.since or final(outcome))
+            now = _after(one, outcome, orders, is_first=is_first)
             if now is None:
                 del changes[one.job_id]
             else:

@@ -42,7 +42,7 @@ from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
-from tesched_core.fields.contract import Lever, Orders, certainly_failed
+from tesched_core.fields.contract import Lever, Orders, certainly_failed, final
 from tesched_core.model.actions import FailureKind, Outcome, Reason, SetField, Status, sets
 from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
@@ -231,7 +231,10 @@ class FieldRule(FieldLever[V]):
     def unsent(self, one: Change[V], outcome: Outcome) -> Change[V] | None:
         """Return a change after its command did not reach the job; None: nothing is left of it."""
         is_dry = outcome.status is Status.WOULD
-        return unsent(one, dry=is_dry) if is_dry or certainly_failed(outcome) else one
+        # Of one that was requested before, and has not been seen, it is not known whether that will arrive, unless
+        # Slurm says no.
+        is_known = one.at == one.since or one.before is not None or final(outcome)
+        return unsent(one, dry=is_dry) if is_dry or (is_known and certainly_failed(outcome)) else one
 
     def changed(self, want: Want[V], one: Change[V] | None, job: Job, context: CycleContext) -> Change[V] | None:
         """Change by which the field gets what is wanted: it is set, or set again where that was lost."""

@@ -79,6 +79,9 @@ class Memory:
     seen_at: UnixSeconds | None = field(default=None, compare=False)
     #: what tesched has changed in Slurm and is to put back, by field, then by job (of a throttle, by the array)
     changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
+    #: changes that were seen to be put back lately, and when (`fields/put_back_lately.py`). Not persisted: a new
+    #: process knows of those that are not over
+    put_back: tuple[tuple[Change[Any], UnixSeconds], ...] = field(default=(), compare=False)
     #: kinds of change that Slurm refuses on this site, by the field that is set
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it

@@ -189,9 +189,25 @@ def _gone_nodes(order: Order, context: CycleContext) -> list[str]:
 
 
 def _is_silent(name: str, context: CycleContext) -> bool:
-    """Check whether a node does nothing worse than not to respond: after SlurmdTimeout Slurm says that it is down."""
+    """Check whether a node does nothing worse than not to respond, or not to have reported since slurmctld started.
+
+    What Slurm shows of its jobs may be old then. After SlurmdTimeout it says that the node is down.
+    """
     node = context.snapshot.nodes.get(name)
-    return node is not None and replace(node, flags=node.flags - {"NOT_RESPONDING"}).available and not node.available
+    if node is None or node.available:
+        return False
+    return _has_not_reported(name, context) or replace(node, flags=node.flags - {"NOT_RESPONDING"}).available
+
+
+def _has_not_reported(name: str, context: CycleContext) -> bool:
+    """Check whether a node has not reported since slurmctld started."""
+    node = context.snapshot.nodes.get(name)
+    return node is not None and node.state == "UNKNOWN"
+
+
+def may_have_left(victim: Victim, context: CycleContext) -> bool:
+    """Check whether a victim that had its notice may have left its nodes though it is shown to run there."""
+    return victim.noticed_at is not None and any(_has_not_reported(name, context) for name in victim.nodes)
 
 
 def _is_unclear(order: Order, context: CycleContext) -> bool:
@@ -235,8 +251,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             return rerun_early(victim, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
             # A victim under notice may be about to leave, and then has paid; when its grace period is over, it stays.
-            # One that is ending does leave, however long its Epilog takes.
-            ends = job is not None and job.completing
+            # One that is ending does leave, however long its Epilog takes, and another one may have left.
+            ends = (job is not None and job.completing) or may_have_left(victim, context)
             may_leave = ends or (victim.deadline is not None and context.now < victim.deadline)
             return victim if may_leave else _spare(victim, order, context)
         elif job is not None and not _is_unclear(order, context):

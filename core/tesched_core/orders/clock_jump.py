@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import UnixSeconds
+
+#: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
+#: set it right little by little are below.
+JUMP_S = 2.0
+
+
+def with_none_ahead(memory: Memory, now: UnixSeconds) -> Memory:
+    """Return the memory, earlier by so much that nothing in it has happened after `now`.
+
+    A new process does not know what its clock showed when the memory was written. What is said to have happened in the
+    future shows that it was set back since, or is another host's; else grace periods, waits and limits would go on
+    until it is that time again. A clock that was set forward shows in nothing.
+    """
+    ahead_s = max(_happened(memory), default=now) - now
+    return shift_times(memory, -ahead_s) if ahead_s > JUMP_S else memory
+
+
+def _happened(memory: Memory) -> Iterator[UnixSeconds]:
+    """Yield the times of what has happened by the daemon's clock; those that it has of Slurm's are left out."""
+    for order in memory.open_orders():
+        yield order.created_at
+        for victim in order.victims:
+            for at in (victim.noticed_at, victim.requeue_sent_at, victim.suspend_sent_at):
+                if at is not None:
+                    yield at
+    for one in memory.jobs.values():
+        for at in (one.last_preempted, one.missing_since):
+            if at is not None:
+                yield at
+    yield from (paid.at for paid in memory.paid)
+    yield from (change.at for by_job in memory.changes.values() for change in by_job.values())
+    yield from (refused.at for refused in memory.refused.values())
 
 
 def shift_times(memory: Memory, by_s: float) -> Memory:
@@ -66,6 +99,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             for job_id, one in memory.bystanders.items()
         },
         examined=None,
+        put_back=tuple((one, at + by_s) for one, at in memory.put_back),
         seen_at=later(memory.seen_at),
         te_poll=None if memory.te_poll is None else (memory.te_poll[0] + by_s, memory.te_poll[1]),
         changes={

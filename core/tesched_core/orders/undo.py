@@ -17,7 +17,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.advance import leave
+from tesched_core.orders.advance import leave, may_have_left
 from tesched_core.orders.departures import departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.levers import LEVERS
@@ -88,8 +88,8 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
         return leave(victim, departure, order, context)
     if job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
         return rerun_early(victim, order, context)
-    if job is not None and job.completing:
-        return victim  # it does leave, and how is known when its Epilog is over
+    if (job is not None and job.completing) or may_have_left(victim, context):
+        return victim  # it does leave, or has, and how is known when its Epilog is over, or its node has reported
     if victim.noticed_at is not None:
         # A daemon may be started again, and should not ask it at once.
         context.draft.update(victim.job_id, last_preempted=context.now)

@@ -155,6 +155,9 @@ def _perform(run: Run, simulated: Simulation, daemon: Daemon) -> None:
     simulated.go_on(part * span_s)
     daemon.heal()
     if run.ends_with_undo:
+        assert daemon.faults is not None
+        if daemon.faults.controller.killed_s > daemon.seen_s:
+            daemon.look()  # `undo` is another process, which does not know what was put back right before the kill
         simulated.daemon = None
         _undo(simulated, daemon, ledger)
     simulated.go_on(simulated.slurm.now + LONGEST_DAYS * DAY_S)

@@ -19,6 +19,10 @@ from tesched_sim.misbehaviour import MisbehavingActuator
 from tesched_sim.slurm import JobPhase
 
 HOUR_S = 3600.0
+#: a run: how often Slurm has started the job anew, and how often that was set back to an older state
+Run = tuple[int, int]
+#: seconds after an action in which another one may be under way, or Slurm may undo it
+AT_REST_S = 60.0
 #: seconds by which a grace period may be shorter where it is not known when the notice arrived: an answer that was late
 #: by 8 s, and a command that was late by 5 s
 UNCLEAR_S = 13.0
@@ -36,19 +40,21 @@ class Ledger:
     daemon: Daemon
     #: how often a job has run to its end
     completed: Counter[int] = field(default_factory=Counter)
-    #: runs that were notified, by order, row and restarts, and when; and runs that were requeued
-    noticed: dict[tuple[OrderId | None, int, int], float] = field(default_factory=dict)
-    requeued: dict[tuple[OrderId | None, int, int], float] = field(default_factory=dict)
+    #: runs that were notified, by order, row and run, and when; and runs that were requeued
+    noticed: dict[tuple[OrderId | None, int, Run], float] = field(default_factory=dict)
+    requeued: dict[tuple[OrderId | None, int, Run], float] = field(default_factory=dict)
     #: when runs were ended for TE jobs of other users, by row and restarts; and for whose TE jobs runs were ended
     paid: dict[tuple[int, int], float] = field(default_factory=dict)
     caused: list[tuple[str, float]] = field(default_factory=list)
     #: kinds of change that Slurm has just refused
     denied: set[Field] = field(default_factory=set)
     #: notices of which the daemon can't know when they were sent: late ones, and those before its death
-    _deaths_at: dict[tuple[OrderId | None, int, int], int] = field(default_factory=dict)
+    _deaths_at: dict[tuple[OrderId | None, int, Run], int] = field(default_factory=dict)
     _deaths: int = 0
     #: preemptor for which Slurm itself has ended a run, of those that paid
     _by_slurm_for: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: when an action has reached Slurm last
+    _acted_s: float = 0.0
     _records: int = 0
     _known: set[OrderId] = field(default_factory=set)
 
@@ -93,23 +99,33 @@ class Ledger:
         by_slurm = limits.lever is YieldBy.PLUGIN
         if not (by_slurm or self.daemon.manages_be):
             self._must(len(fresh) <= limits.max_victims_per_cycle, f"{len(fresh)} victims in one cycle")
-        if self.daemon.deaths != self._deaths:  # before it had written that, or answers that it had
+        if self._losses != self._deaths:  # before it had written that, or answers that it had
             self.denied.clear()
-            self._deaths = self.daemon.deaths
+            self._deaths = self._losses
         for refused in self.denied:
             self._must(refused in memory.refused, f"Slurm has refused to set {refused}, and status does not say so")
         self.denied.clear()
         for one in decision.actions:
             self._must(bool(one.reason.text), f"{one} has no reason")
+        self._check_rest(memory)
+
+    def _check_rest(self, memory: Memory) -> None:
+        """Check that nothing is left behind where nothing is remembered, and nothing can be under way."""
+        remembers = memory.open_orders() or any(memory.changes.values())
+        if remembers or self.simulation.slurm.now - self._acted_s < AT_REST_S:
+            return
+        left = [*self.left_behind()]
+        self._must(not left, f"nothing is remembered, and {'; '.join(left)}")
 
     def did(self, action: Action, failed: FailureKind | None) -> None:
         """Check an action that has reached Slurm."""
+        self._acted_s = self.simulation.slurm.now
         if failed is FailureKind.DENIED and (refused := field_of(action)) is not None:
             self.denied.add(refused)
         if failed is not None or not isinstance(action, Notify | Requeue | Suspend):
             return
         slurm, row, now = self.simulation.slurm, action.job_id - 1, self.simulation.slurm.now
-        run, order_id = slurm.restarts[row], action.reason.order_id
+        run, order_id = self._run(row), action.reason.order_id
         self._must(not slurm.te[row], f"job {row + 1} is a TE job, and is a victim")
         loses = loses_licenses(self.daemon.eyes.settings) and row in slurm.licenses
         self._must(not loses, f"job {row + 1} would lose its licences, and is a victim")
@@ -117,16 +133,18 @@ class Ledger:
         if isinstance(action, Notify):
             self._must(key not in self.noticed, f"job {row + 1} has two notices in one run, of order {order_id}")
             self.noticed[key] = now
-            self._deaths_at[key] = -1 if self._is_late() else self.daemon.deaths
+            self._deaths_at[key] = -1 if self._is_late() else self._losses
             return
         if isinstance(action, Suspend):
             return
         if key in self.noticed:
             waited_s = now - self.noticed[key]
             # It can't know when a late notice arrived, nor when one was sent that it sent before it died.
-            unclear = self._is_late() or self._deaths_at[key] != self.daemon.deaths
+            unclear = self._is_late() or self._deaths_at[key] != self._losses
             self._must(
-                waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6),
+                # Its clock was set, and it has no other word for when it was.
+                self.noticed[key] <= self.daemon.untimed_s
+                or waited_s >= slurm.grace_s[row] - (UNCLEAR_S if unclear else 1e-6),
                 f"job {row + 1} was requeued {waited_s:.0f} s after its notice",
             )
         again = key in self.requeued
@@ -134,6 +152,15 @@ class Ledger:
         preemptor = (action.reason.preemptor or 0) - 1
         if not again and preemptor >= 0 and slurm.te[preemptor]:
             self._pays(row, preemptor)
+
+    @property
+    def _losses(self) -> int:
+        """How often it may not have written what became of its actions."""
+        return self.daemon.deaths + self.daemon.store_failures
+
+    def _run(self, row: int) -> Run:
+        assert self.daemon.faults is not None
+        return self.simulation.slurm.restarts[row], self.daemon.faults.controller.set_back.get(row, 0)
 
     def _pays(self, row: int, preemptor: int, *, by_slurm: bool = False) -> None:
         slurm, now, run = self.simulation.slurm, self.simulation.slurm.now, self.simulation.slurm.restarts[row]
@@ -168,14 +195,15 @@ class Ledger:
         most = limits.max_preemptions_per_job
         self._must(times <= most, f"job {row + 1} was preempted {times} times; {most} are allowed")
         # A notice counts from its moment on, and its requeue comes some minutes later.
-        lately = [one for (one, _), at in paid.items() if now - at < HOUR_S / 2]
+        since = max(now - HOUR_S / 2, self.daemon.untimed_s)
+        lately = [one for (one, _), at in paid.items() if at > since]
         most = limits.max_preemptions_per_hour
         self._must(len(lately) <= most, f"{len(lately)} preemptions within an hour; {most} are allowed")
         users, user = slurm.workload.user_names, slurm.workload.user
         of_user = sum(users[user[one]] == his for one in lately)
         most = limits.max_preemptions_per_user_hour
         self._must(of_user <= most, f"{of_user} of {his}'s jobs preempted within an hour; {most} are allowed")
-        by_user = sum(one == theirs and now - at < HOUR_S / 2 for one, at in self.caused)
+        by_user = sum(one == theirs and at > since for one, at in self.caused)
         most = limits.max_victims_for_te_user_hour
         # With the plugin the limit holds from the poll after it was reached.
         self._must(
@@ -186,6 +214,7 @@ class Ledger:
     def left_behind(self) -> Iterator[str]:
         """Yield what is not as its user wants it, of jobs that have not ended."""
         slurm = self.simulation.slurm
+        assert self.daemon.faults is not None
         waiting = [row for row in slurm.known if slurm.state[row] is JobPhase.PENDING]
         for row in slurm.known:
             if slurm.state[row] is JobPhase.DONE:
@@ -202,7 +231,7 @@ class Ledger:
             if row in slurm.bound:
                 yield f"job {row + 1} is bound to {slurm.bound[row]}"
             late_s = slurm.eligible_s.get(row, 0.0) - float(slurm.queued_s[row]) - slurm.behaviour.requeue_delay_s
-            if row in slurm.ineligible and late_s > 1:
+            if row in slurm.ineligible and late_s > 1 and row not in self.daemon.faults.clocks.moved:
                 yield f"job {row + 1} starts {late_s:.0f} s later than Slurm lets it"
             off = slurm.priority[row] - slurm.own_priority(row)
             if row not in slurm.held and abs(off) > len(slurm.state) * 2 + 2:

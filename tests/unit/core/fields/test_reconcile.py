@@ -225,3 +225,13 @@ def test_in_one_poll_as_many_are_set_as_slurm_can_take_and_the_others_follow() -
     left = {one: replace(want(FIRST), job_id=one) for one in ids if one not in first}
     THROTTLE_RULE.reconcile(left, context)
     assert {one.job_id for one in context.actions} >= set(left)
+
+
+def test_one_that_arrives_late_is_put_back_though_its_repetition_was_not_sent() -> None:
+    site = Site()
+    site.reconciled(want(FIRST))
+    site.learns(Status.FAILED, FailureKind.UNREACHABLE)
+    assert site.reconciled(want(FIRST), at=LATE) == [(FIRST, OWN)]
+    site.learns(Status.SKIPPED)
+    site.shown = FIRST
+    assert site.reconciled(at=LATE + 1) == [(OWN, FIRST)]

@@ -1,0 +1,78 @@
+"""The rules of outages, set clocks and late commands, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_JUMP, _LATELY = "core/tesched_core/orders/clock_jump.py", "core/tesched_core/fields/put_back_lately.py"
+_ADVANCE = "core/tesched_core/orders/advance.py"
+_CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
+
+OUTAGE_MUTATIONS = (
+    Mutation(
+        "silent node: its victim is followed",
+        _ADVANCE,
+        "job.completing) or may_have_left(victim, context)",
+        "job.completing)",
+    ),
+    Mutation(
+        "silent node: one that has not reported", _ADVANCE, "return _has_not_reported(name, context) or", "return"
+    ),
+    Mutation("silent node: undo, too", "core/tesched_core/orders/undo.py", " or may_have_left(victim, context)", ""),
+    Mutation(
+        "clock: what has happened in the future shows one that was set back",
+        "core/tesched_core/step.py",
+        "if memory.answers is None:  # the",
+        "if False:  # the",
+    ),
+    Mutation("clock: no more than it is ahead", _JUMP, "if ahead_s > JUMP_S else memory", "if ahead_s > 0 else memory"),
+    Mutation(
+        "clock: what has happened, not what is to", _JUMP, "one.last_preempted, one.missing_since", "one.retry_at,"
+    ),
+    Mutation(
+        "loop: a clock that is set during a poll",
+        "daemon/tesched_daemon/loop.py",
+        "replace(seen, taken_at=seen.taken_at + jumped_s) if",
+        "seen if",
+    ),
+    Mutation(
+        "raise: a repetition that was not sent says nothing of the first",
+        "core/tesched_core/fields/nice_rule.py",
+        " and (one.at == one.since or final(outcome))",
+        "",
+    ),
+    Mutation(
+        "field: a repetition that was not sent says nothing of the first",
+        "core/tesched_core/fields/reconcile.py",
+        "is_known = one.at == one.since or one.before is not None or final(outcome)",
+        "is_known = True",
+    ),
+    Mutation("back again: it is put back again", _LATELY, "mine[one.job_id] = one", "pass"),
+    Mutation("back again: the very value alone", _LATELY, "return bool(job.nice == one.value)", "return job.nice != 0"),
+    Mutation("back again: not for long", _LATELY, "0 <= now - each[1] <= KNOWN_FOR_S", "True"),
+    Mutation("back again: by a clock that is set", _JUMP, "(one, at + by_s) for one, at", "(one, at) for one, at"),
+    Mutation("simulated outage: nothing starts", "sim/tesched_sim/slurm_scheduler.py", "slurm.is_away or not", "not"),
+    Mutation(
+        "simulated outage: a late command is lost",
+        _CONTROLLER,
+        "if starts == self.starts and not self.is_away:\n                call",
+        "if True:\n                call",
+    ),
+    Mutation("simulated fail-over: what was set is older", _CONTROLLER, "self._set_back(row, one)", "pass"),
+    Mutation("simulated fail-over: what has started waits", _CONTROLLER, "self._waits_again(row)", "pass"),
+    Mutation(
+        "simulated fail-over: what has left is shown", _CONTROLLER, "self._is_shown_to_run(row, one, dice)", "pass"
+    ),
+    Mutation(
+        "simulated clock: a record keeps its time",
+        _CLOCKS,
+        "at_s + self.slurms_ahead_s(at_s)",
+        "at_s + self.slurms_ahead_s()",
+    ),
+    Mutation(
+        "simulated store: nothing without an intent",
+        "sim/tesched_sim/engine.py",
+        "if failing is Failing.INTENT:",
+        "if False:",
+    ),
+)

@@ -1,0 +1,63 @@
+"""Changes that were seen to be put back, and are there again: slurmctld has gone on with an older state.
+
+slurmctld writes its state some seconds after a change. If it is killed before, its successor, or a backup, has what
+tesched had set, and not that it was put back (22.05.8). So a change that is over is known for `KNOWN_FOR_S` more, and
+until an answer has come after that: a job that shows the very value again has it put back again. Of holds nothing is
+known, as one of an admin's is shown alike, nor of begin times and throttles, of which the next poll says enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tesched_core.model.change import Change
+from tesched_core.model.cluster import Job
+from tesched_core.model.field import Field, Nodes
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import Snapshot
+
+#: Seconds for which what was put back is known: slurmctld begins to write after five, and a large state takes some.
+KNOWN_FOR_S = 15.0
+
+
+def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
+    """Return the memory with the changes that were put back lately, and that jobs show again."""
+    if not memory.put_back:
+        return memory
+    changes = {name: dict(by_job) for name, by_job in memory.changes.items()}
+    for one, _ in memory.put_back:
+        job, mine = snapshot.jobs.get(one.job_id), changes.setdefault(_kept_by(one), {})
+        if job is not None and not job.finished and one.job_id not in mine and _shows(one, job):
+            mine[one.job_id] = one
+    return replace(memory, changes={name: by_job for name, by_job in changes.items() if by_job})
+
+
+def with_put_back(before: Memory, after: Memory, now: UnixSeconds) -> Memory:
+    """Return the memory after a cycle with the changes that are over since, and those that were shortly before."""
+    known = tuple(each for each in before.put_back if 0 <= now - each[1] <= KNOWN_FOR_S)
+    new = tuple((one, now) for one in _over(before, after))
+    return replace(after, put_back=known + new) if known or new or after.put_back else after
+
+
+def _over(before: Memory, after: Memory) -> Iterator[Change[Any]]:
+    for name in (Field.NICE, Field.NODES):
+        left = after.changes_of(name)
+        for job_id, one in before.changes_of(name).items():
+            if job_id not in left and not (one.dry or one.restored or one.value == one.previous):
+                yield one
+
+
+def _kept_by(one: Change[Any]) -> Field:
+    """Return the field under which a change is kept: an explicit priority stands for a nice value."""
+    return Field.NODES if one.field is Field.NODES else Field.NICE
+
+
+def _shows(one: Change[Any], job: Job) -> bool:
+    if one.field is Field.NICE:
+        return bool(job.nice == one.value)
+    if one.field is Field.PRIORITY:
+        return bool(job.priority == one.value)
+    return isinstance(one.value, Nodes) and job.pending and job.request.required_nodes == one.value.names
