@@ -171,8 +171,8 @@ NEAR = {
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/slurm/test_submit_line.py"),
     "submit_line": ("tests/unit/slurm/test_submit_line.py",),
-    "garbage": ("tests/unit/daemon/test_wakeup.py",),
-    "service": ("tests/unit/daemon/test_wakeup.py",),
+    "garbage": ("tests/unit/daemon/test_service_turns.py",),
+    "service": ("tests/unit/daemon/test_service_turns.py",),
     "refusals": ("tests/integration/test_db_refusals.py",),
     "decision": ("tests/integration/test_db_refusals.py",),
     "considered": ("tests/integration/test_db_refusals.py",),
@@ -290,6 +290,7 @@ NEAR = {
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",
+        "tests/unit/daemon/test_service_turns.py",
         "tests/unit/daemon/test_wakeup_shares.py",
         "tests/unit/daemon/test_rate_limited.py",
     ),

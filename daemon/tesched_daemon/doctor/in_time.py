@@ -16,7 +16,7 @@ WAIT_S = 5.0
 
 
 def in_time(read: Callable[[], Answer]) -> Answer | None:
-    """Return what `read` returns, which is never None; None if it takes longer than `WAIT_S`. Raises what it raises."""
+    """Answer of `read`, which is never None; None if it takes longer than `WAIT_S`. Raises what that raises."""
     answers: list[Answer] = []
     errors: list[BaseException] = []
 

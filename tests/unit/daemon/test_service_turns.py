@@ -1,0 +1,146 @@
+"""The service's turns: when the next one comes, whatever the clock and pokes do, and what does not interrupt one."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tesched_daemon.loop import CycleResult, Loop
+from tesched_daemon.service import Service
+from tesched_daemon.wakeup import AGAIN_S, PAUSE_S
+from tesched_testcluster.patience import HANG_S, Patience
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    patience = Patience()
+    while not condition():
+        assert not patience.is_over(), "it did not come"
+        time.sleep(0.01)
+
+
+class Turning(Loop):
+    """A loop that only notes its turns, which may be held up."""
+
+    def __init__(self) -> None:
+        """Make no parts: none is used."""
+        self.began: list[float] = []
+        self.asked: list[bool] = []
+        self.ended: list[float] = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.inside = threading.Semaphore(0)
+
+    def turn(self, *, asked: bool = False) -> CycleResult:
+        self.began.append(time.monotonic())
+        self.asked.append(asked)
+        self.inside.release()
+        assert self.hold.wait(HANG_S)
+        self.ended.append(time.monotonic())
+        return CycleResult(summary="looked", next_in_s=3600.0)
+
+    def wait_turn(self) -> None:
+        assert self.inside.acquire(timeout=HANG_S)
+
+
+def wait_for_the_poll(service: Service) -> None:
+    """Wait until the poll is what comes next, an hour away: no poke's poll is due any more."""
+
+    def in_s() -> float:
+        planned = service._scheduler.get_job("turn")
+        return (planned.next_run_time - datetime.now(UTC)).total_seconds() if planned else 0.0
+
+    wait_for(lambda: in_s() > 1800)
+
+
+@pytest.fixture
+def turning() -> Iterator[tuple[Turning, Service]]:
+    """Give a service after its first turn, with its next poll an hour away."""
+    loop = Turning()
+    service = Service(loop, reload=lambda _: "")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    loop.wait_turn()
+    wait_for_the_poll(service)
+    yield loop, service
+    service.stop()
+    thread.join(HANG_S)
+    assert not thread.is_alive()
+
+
+def test_a_clock_that_is_set_back_puts_off_no_turn(turning: tuple[Turning, Service]) -> None:
+    loop, service = turning
+    with service._planning:
+        # What is due now by the stopwatch is due in an hour by the clock on the wall.
+        service._agenda.ended(time.monotonic(), took_s=0.0, next_in_s=0.0, troubled=True)
+        service._scheduler.modify_job("turn", next_run_time=datetime.now(UTC) + timedelta(hours=1))
+    loop.wait_turn()
+    assert loop.asked == [False, False]
+
+
+def test_a_poke_makes_the_service_poll_twice_and_then_wait_again(turning: tuple[Turning, Service]) -> None:
+    loop, service = turning
+    poked = time.monotonic()
+    service.poke()
+    loop.wait_turn()
+    wait_for_the_poll(service)
+    first, *second = loop.began[1:]
+    # On a machine that was busy for that long, the first poll is the second one as well.
+    assert len(second) == 1 or (not second and first >= poked + AGAIN_S)
+    assert loop.began[-1] >= poked + AGAIN_S
+    assert loop.asked == [False, *[True] * len(loop.began[1:])]
+
+
+def test_pokes_during_a_turn_do_not_add_up_and_keep_the_pause(turning: tuple[Turning, Service]) -> None:
+    loop, service = turning
+    loop.hold.clear()
+    service.poke()
+    loop.wait_turn()
+    for _ in range(199):
+        service.poke()
+    poked = time.monotonic()
+    service.poke()
+    loop.hold.set()
+    loop.wait_turn()
+    wait_for_the_poll(service)
+    first, *second = loop.began[2:]
+    assert len(second) == 1 or (not second and first >= poked + AGAIN_S)
+    assert loop.began[-1] >= poked + AGAIN_S
+    assert all(next_ - end >= PAUSE_S for end, next_ in zip(loop.ended, loop.began[1:], strict=False))
+
+
+def test_a_service_that_stops_takes_no_more_pokes(turning: tuple[Turning, Service]) -> None:
+    _, service = turning
+    service.stop()
+    for _ in range(100):
+        service.poke()
+
+
+def test_no_search_for_garbage_interrupts_a_turn_and_all_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, frozen, during = Turning(), [], []
+    turn = loop.turn
+
+    def looked(*, asked: bool = False) -> CycleResult:
+        during.append(gc.isenabled())
+        result = turn(asked=asked)
+        return replace(result, trouble="Slurm does not answer" if len(during) == 1 else "")
+
+    monkeypatch.setattr(loop, "turn", looked)
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(during)))
+    service = Service(loop, reload=lambda _: "")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        for _ in range(3):
+            loop.wait_turn()
+            wait_for(gc.isenabled)
+            service.reload()
+    finally:
+        service.stop()
+        thread.join(HANG_S)
+    assert during[:3] == [False] * 3
+    assert frozen == [2], "once, after the first turn that has seen the cluster"
