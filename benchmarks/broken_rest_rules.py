@@ -72,10 +72,14 @@ REST_MUTATIONS = (
     Mutation("garbage: none is searched for in a turn", _GARBAGE, "    gc.disable()\n", "    pass\n"),
     Mutation("garbage: it is searched for after a turn", _GARBAGE, "        gc.enable()\n", "        pass\n"),
     Mutation("garbage: what is kept is searched no more", _GARBAGE, "    gc.freeze()\n", "    pass\n"),
-    Mutation("garbage: a turn that saw nothing is not it", _SERVICE, " and not turn.trouble:", ":"),
+    Mutation("garbage: a turn that saw nothing is not it", _SERVICE, " and turn.saw:", ":"),
     Mutation(
-        "refusals: candidates of so many preemptors are written", _REFUSALS, "preemptors > MOST_PREEMPTORS", "False"
+        "refusals: candidates of so many are written",
+        _REFUSALS,
+        "len(preemptors) > MOST_PREEMPTORS",
+        "False",
     ),
+    Mutation("refusals: what is left out is kept up to date", _REFUSALS, "if row.more != refusal.more:", "if False:"),
     Mutation("refusals: so many are written one by one", _REFUSALS, "candidates <= MOST_CANDIDATES", "True"),
     Mutation(
         "refusals: what is left out is counted", "core/tesched_core/model/decision.py", "len(rows) - len(named)", "0"
@@ -83,7 +87,7 @@ REST_MUTATIONS = (
     Mutation(
         "refusals: explain counts what is left out",
         "cli/tesched_cli/render/considered.py",
-        "(0 if by_preemptor else sum(refusal.more for refusal in members))",
+        "0 if by_preemptor else sum(refusal.more for refusal in members)",
         "0",
     ),
     Mutation(

@@ -170,7 +170,7 @@ class Service:
                 self._read_again()
             with no_search_for_garbage():
                 turn = self._loop.turn(asked=asked)
-                if not self._has_seen and not turn.trouble:
+                if not self._has_seen and turn.saw:
                     self._has_seen = True
                     never_search_this()
         except BaseException as error:  # noqa: BLE001 - a bug: the main thread raises it and the service ends

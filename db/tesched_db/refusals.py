@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.model.decision import BlockOnRead, Refusal, Refusals
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.job_rows import PresentJobs
 from tesched_db.rows import Values
@@ -32,11 +32,19 @@ class _Sense(NamedTuple):
     code: str
 
 
+class _Row(NamedTuple):
+    """What is written of a refusal that stands."""
+
+    key: int
+    text: str
+    more: int
+
+
 @dataclass
 class Standing:
     """The refusals that stand, with their row and wording, and the next free key."""
 
-    rows: dict[_Sense, tuple[int, str]] = field(default_factory=dict)
+    rows: dict[_Sense, _Row] = field(default_factory=dict)
     next_key: int = 1
 
     @staticmethod
@@ -46,7 +54,9 @@ class Standing:
         last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
         return Standing(
             rows={
-                _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): (row.key, row.text)
+                _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): _Row(
+                    row.key, row.text, row.more
+                )
                 for row in rows
             },
             next_key=(last or 0) + 1,
@@ -72,29 +82,37 @@ class Standing:
             for refusal in within_bounds(refusals)
         }
         over = [
-            {"b_key": self.rows.pop(sense)[0], "b_last_seen": seen_before if seen_before is not None else at}
+            {"b_key": self.rows.pop(sense).key, "b_last_seen": seen_before if seen_before is not None else at}
             for sense in [sense for sense in self.rows if sense not in said]
         ]
         new: list[Values] = []
         reworded: list[Values] = []
+        counted: list[Values] = []
         for sense, refusal in said.items():
             row = self.rows.get(sense)
             if row is None:
                 new.append(self._new(sense, refusal, at))
-            elif sense.job_id == sense.preemptor and row[1] != refusal.text:
+                continue
+            if sense.job_id == sense.preemptor and row.text != refusal.text:
                 # "Tried again in 40 s": worth keeping up to date for the few that wait, not for every candidate.
-                reworded.append({"b_key": row[0], "b_text": refusal.text, "b_behind": refusal.behind})
-                self.rows[sense] = (row[0], refusal.text)
+                reworded.append({"b_key": row.key, "b_text": refusal.text, "b_behind": refusal.behind})
+                row = self.rows[sense] = row._replace(text=refusal.text)
+            if row.more != refusal.more:
+                # Of each code one candidate at most says it; which one changes as they end.
+                counted.append({"b_key": row.key, "b_more": refusal.more})
+                self.rows[sense] = row._replace(more=refusal.more)
         if over:
             connection.execute(_UPDATE.values(last_seen=bindparam("b_last_seen")), over)
         if reworded:
             connection.execute(_UPDATE.values(text=bindparam("b_text"), behind=bindparam("b_behind")), reworded)
+        if counted:
+            connection.execute(_UPDATE.values(more=bindparam("b_more")), counted)
         if new:
             connection.execute(insert(RefusalRow), new)
 
     def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
         key, self.next_key = self.next_key, self.next_key + 1
-        self.rows[sense] = (key, refusal.text)
+        self.rows[sense] = _Row(key, refusal.text, refusal.more)
         words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind, "more": refusal.more}
         return {**sense._asdict(), "key": key, **words, "first_seen": at}
 
@@ -102,16 +120,17 @@ class Standing:
 def within_bounds(refusals: Iterable[Refusal]) -> Iterator[Refusal]:
     """Yield what is written of a cycle's refusals.
 
-    1,000 waiting TE jobs and 40,000 running jobs are 40 million, and none of them more than a line of `explain`. The
-    first of each code are those with the lowest job ids, which stay the same from cycle to cycle.
+    1,000 waiting TE jobs and 40,000 running jobs are 40 million, and none of them more than a line of `explain`.
     """
-    preemptors = candidates = 0
+    preemptors: set[JobId] = set()
+    candidates = 0
     for part in refusals.parts if isinstance(refusals, Refusals) else refusals:
         if isinstance(part, Refusal):
             yield part
             continue
-        preemptors += 1
-        if preemptors > MOST_PREEMPTORS:
+        preemptors.add(part.preemptor)  # it may have several blocks
+        if len(preemptors) > MOST_PREEMPTORS:
+            preemptors.discard(part.preemptor)
             continue
         block = part.block if isinstance(part, BlockOnRead) else part
         candidates += len(block)

@@ -323,7 +323,7 @@ class RefusalRow(Base):
     score: Mapped[float | None]
     #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
     behind: Mapped[str]
-    #: how many more candidates of this preemptor were refused by this code, and are not written
+    #: how many more candidates of this preemptor are refused by this code, and not written
     more: Mapped[int]
     first_seen: Mapped[float]
     #: None: it still stands

@@ -247,7 +247,7 @@ class RefusalView:
     score: float | None
     #: the BE job for which a TE job has to wait, as squeue writes it; empty: none
     behind: str
-    #: how many more candidates of this preemptor were refused by this code when it was first said, and are not listed
+    #: how many more candidates of this preemptor are refused by this code, and not listed
     more: int
     first_seen: UnixSeconds
     last_seen: UnixSeconds

@@ -106,3 +106,24 @@ def test_explain_counts_the_candidates_that_are_left_out(tmp_path: Path) -> None
     said = CliRunner(env={"COLUMNS": "160"}).invoke(main, ["explain", "101", "--config", str(path)]).output
     assert "job 1, 4 and 8 more: it would free too little" in said
     assert "job 2, 5 and 8 more: its score" in said
+
+
+@pytest.mark.usefixtures("few")
+def test_how_many_are_left_out_is_kept_up_to_date(store: Engine) -> None:
+    writer = Writer(store)
+    for at, candidates in ((100.0, range(18)), (110.0, range(30)), (120.0, range(3, 24)), (130.0, range(12, 18))):
+        jobs = [job(number, JobState.RUNNING, nodes=["n1"]) for number in candidates]
+        writer.look(at, *jobs, job(101), te=[101], refusals=Refusals([block(101, candidates)]))
+        by_code: Counter[str] = Counter()
+        for _, _, code, more in written(store):
+            by_code[code] += 1 + more
+        assert set(by_code.values()) == {len(candidates) // 3}
+
+
+@pytest.mark.usefixtures("few")
+def test_a_preemptor_may_have_several_blocks(store: Engine) -> None:
+    jobs = [job(number, JobState.RUNNING, nodes=["n1"]) for number in range(6)]
+    tes = (101, 102, 103, 104)
+    parts = [block(te, some) for te in tes for some in ((), range(3), range(3, 6))]
+    Writer(store).look(100.0, *jobs, *map(job, tes), te=tes, refusals=Refusals(parts))
+    assert {one[0] for one in written(store)} == {101, 102, 103}

@@ -211,7 +211,8 @@ def test_a_failed_poll_decides_nothing_and_waits_longer_each_time_until_it_works
     assert cluster.acted == []
     assert [report.failure for report in notebook.unseen_reports] == [cluster.seen] * 5
     cluster.seen = FULL_CLUSTER
-    assert loop.turn().next_in_s == 1.0
+    turn = loop.turn()
+    assert (turn.next_in_s, turn.saw) == (1.0, True)
     assert kinds(cluster) == ["setnice", "setnodes", "notify"]
 
 
@@ -292,7 +293,7 @@ class TestLead:
     def test_a_standby_does_not_even_poll(self) -> None:
         cluster, notebook = Cluster(), Notebook(says=Lead(leader="process 7 on login2 leads"))
         turn = loop_of(cluster, notebook).turn()
-        assert (turn.summary, turn.trouble) == ("standby: process 7 on login2 leads", "")
+        assert (turn.summary, turn.trouble, turn.saw) == ("standby: process 7 on login2 leads", "", False)
         assert (cluster.acted, notebook.memory) == ([], Memory())
 
     def test_a_new_leader_reads_what_the_last_one_has_done(self) -> None:

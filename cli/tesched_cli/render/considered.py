@@ -65,9 +65,10 @@ def _grouped(refusals: Sequence[RefusalView], until: Until, *, by_preemptor: boo
     for code, members in groups.items():
         labels = list(dict.fromkeys(r.preemptor_label if by_preemptor else r.job_label for r in members))
         # A job has several rows of one code only as a candidate of several others, and those leave none out.
-        more = max(len(labels) - NAMED, 0) + (0 if by_preemptor else sum(refusal.more for refusal in members))
+        left_out = 0 if by_preemptor else sum(refusal.more for refusal in members)
+        more = max(len(labels) - NAMED, 0) + left_out
         named = ", ".join(labels[:NAMED]) + (f" and {more} more" if more else "")
         scores = [refusal.score for refusal in members if refusal.score is not None]
         span = f", scores {min(scores):.3f} to {max(scores):.3f}" if len(set(scores)) > 1 else ""
         who = f"for job {named}" if by_preemptor else f"job {named}"
-        yield f"  {who}: {members[0].text}{span}{until.words(members)}  [{code}]"
+        yield f"  {who}: {members[0].text}{span}{until.words(members, leave_some_out=left_out > 0)}  [{code}]"

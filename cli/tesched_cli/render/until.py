@@ -61,12 +61,12 @@ class Until:
         """Format a time at which a state ends."""
         return f"{clock(at)}, which is over" if self.is_over(at) else clock(at)
 
-    def words(self, refusals: Sequence[RefusalView]) -> str:
+    def words(self, refusals: Sequence[RefusalView], *, leave_some_out: bool = False) -> str:
         """Return until when these stand, which have one code, to be put behind their text; empty if not known."""
         times = sorted(at for one in refusals if (at := self.of(one)) is not None)
         if times:
             first, last = self.at(times[0]), self.at(times[-1])
-            if any(one.more for one in refusals):
+            if leave_some_out:
                 return f" (of those kept the first until {first}, the last until {last})"
             return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
         newest = refusals[0]

@@ -161,6 +161,8 @@ def _planned(
         unplanned = {one: why for one, why in patient.items() if one in waiting and one not in planned}
         said = _of_patient(proposal.refusals, unplanned)
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
+            # It refers to the view, and both would stay until a search for garbage.
+            view.kept.clear()
             return proposal, plans, refusals + said + Refusals(dropped)
         is_early = any(refusal.code is RefusalCode.PATIENCE for refusal in dropped)
         if is_early and not patient:
