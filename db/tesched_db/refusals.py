@@ -32,7 +32,7 @@ class _Sense(NamedTuple):
     code: str
 
 
-class _Row(NamedTuple):
+class _StandingRow(NamedTuple):
     """What is written of a refusal that stands."""
 
     key: int
@@ -44,7 +44,7 @@ class _Row(NamedTuple):
 class Standing:
     """The refusals that stand, with their row and wording, and the next free key."""
 
-    rows: dict[_Sense, _Row] = field(default_factory=dict)
+    rows: dict[_Sense, _StandingRow] = field(default_factory=dict)
     next_key: int = 1
 
     @staticmethod
@@ -54,7 +54,7 @@ class Standing:
         last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
         return Standing(
             rows={
-                _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): _Row(
+                _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): _StandingRow(
                     row.key, row.text, row.more
                 )
                 for row in rows
@@ -112,7 +112,7 @@ class Standing:
 
     def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
         key, self.next_key = self.next_key, self.next_key + 1
-        self.rows[sense] = _Row(key, refusal.text, refusal.more)
+        self.rows[sense] = _StandingRow(key, refusal.text, refusal.more)
         words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind, "more": refusal.more}
         return {**sense._asdict(), "key": key, **words, "first_seen": at}
 
