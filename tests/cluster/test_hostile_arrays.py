@@ -13,7 +13,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm import hidden_tasks
-from tesched_slurm.columns import Query, QueueRow
+from tesched_slurm.columns import KnownRows, Query, QueueRow
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.harness.attacks.requests import script_file, with_slurmdbd
 from tesched_testcluster.harness.slurm_clients import Connect
@@ -45,8 +45,8 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Cost:
     """Count the rows that squeue prints, and the commands."""
     counted, rows, answer = Cost(), Query.rows, Commands._answer
 
-    def counting_rows(query: Query, said: str) -> list[QueueRow]:
-        found = rows(query, said)
+    def counting_rows(query: Query, said: str, known: KnownRows | None = None) -> list[QueueRow]:
+        found = rows(query, said, known)
         counted.rows += len(found) if "-j" in query.argv else 0
         return found
 

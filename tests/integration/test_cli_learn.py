@@ -26,7 +26,8 @@ SACCT = f"""{HEAD}
 def site(tmp_path: Path) -> Path:
     url = empty_store(tmp_path / "store.sqlite")
     config = tmp_path / "tesched.toml"
-    config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "{tmp_path}/no.conf"\n')
+    (tmp_path / "slurm.conf").touch()
+    config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "{tmp_path}/slurm.conf"\n')
     return config
 
 
