@@ -10,7 +10,7 @@ from itertools import compress
 from operator import is_not
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
 from tesched_core.intake.ends_for_good import ends_when_preempted
@@ -22,7 +22,7 @@ from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
-from tesched_db.rows import Values
+from tesched_db.rows import IN_PARTS, Values
 from tesched_db.tables import HistoryRow, JobRow, storable
 
 #: Rows in one statement, far below SQLite's 32,766 parameters.
@@ -46,6 +46,10 @@ _CHANGING = (
     *("start_time", "end_time", "time_limit_s", "run_time_s", "patience_s", "patience_until", "idle_since", "nodes"),
     "question",
 )
+
+#: What is read of a row: its key, and the values that are compared with those of the next poll.
+_KNOWN_NAMES = ("job_id", *_CHANGING)
+_KNOWN = (JobRow.key, *(getattr(JobRow, name) for name in _KNOWN_NAMES))
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
 
@@ -87,8 +91,8 @@ class PresentJobs:
     @staticmethod
     def load(session: Session) -> PresentJobs:
         """Load the present jobs that the store holds."""
-        present = session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))
         last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
+        present = session.execute(select(*_KNOWN).where(JobRow.last_seen.is_(None)), execution_options=IN_PARTS)
         jobs = {JobId(row.job_id): _known(row) for row in present}
         count = Counter(_kind(known.values) for known in jobs.values())
         return PresentJobs(jobs=jobs, next_key=(last or 0) + 1, _count=count)
@@ -198,11 +202,11 @@ class PresentJobs:
 
     def _find_again(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """Take back in the jobs that were marked gone and are seen again."""
-        latest: dict[int, JobRow] = {}
+        latest: dict[int, Row[Any]] = {}
         with Session(connection) as session:
             for start in range(0, len(jobs), CHUNK):
                 some = [job.job_id for job in jobs[start : start + CHUNK]]
-                rows = session.scalars(select(JobRow).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
+                rows = session.execute(select(*_KNOWN).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
                 latest.update({row.job_id: row for row in rows})
         found = {job.job_id: (job, _known(latest[job.job_id])) for job in jobs if job.job_id in latest}
         back = {job_id: known for job_id, (job, known) in found.items() if not another_job(known.values, job)}
@@ -366,9 +370,9 @@ def _question(job: Job, before: Values | None) -> Values | None:
     return {**asdict(Question.of(job)), "partitions": list(job.partitions)}
 
 
-def _known(row: JobRow) -> Known:
-    values = {name: getattr(row, name) for name in ("job_id", *_CHANGING)}
-    return Known(key=row.key, stored=values, idle_since=row.idle_since, question=row.question)
+def _known(row: Row[Any]) -> Known:
+    stored: Values = dict(zip(_KNOWN_NAMES, row[1:], strict=True))
+    return Known(key=row.key, stored=stored, idle_since=row.idle_since, question=row.question)
 
 
 def _milestone(values: Values) -> tuple[Any, ...]:

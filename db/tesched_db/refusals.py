@@ -12,7 +12,7 @@ from tesched_core.model.decision import BlockOnRead, Refusal, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.job_rows import PresentJobs
-from tesched_db.rows import Values
+from tesched_db.rows import IN_PARTS, Values
 from tesched_db.tables import RefusalRow
 
 #: What is written of one cycle: the candidates of so many preemptors, so many of them one by one, and of the others so
@@ -50,8 +50,8 @@ class Standing:
     @staticmethod
     def load(session: Session) -> Standing:
         """Load the standing refusals that the store holds."""
-        rows = session.scalars(select(RefusalRow).where(RefusalRow.last_seen.is_(None)))
         last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
+        rows = session.scalars(select(RefusalRow).where(RefusalRow.last_seen.is_(None)), execution_options=IN_PARTS)
         return Standing(
             rows={
                 _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): _StandingRow(

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, Row, select
 from sqlalchemy.orm import Session
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot, Traits
+from tesched_db import engine as engine_module
+from tesched_db import job_rows
+from tesched_db import rows as rows_module
+from tesched_db.engine import open_store
 from tesched_db.job_rows import UNCLASSIFIED, job_values
+from tesched_db.journal import SqlJournal
 from tesched_db.tables import CycleRow, JobRow
+from tesched_testcluster.harness.private_postgresql import PrivatePostgresql
 from tesched_testcluster.harness.store_examples import BE, TE, Writer, job
 
 JOBS, POLLS = 12, 25
@@ -74,3 +82,27 @@ def test_the_rows_and_the_counts_say_what_the_last_poll_showed(store: Engine, se
         with Session(store) as session:
             last = session.scalars(select(CycleRow).order_by(CycleRow.key.desc()).limit(1)).one()
         assert {(kind, state): many for kind, of in last.counts.items() for state, many in of.items()} == count
+
+
+@pytest.mark.postgresql
+def test_a_store_that_takes_longer_to_read_than_a_transaction_may_be_idle_is_read(
+    postgresql: PrivatePostgresql, migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgresql.url(postgresql.create(migrated))
+    known, slow = job_rows._known, threading.Event()
+
+    def slowly(row: Row[Any]) -> Any:
+        slow.wait(0.25)
+        return known(row)
+
+    monkeypatch.setattr(engine_module, "IDLE_S", 2.0)
+    monkeypatch.setitem(rows_module.IN_PARTS, "yield_per", 1)
+    monkeypatch.setattr(job_rows, "_known", slowly)
+    store = open_store(url)
+    try:
+        Writer(store).look(100.0, *map(job, range(1, 13)))
+        assert len(SqlJournal(store).questions()) == 0
+        slow.set()
+        assert len(written(store)) == 12
+    finally:
+        store.dispose()
