@@ -76,7 +76,7 @@ REST_MUTATIONS = (
     Mutation(
         "refusals: candidates of so many are written",
         _REFUSALS,
-        "len(preemptors) > MOST_PREEMPTORS",
+        "len(preemptors) == MOST_PREEMPTORS",
         "False",
     ),
     Mutation("refusals: what is left out is kept up to date", _REFUSALS, "if row.more != refusal.more:", "if False:"),

@@ -240,7 +240,6 @@ NEAR = {
         "tests/integration/test_loop.py",
         "tests/integration/test_polls_at_rest.py",
         "tests/integration/test_class_of_a_run.py",
-        "tests/integration/test_clock_set_in_a_poll.py",
         "tests/integration/test_set_aside.py",
     ),
     "performing": ("tests/integration/test_loop.py",),

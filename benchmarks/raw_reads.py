@@ -28,10 +28,10 @@ _JOBS = ("scontrol", "-a", "-d", "-o", "show", "job")
 def bare_scontrol_s(cluster: LocalCluster) -> float:
     """Return the seconds that `scontrol show job` takes."""
 
-    def ask() -> None:
+    def read() -> None:
         subprocess.run(_JOBS, env=cluster.env, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
 
-    return _median_s(ask)
+    return _median_s(read)
 
 
 def libslurm_s(cluster: LocalCluster) -> dict[str, float] | None:
@@ -51,30 +51,30 @@ def library() -> Path | None:
     return next((path for name in names for place in places for path in sorted(place.glob(name))), None)
 
 
-def _median_s(ask: Callable[[], None]) -> float:
+def _median_s(read: Callable[[], None]) -> float:
     took_s = []
     for _ in range(TIMES):
         began = time.perf_counter()
-        ask()
+        read()
         took_s.append(time.perf_counter() - began)
     return statistics.median(took_s)
 
 
-def _ask() -> dict[str, float]:
-    """Ask as `scontrol` does, here: SLURM_CONF names the cluster."""
+def _read_here() -> dict[str, float]:
+    """Read as `scontrol` does, here: SLURM_CONF names the cluster."""
     slurm = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL, use_errno=True)
     slurm.slurm_init(None)
     slurm.slurm_strerror.restype = ctypes.c_char_p
 
     def loading(load: str, free: str) -> Callable[[], None]:
-        def ask() -> None:
+        def read() -> None:
             answer = ctypes.c_void_p()
             # Time 0: everything, whether it has changed or not.
             if getattr(slurm, load)(ctypes.c_long(0), ctypes.byref(answer), ctypes.c_uint16(_ALL_IN_DETAIL)):
                 raise SystemExit(f"{load}: {slurm.slurm_strerror(ctypes.get_errno()).decode()}")
             getattr(slurm, free)(answer)
 
-        return ask
+        return read
 
     return {
         "jobs_s": _median_s(loading("slurm_load_jobs", "slurm_free_job_info_msg")),
@@ -83,4 +83,4 @@ def _ask() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask()))
+    print(json.dumps(_read_here()))

@@ -56,14 +56,14 @@ class Eligibility:
     #: what was found already, by user and time limit
     _by: dict[tuple[str, float], Eligibility] = field(default_factory=dict, init=False, repr=False)
     #: `why` where there is no victim yet, once it was needed
-    _nobody: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
+    _without_victims: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 
     def by(self, te: Job) -> Eligibility:
         """Return the same as it is for this TE job; the same object for jobs that are alike in that."""
         if te.job_id in self.not_for:
-            if not self._nobody:
-                self._nobody.append(np.where(self.may_be_asked, len(self.whys), self.why))
-            return replace(self, why=self._nobody[0], whys=(*self.whys, self.not_for[te.job_id]))
+            if not self._without_victims:
+                self._without_victims.append(np.where(self.may_be_asked, len(self.whys), self.why))
+            return replace(self, why=self._without_victims[0], whys=(*self.whys, self.not_for[te.job_id]))
         key = te.user, most_run_s(te)
         if key not in self._by:
             self._by[key] = self._by_alike(te)

@@ -1,7 +1,8 @@
 """When Python searches for garbage: between turns, and not in what the daemon keeps.
 
-A snapshot of 100,000 jobs is a million objects, none of which becomes garbage that only a search would find: references
-between them go one way. A search of all took 1 s, in the middle of a turn, and the first turn had six (22.05.8).
+A snapshot of very many jobs is as many objects again and again, none of which becomes garbage that only a search would
+find: references between them go one way. With 30,000 jobs a search of all took 0.3 s, in the middle of a turn, and the
+first turn had six.
 """
 
 from __future__ import annotations

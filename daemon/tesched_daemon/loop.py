@@ -295,8 +295,9 @@ class Loop:
         self._summary = decision.summary
         if self.mode is not Mode.OBSERVE and snapshot.settings.rate_limit is None:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
-        said, pause_s = decision.summary, self._pause_s
-        return CycleResult(summary=said, next_in_s=next_in_s, outcomes=outcomes, pause_s=pause_s, saw=True)
+        return CycleResult(
+            summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s, saw=True
+        )
 
     def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
         """Let the submission hook know until when TE jobs may start by themselves."""

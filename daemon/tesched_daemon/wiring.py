@@ -29,10 +29,10 @@ from tesched_slurm.submission_signs import SubmissionCount
 
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
+from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config, load_files
 from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import ConfigError
-from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
@@ -146,14 +146,12 @@ def check_conf(config: Config) -> None:
     if not conf:
         return
     try:
-        found = in_time(Path(conf).stat)
+        bounded_read(Path(conf).stat)
     except FileNotFoundError:
         advice = "name the site's file, or leave the key out if Slurm finds it"
         raise StartError(f"there is no {conf} (slurm.conf): {advice}") from None
     except (OSError, ValueError) as error:
         raise StartError(f"{conf} (slurm.conf): {getattr(error, 'strerror', None) or error}") from None
-    if found is None:
-        raise StartError(f"{conf} (slurm.conf) has not answered for {WAIT_S:.0f} s: check its file system")
 
 
 def look(config: Config) -> Snapshot:

@@ -128,10 +128,10 @@ def within_bounds(refusals: Iterable[Refusal]) -> Iterator[Refusal]:
         if isinstance(part, Refusal):
             yield part
             continue
-        preemptors.add(part.preemptor)  # it may have several blocks
-        if len(preemptors) > MOST_PREEMPTORS:
-            preemptors.discard(part.preemptor)
+        # A preemptor may have several blocks.
+        if part.preemptor not in preemptors and len(preemptors) == MOST_PREEMPTORS:
             continue
+        preemptors.add(part.preemptor)
         block = part.block if isinstance(part, BlockOnRead) else part
         candidates += len(block)
         yield from block if candidates <= MOST_CANDIDATES else block.abbreviated(MOST_OF_A_CODE)

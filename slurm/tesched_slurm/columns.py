@@ -211,7 +211,7 @@ class Query:
 class KnownRows:
     """Records of the answer before: one that has not changed is the same object, and is not taken apart again.
 
-    Of each its hash is kept beside the record; its text would be 1.3 kB.
+    Of each its hash is kept beside the record; its text would be 0.9 kB.
     """
 
     #: stands for the separators of all answers, or no record would stay as it was; only this process ever sees it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 #: seconds after which what was to come will not; what takes one on an idle machine took 60 beside eight busy loops
@@ -65,3 +66,12 @@ class Patience:
     def is_over(self) -> bool:
         """Return whether it has been long enough."""
         return self.waited_s > self.limit_s
+
+
+def wait_for(condition: Callable[[], object], what: str = "it") -> None:
+    """Wait until the condition holds. Raises AssertionError once it has been long enough."""
+    patience = Patience()
+    while not condition():
+        if patience.is_over():
+            raise AssertionError(f"waited {patience.waited_s:.0f} s for {what}")
+        time.sleep(0.01)

@@ -8,13 +8,13 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.local import LocalCluster, installed_release
+from tesched_testcluster.local import installed_release
 
+from tests.cluster.beside import left_for, submitted
 from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-SLEEP = "exec sleep 1000"
 KINDS = ClusterDefinition(
     groups=(
         NodeGroup(prefix="a", count=2, cpus=8, sockets=1, gres={"gpu": 4}, counted={"tmp": "400G"}),
@@ -136,10 +136,6 @@ CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...], str
 )
 
 
-def submitted(cluster: LocalCluster, name: str, *options: str) -> int:
-    return cluster.sbatch(f"--job-name={name}", "--output=/dev/null", *options, wrap=SLEEP)
-
-
 @pytest.mark.gate
 def test_each_kind_starts_where_just_its_victims_have_left(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
@@ -149,15 +145,8 @@ def test_each_kind_starts_where_just_its_victims_have_left(
     cluster = make_cluster(KINDS)
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for busy, leaves, options, nodes in CASES:
-            jobs = [submitted(cluster, "be", MEM, *one) for one in busy]
-            for job in jobs:
-                cluster.wait_state(job, "RUNNING")
-            te = submitted(cluster, "te", *options)
-            assert cluster.wait_state(te, "RUNNING")["NodeList"] == nodes, options
-            assert cluster.put_back(jobs) == ([] if leaves is None else [jobs[leaves]]), options
-            daemon.await_polls(cluster)
-            cluster.run("scancel", str(te), *map(str, jobs))
-            cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+            gone, where = left_for(cluster, daemon, [(MEM, *one) for one in busy], options, starts=True)
+            assert (gone, where) == ([] if leaves is None else [leaves], nodes), options
         assert daemon.json("status")["tally"]["futile"] == 0
 
 

@@ -6,20 +6,19 @@ do not need, and has one CPU left (`core/tesched_core/placement/whole_cores.py`)
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.local import LocalCluster, installed_release
+from tesched_testcluster.local import installed_release
 
+from tests.cluster.beside import await_resources, end_all, left_for, submitted
 from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-SLEEP = "exec sleep 1000"
 TWO_TASKS = ("-n2", "--gres=gpu:1", "--mem-per-cpu=1000")
 CASES: tuple[tuple[tuple[tuple[str, ...], ...], int | None, tuple[str, ...]], ...] = (
     # memory for 5 CPUs once the second has left, and for 9: more than the node has
@@ -64,14 +63,6 @@ def one_node() -> ClusterDefinition:
     )
 
 
-def submitted(cluster: LocalCluster, name: str, *options: str) -> int:
-    return cluster.sbatch(f"--job-name={name}", "--output=/dev/null", *options, wrap=SLEEP)
-
-
-def lacks_resources(cluster: LocalCluster, job: int) -> bool:
-    return cluster.job(job)["Reason"] == "Resources"
-
-
 @pytest.mark.gate
 def test_slurm_counts_too_few_cpus_where_memory_is_for_a_part_of_a_core(make_cluster: MakeCluster) -> None:
     if installed_release() != (22, 5):
@@ -85,9 +76,8 @@ def test_slurm_counts_too_few_cpus_where_memory_is_for_a_part_of_a_core(make_clu
         if starts:
             cluster.wait_state(te, "RUNNING")
         else:
-            cluster.wait_for(partial(lacks_resources, cluster, te), f"why it waits beside {gone} MiB")
-        cluster.run("scancel", str(te), str(full))
-        cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+            await_resources(cluster, te, f"beside {gone} MiB")
+        end_all(cluster, te, full)
 
 
 @pytest.mark.gate
@@ -99,19 +89,8 @@ def test_victims_leave_only_where_no_part_of_a_core_is_left(
     cluster = make_cluster(one_node())
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for busy, leaves, options in CASES:
-            jobs = [submitted(cluster, "be", *one) for one in busy]
-            for job in jobs:
-                cluster.wait_state(job, "RUNNING")
-            te = submitted(cluster, "te", *options)
-            if leaves is None:
-                cluster.wait_for(partial(lacks_resources, cluster, te), "Slurm's word that it lacks resources")
-                daemon.await_polls(cluster)
-            else:
-                cluster.wait_state(te, "RUNNING")
-            assert cluster.put_back(jobs) == ([] if leaves is None else [jobs[leaves]]), options
-            daemon.await_polls(cluster)
-            cluster.run("scancel", str(te), *map(str, jobs))
-            cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+            gone, _ = left_for(cluster, daemon, busy, options, starts=leaves is not None)
+            assert gone == ([] if leaves is None else [leaves]), options
         assert daemon.json("status")["tally"]["futile"] == 0
 
 
@@ -123,30 +102,19 @@ def test_memory_for_tasks_that_fill_no_cores_is_for_a_part_of_one(
     if installed_release() != (22, 5):
         pytest.skip("tried on Slurm 22.05 alone")
     cluster = make_cluster(two_nodes())
-    for gone, starts in ((4000, False), (2000, True)):
-        full = submitted(cluster, "be", "-wn1", "-n1", f"--mem={gone}")
+    for taken, starts in ((4000, False), (2000, True)):
+        full = submitted(cluster, "be", "-wn1", "-n1", f"--mem={taken}")
         cluster.wait_state(full, "RUNNING")
         te = submitted(cluster, "te", *THREE_CPUS)
         if starts:
             cluster.wait_state(te, "RUNNING")
         else:
-            cluster.wait_for(partial(lacks_resources, cluster, te), "Slurm's word that it lacks resources")
-        cluster.run("scancel", str(te), str(full))
-        cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+            await_resources(cluster, te, f"beside {taken} MiB")
+        end_all(cluster, te, full)
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for stays_mib, leaves_mib, starts in BESIDE_THREE:
-            stays = submitted(cluster, "be", "-wn1", "-n1", f"--mem={stays_mib}", "--no-requeue")
-            leaves = submitted(cluster, "be", "-wn1", "-n1", f"--mem={leaves_mib}")
-            for job in (stays, leaves):
-                cluster.wait_state(job, "RUNNING")
-            te = submitted(cluster, "te", *THREE_CPUS)
-            if starts:
-                cluster.wait_state(te, "RUNNING")
-            else:
-                cluster.wait_for(partial(lacks_resources, cluster, te), "Slurm's word that it lacks resources")
-                daemon.await_polls(cluster)
-            assert cluster.put_back([stays, leaves]) == ([leaves] if starts else []), (stays_mib, leaves_mib)
-            daemon.await_polls(cluster)
-            cluster.run("scancel", str(te), str(stays), str(leaves))
-            cluster.wait_for(lambda: not cluster.run("squeue", "-h").stdout, "the queue to be empty")
+            stays = ("-wn1", "-n1", f"--mem={stays_mib}", "--no-requeue")
+            leaves = ("-wn1", "-n1", f"--mem={leaves_mib}")
+            gone, _ = left_for(cluster, daemon, (stays, leaves), THREE_CPUS, starts=starts)
+            assert gone == ([1] if starts else []), (stays_mib, leaves_mib)
         assert daemon.json("status")["tally"]["futile"] == 0

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from tesched_daemon import bounded_read
 from tesched_daemon.config import ReportsConfig
-from tesched_daemon.doctor import in_time
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor.finding import Finding, Severity
 from tesched_daemon.doctor.reports import examine
@@ -50,7 +50,7 @@ def test_a_spool_that_is_missing_or_no_folder_or_hangs_is_reported(
     assert "No such file or directory: no job can report" in looked(tmp_path / "nowhere").text
     (tmp_path / "file").touch()
     assert "is no folder" in looked(tmp_path / "file").text
-    monkeypatch.setattr(in_time, "WAIT_S", 0.01)
+    monkeypatch.setattr(bounded_read, "WAIT_S", 0.01)
     for_ever = threading.Event()
     monkeypatch.setattr(doctor_reports, "_spool_finding", lambda _folder: for_ever.wait())
     assert "has not answered" in looked(tmp_path).text

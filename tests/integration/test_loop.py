@@ -360,8 +360,9 @@ class TestLostStore:
 class TestClock:
     """The clock is set by an hour in the middle of a grace period of 30 s: it goes on as if it had not been."""
 
+    @pytest.mark.parametrize("in_a_poll", [False, True], ids=["between two polls", "in a poll"])
     @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
-    def test_a_grace_period_lasts_as_long_as_it_was_given(self, jump_s: float) -> None:
+    def test_a_grace_period_lasts_as_long_as_it_was_given(self, jump_s: float, *, in_a_poll: bool) -> None:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
         now = {"wall": 1000.0, "steady": 50.0}
@@ -369,8 +370,14 @@ class TestClock:
 
         def turn(passed_s: float, jumped_s: float = 0.0) -> list[str]:
             now["steady"] += passed_s
-            now["wall"] += passed_s + jumped_s
-            cluster.seen = replace(FULL_CLUSTER, taken_at=now["wall"])
+            now["wall"] += passed_s + (0.0 if in_a_poll else jumped_s)
+
+            def observe(*, whole: bool = True, ends: bool = True) -> Snapshot | Failure:
+                cluster.seen = replace(FULL_CLUSTER, taken_at=now["wall"])
+                now["wall"] += jumped_s if in_a_poll else 0.0
+                return Cluster.observe(cluster, whole=whole, ends=ends)
+
+            cluster.observe = observe  # type: ignore[method-assign]
             cluster.acted.clear()
             loop.turn()
             return [kind_of(action) for action in cluster.acted if action.job_id == VICTIM.job_id]

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,16 +43,9 @@ from tesched_testcluster.harness.store_examples import (
     report,
     victim,
 )
-from tesched_testcluster.patience import HANG_S, Patience
+from tesched_testcluster.patience import HANG_S, wait_for
 
 NOW = 1000.0
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
 
 
 def tail_of(store: Engine) -> Tail:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -27,18 +26,11 @@ from tesched_report import sender as sender_module
 from tesched_report.reporter import Reporter
 from tesched_report.sender import send
 from tesched_testcluster.harness.private_munged import private_munged
-from tesched_testcluster.patience import HANG_S, Patience
+from tesched_testcluster.patience import HANG_S, wait_for
 
 from tests.sent_reports import report
 
 ME = os.geteuid()
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from tesched_db import engine as engine_module
 from tesched_db.engine import postgresql_arguments
 from tesched_db.errors import StoreError, store_errors
 from tesched_testcluster.harness.private_postgresql import PrivatePostgresql
+from tesched_testcluster.patience import wait_for
 
 from tests.integration.relay import Relay, relay_to
-from tests.integration.test_two_daemons import Pair, leader, run_out, wait_for
+from tests.integration.test_two_daemons import Pair, leader, run_out
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from tesched_db.clock_skew import now_of
 from tesched_db.engine import writing
 from tesched_db.lease import LEASE
 from tesched_db.tables import DaemonRow
-from tesched_testcluster.patience import Patience
+from tesched_testcluster.patience import wait_for
 
 from tests.integration import beside_a_list, cut_off
 
@@ -90,14 +90,6 @@ def pair(url: str, tmp_path: Path) -> Pair:
     made = Pair(url, tmp_path, time.time() - 100)
     made.path.touch()
     return made
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Wait until it holds."""
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), f"waited {patience.waited_s:.0f} s for {what}"
-        time.sleep(0.05)
 
 
 def run_out(store: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TypeAlias, overload
 
 from tesched_core.model.actions import Action
@@ -168,22 +169,15 @@ class BlockOnRead:
     With many TE jobs there are as many blocks of all candidates, and none of them decides anything.
     """
 
-    __slots__ = ("_found", "_work_out", "preemptor")
-
     def __init__(self, preemptor: JobId, work_out: Callable[[], Block]) -> None:
         """Keep how to work the block out, which must give the same at any time."""
         self.preemptor = preemptor
-        self._work_out: Callable[[], Block] | None = work_out
-        self._found: Block | None = None
+        self._work_out = work_out
 
-    @property
+    @cached_property
     def block(self) -> Block:
         """The block, worked out."""
-        if self._found is None and self._work_out is not None:
-            self._found, self._work_out = self._work_out(), None
-        if self._found is None:  # one of the two is there
-            raise AssertionError
-        return self._found
+        return self._work_out()
 
     def __iter__(self) -> Iterator[Refusal]:
         """Return its refusals one by one."""

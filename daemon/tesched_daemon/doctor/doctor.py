@@ -23,6 +23,7 @@ from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
 
+from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_checks import complaints, remarks
 from tesched_daemon.config_errors import ConfigError
@@ -30,7 +31,6 @@ from tesched_daemon.config_lookup import search
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
-from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.plugin_fit import user_name
 
 #: Free space of the store's file system, in bytes: below this it is a matter of days, below that of hours.
@@ -107,9 +107,13 @@ def _losses(config: Config) -> Iterator[Finding]:
     if not spool and not socket:
         text = "policy.be is slaq, and reports.spool is empty: without losses, elastic arrays have equal shares"
         yield warn("losses", text, "name the folder into which jobs write their reports; docs/howto/reports.md")
-    elif not socket and (is_there := in_time(Path(spool).is_dir)) is None:
-        yield warn("losses", f"{spool} (reports.spool) has not answered for {WAIT_S:.0f} s", "check its file system")
-    elif not socket and not is_there:
+        return
+    try:
+        is_there = bool(socket) or bounded_read(Path(spool).is_dir)
+    except TimeoutError as error:
+        yield warn("losses", f"{spool} (reports.spool) {error.strerror}", "check its file system")
+        return
+    if not is_there:
         text = f"policy.be is slaq, and there is no folder {spool} (reports.spool) to read losses from"
         yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/howto/reports.md")
     else:

@@ -8,9 +8,9 @@ from pathlib import Path
 from tesched_core.model.cluster import SlurmSettings
 from tesched_slurm.submission_signs import ScriptFolders
 
+from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
-from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.new_jobs import elsewhere, while_here
 
 CHECK = "new jobs"
@@ -28,9 +28,7 @@ def new_jobs(config: Config, settings: SlurmSettings, user: str) -> Finding:
     if why := elsewhere(settings):
         return ok(CHECK, f"found {polls}: {why}")
     try:
-        if in_time(ScriptFolders(folder=Path(folder)).has_new) is None:
-            text = f"found {polls}: {folder} has not answered for {WAIT_S:.0f} s"
-            return warn(CHECK, text, "check its file system; meanwhile the daemon polls")
+        bounded_read(ScriptFolders(folder=Path(folder)).has_new)
     except PermissionError:
         path = shlex.quote(folder)
         advice = f"let it search that folder: setfacl -m u:{user}:x {path}, and so for each folder above it ({PAGE})"

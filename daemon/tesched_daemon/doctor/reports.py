@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from tesched_daemon.bounded_read import bounded_read
 from tesched_daemon.config import ReportsConfig
 from tesched_daemon.doctor.finding import Finding, ok, warn
-from tesched_daemon.doctor.in_time import WAIT_S, in_time
 from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.job_reports.munge import Munge, MungeError
 from tesched_daemon.job_reports.socket import HELLO
@@ -28,8 +28,10 @@ def examine(reports: ReportsConfig) -> Iterator[Finding]:
 
 
 def _spool(folder: Path) -> Finding:
-    found = in_time(lambda: _spool_finding(folder))
-    return found or warn("spool", f"{folder} has not answered for {WAIT_S:.0f} s", "check its file system")
+    try:
+        return bounded_read(lambda: _spool_finding(folder))
+    except TimeoutError as error:
+        return warn("spool", f"{folder} {error.strerror}", "check its file system")
 
 
 def _spool_finding(folder: Path) -> Finding:

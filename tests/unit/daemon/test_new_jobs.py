@@ -15,8 +15,8 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.ports import Lead
+from tesched_daemon import bounded_read
 from tesched_daemon.config import Config
-from tesched_daemon.doctor import in_time
 from tesched_daemon.doctor.new_jobs import new_jobs as examined
 from tesched_daemon.new_jobs import AGAIN_S, EACH_S, HANGS_S, IDLE_S, MOST_S, NewJobs
 from tesched_daemon.settings import Mode, Pace
@@ -252,11 +252,11 @@ def test_a_state_folder_that_hangs_keeps_neither_the_loop_nor_the_end_waiting(
 
 def test_a_state_folder_that_hangs_hangs_no_doctor(here: SlurmSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on = threading.Event()
-    monkeypatch.setattr(in_time, "WAIT_S", 0.01)
+    monkeypatch.setattr(bounded_read, "WAIT_S", 0.01)
     monkeypatch.setattr(ScriptFolders, "has_new", lambda _folders: goes_on.wait())
     found = examined(Config(), here, "ada")
     goes_on.set()
-    assert (found.level, f"{here.state_folder} has not answered" in found.text) == ("warn", True)
+    assert (found.level, f"{here.state_folder}: has not answered" in found.text) == ("warn", True)
 
 
 def test_a_folder_that_is_lost_is_tried_again(here: SlurmSettings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,14 +13,7 @@ import pytest
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
 from tesched_daemon.wakeup import AGAIN_S, PAUSE_S
-from tesched_testcluster.patience import HANG_S, Patience
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
+from tesched_testcluster.patience import HANG_S, wait_for
 
 
 class Turning(Loop):
@@ -124,12 +117,12 @@ def test_no_search_for_garbage_interrupts_a_turn_and_all_others_go_on(monkeypatc
     loop, frozen, during = Turning(), [], []
     turn = loop.turn
 
-    def looked(*, asked: bool = False) -> CycleResult:
+    def noted(*, asked: bool = False) -> CycleResult:
         during.append(gc.isenabled())
         result = turn(asked=asked)
         return replace(result, saw=len(during) > 1)
 
-    monkeypatch.setattr(loop, "turn", looked)
+    monkeypatch.setattr(loop, "turn", noted)
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(during)))
     service = Service(loop, reload=lambda _: "")
     thread = threading.Thread(target=service.run)

@@ -6,7 +6,6 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from tesched_daemon.settings import TellConfig
 from tesched_daemon.tell_command import MOST_WAITING, Teller, TellingActuator
 from tesched_slurm.bounded_process import ProgramResult, run_bounded
 from tesched_slurm.commands_actuator import DryRunActuator
-from tesched_testcluster.patience import HANG_S, Patience
+from tesched_testcluster.patience import HANG_S, wait_for
 
 HOSTILE = 'x" --bcc=all\n;$(touch pwned)`id`'
 
@@ -65,14 +64,6 @@ def script(folder: Path, text: str) -> tuple[str, ...]:
 def telling(*command: str, **values: object) -> TellConfig:
     """Return a configuration with a time-out that no command reaches but one that hangs."""
     return TellConfig(**{"command": command, "timeout_s": HANG_S, **values})  # type: ignore[arg-type]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
 
 
 def counts(teller: Teller) -> tuple[object, object, object]:

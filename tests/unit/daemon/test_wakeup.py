@@ -12,14 +12,14 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tesched_daemon import wakeup
 from tesched_daemon.settings import Pace
 from tesched_daemon.wakeup import AFTER_S, AGAIN_S, PAUSE_S, POLLS, Agenda, PokeError, listening, poke
-from tesched_testcluster.patience import HANG_S, Patience
+from tesched_testcluster.patience import HANG_S, wait_for
 
 
 @pytest.fixture
@@ -166,13 +166,6 @@ def test_pokes_do_not_wear_down_a_slurm_that_does_not_answer() -> None:
 
 def test_a_poll_that_is_due_before_the_pause_is_over_keeps_its_time() -> None:
     assert polled(next_in_s=0.5, took_s=3.0).wait_s(100.0) == pytest.approx(0.5)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
 
 
 def test_a_poke_is_heard_and_what_it_says_is_not(path: str) -> None:

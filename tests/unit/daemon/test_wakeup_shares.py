@@ -7,8 +7,7 @@ import os
 import socket
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from tesched_daemon.wakeup_shares import (
     TURNED_AWAY,
     WakeupShares,
 )
-from tesched_testcluster.patience import HANG_S, Patience
+from tesched_testcluster.patience import HANG_S, wait_for
 
 from tests.flooding import USER, flooding
 
@@ -187,13 +186,6 @@ class Heard:
     def wait_for(self, count: int) -> None:
         with self._news:
             assert self._news.wait_for(lambda: self.count >= count, HANG_S), self.count
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    patience = Patience()
-    while not condition():
-        assert not patience.is_over(), "it did not come"
-        time.sleep(0.01)
 
 
 def open_files() -> int:
