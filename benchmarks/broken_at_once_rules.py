@@ -14,13 +14,13 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: what is free is not counted",
         "core/tesched_core/placement/reserved.py",
-        "_changed(room, [*emptied, *left])",
-        "_changed(room, left)",
+        "_changed(capacity, [*emptied, *left])",
+        "_changed(capacity, left)",
     ),
     Mutation(
         "at once: free memory beside no free CPU",
         "core/tesched_core/placement/reserved.py",
-        " if room.free[row, 0] > 0]",
+        " if capacity.free[row, 0] > 0]",
         "]",
     ),
     Mutation(

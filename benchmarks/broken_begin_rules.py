@@ -7,7 +7,9 @@ from benchmarks.mutation import Mutation
 _BEGIN = "core/tesched_core/fields/begin_time.py"
 
 BEGIN_MUTATIONS = (
-    Mutation("away: while others hold", _BEGIN, "any(other.state in HOLDS_ROOM for other in order.victims)", "True"),
+    Mutation(
+        "away: while others hold", _BEGIN, "any(other.state in HOLDS_RESOURCES for other in order.victims)", "True"
+    ),
     Mutation("away: it waits to run again", _BEGIN, "if victim.awaited and", "if False and"),
     Mutation(
         "away: not before it is about to come",

@@ -80,7 +80,7 @@ BOUND_MUTATIONS = (
         "(barred_by(job, snapshot), job.time_limit_s if snapshot.reservations else None)",
     ),
     Mutation("bound: other jobs may leave", _PLACES, "replace(self.snapshot, jobs={})", "self.snapshot"),
-    Mutation("bound: a user's nodes may be given back", _PLACES, "replace(self.room, kept_by=())", "self.room"),
+    Mutation("bound: a user's nodes may be given back", _PLACES, "replace(self.capacity, kept_by=())", "self.capacity"),
     Mutation(
         "bound: tasks have waited before all", _STEP, "with_tasks(memory, context) if counts_b", "memory if counts_b"
     ),
@@ -160,7 +160,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: what started in its place", _TE_RUNS, "gone | {job.job_id: job for job in started}", "gone"),
     Mutation("bound: own TE jobs take no part", _BYSTANDERS, "for run in te if run.user != job.user", "for run in ()"),
     Mutation("bound: away for its own user", _BYSTANDERS, "_away(memory, of_own_user=False)", "_away(memory)"),
-    Mutation("bound: victims that save their work", _DEADLINES, "victim.state in HOLDS_ROOM and", "False and"),
+    Mutation("bound: victims that save their work", _DEADLINES, "victim.state in HOLDS_RESOURCES and", "False and"),
     Mutation("bound: victims of this cycle", _ADMISSION, "            _note_victims(plan, view)\n", ""),
     Mutation(
         "bound: held before a victim leaves",

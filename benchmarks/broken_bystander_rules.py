@@ -17,7 +17,7 @@ BYSTANDER_MUTATIONS = (
         "demands_without=None)",
     ),
     Mutation("bystander: where others are, too", _ALIKE, "kept | others if minds else kept", "kept"),
-    Mutation("bystander: alike, users that keep nodes", _ALIKE, "job.user in room.keepers or ", ""),
+    Mutation("bystander: alike, users that keep nodes", _ALIKE, "job.user in capacity.keepers or ", ""),
     Mutation(
         "bystander: they stay", _ALIKE, "stays[[there.place[one] for one in gone if one in there.place]] = False", ""
     ),
@@ -26,7 +26,7 @@ BYSTANDER_MUTATIONS = (
     Mutation(
         "bystander: none that waits for something else",
         _BYSTANDERS,
-        "return not room_would_not_help(job) or _is_reconsidered(job, memory)",
+        "return not resources_would_not_help(job) or _is_reconsidered(job, memory)",
         "return True",
     ),
     Mutation("bystander: one without a reason goes on", _BYSTANDERS, " or _is_reconsidered(job, memory)", ""),
@@ -97,7 +97,7 @@ BYSTANDER_MUTATIONS = (
         "key=lambda share: share.job_id",
     ),
     Mutation("bystander: ends when its id is another's", _ROWS, "if one.since is not None}", "if False}"),
-    Mutation("bystander: not what fits", _WAY, " or fits_now(demands, room)", ""),
+    Mutation("bystander: not what fits", _WAY, " or fits_now(demands, capacity)", ""),
     Mutation("bystander: not what would not fit", _WAY, " or not fits_without(places >= 0)", ""),
     Mutation("bystander: as few TE jobs as possible", _WAY, "        gone[place] = False\n", "        continue\n"),
     Mutation(

@@ -229,8 +229,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: Priority is none",
         "core/tesched_core/intake/pending_reason.py",
-        'job.reason in WANTS_ROOM and job.reason != "Priority"',
-        "job.reason in WANTS_ROOM",
+        'job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority"',
+        "job.reason in WAITS_FOR_RESOURCES",
     ),
     Mutation(
         "look: a limit keeps it at the head",
@@ -311,7 +311,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "victims that wait to run again stop nothing",
         "core/tesched_core/guard/admission.py",
-        "order.makes_room and (snapshot.job_class",
+        "order.frees_resources and (snapshot.job_class",
         "(snapshot.job_class",
     ),
     Mutation(

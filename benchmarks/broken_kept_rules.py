@@ -10,7 +10,7 @@ _NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/te
 KEPT_MUTATIONS = (
     Mutation("kept: no answer after a plan", _GROUND, "        self._answers.clear()\n", ""),
     Mutation("kept: prices after a plan", _GROUND, "found.update(nodes, free, pool)", "pass"),
-    Mutation("kept: where it fits after a plan", _GROUND, "found[nodes] = demand.fits(self.room, nodes)", "pass"),
+    Mutation("kept: where it fits after a plan", _GROUND, "found[nodes] = demand.fits(self.capacity, nodes)", "pass"),
     Mutation("kept: the least after a plan", _GROUND, "found[there] = find(there)[there]", "pass"),
     Mutation("kept: nodes of victims", _GROUND, "nodes.append(running.share_node[shares])", "nodes.append(shares[:0])"),
     Mutation(

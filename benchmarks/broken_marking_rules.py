@@ -25,7 +25,7 @@ MARKING_MUTATIONS = (
     Mutation(
         "marks: a cause that cannot start",
         _MARKING,
-        "if other.pending and not room_would_not_help(other)",
+        "if other.pending and not resources_would_not_help(other)",
         "if other.pending",
     ),
     Mutation(
@@ -41,7 +41,7 @@ MARKING_MUTATIONS = (
         "return None",
     ),
     Mutation(
-        "marks: not in another's room yet",
+        "marks: not on resources reserved for another",
         _MARKING,
         "if context.now - job.submit_time <= STARTS_WITHIN_S:\n        return None",
         "if False:\n        return None",

@@ -28,7 +28,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "request: devices by node and in all, where a node has just so many",
         _DEMAND,
-        "allowed = allowed & with_exactly(by_node_and_in_all(request), room)",
+        "allowed = allowed & with_exactly(by_node_and_in_all(request), capacity)",
         "pass",
     ),
     Mutation(
@@ -56,8 +56,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "placed by Slurm: deadlines",
         "core/tesched_core/placement/places.py",
-        "demands_of(job, alone, room, binds=False)",
-        "demands_of(job, alone, room)",
+        "demands_of(job, alone, capacity, binds=False)",
+        "demands_of(job, alone, capacity)",
     ),
     Mutation(
         "placed by Slurm: both ways without some",
@@ -225,7 +225,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "spread: nodes alike in threads",
         _UNEVEN,
-        "if room.threads is None or not binds:",
+        "if capacity.threads is None or not binds:",
         "if True:",
     ),
     Mutation(
@@ -256,7 +256,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "threads with CPUs by GPU: on nodes with one thread a core",
         "core/tesched_core/placement/demand.py",
-        "        allowed &= room.threads == 1\n",
+        "        allowed &= capacity.threads == 1\n",
         "        pass\n",
     ),
     Mutation(
@@ -308,16 +308,19 @@ REQUEST_MUTATIONS = (
     Mutation(
         "spread: tasks that fill cores",
         _UNEVEN,
-        "(each % room.threads == 0) & (each > 1)",
-        "room.threads == 0",
+        "(each % capacity.threads == 0) & (each > 1)",
+        "capacity.threads == 0",
     ),
     Mutation(
         "spread: tasks that may not fill cores",
         _UNEVEN,
-        "(each % room.threads == 0) & (each > 1)",
-        "room.threads > 0",
+        "(each % capacity.threads == 0) & (each > 1)",
+        "capacity.threads > 0",
     ),
     Mutation(
-        "spread: fewer CPUs a task than threads a core", _UNEVEN, "(each >= room.threads) & (each > 1)", "(each > 1)"
+        "spread: fewer CPUs a task than threads a core",
+        _UNEVEN,
+        "(each >= capacity.threads) & (each > 1)",
+        "(each > 1)",
     ),
 )

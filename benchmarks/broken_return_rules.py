@@ -85,8 +85,8 @@ RETURN_MUTATIONS = (
     Mutation(
         "stuck: as Slurm says",
         "core/tesched_core/intake/pending_reason.py",
-        "is not None\n\n\ndef room",
-        "is None\n\n\ndef room",
+        "is not None\n\n\ndef resources",
+        "is None\n\n\ndef resources",
     ),
     Mutation("stuck: a limit on the least", "core/tesched_core/intake/pending_reason.py", "|QOSMin\\w+", ""),
     Mutation("limits: a QOS that is not known", _LIMITS, "        return\n    in_order", "        pass\n    in_order"),

@@ -61,7 +61,7 @@ MUTATIONS = (
     Mutation("back at the head of the queue", _SLURM, "if to is RequeuedTo.HEAD:", "if False:"),
     Mutation("KillWait", _SLURM, "wait_s = grace_s + self.behaviour.kill_wait_s", "wait_s = grace_s"),
     Mutation(
-        "room is kept",
+        "resources stay reserved",
         "sim/tesched_sim/slurm_scheduler.py",
         "return self.slurm.free - self.kept if self.reserved else self.slurm.free",
         "return self.slurm.free",
@@ -72,8 +72,10 @@ MUTATIONS = (
         "> shadow.at\n",
         "> shadow.at + 1e9\n",
     ),
-    Mutation("spare room is spare once", "sim/tesched_sim/slurm_scheduler.py", "shadow.take(nodes, demand)", "pass"),
-    Mutation("who ends by then makes room", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
+    Mutation(
+        "spare resources are spare once", "sim/tesched_sim/slurm_scheduler.py", "shadow.take(nodes, demand)", "pass"
+    ),
+    Mutation("a job that ends by then frees resources", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
     Mutation(
         "the queue waits for its pass", "sim/tesched_sim/slurm_scheduler.py", "if now == self._next_pass:", "if True:"
     ),
@@ -128,17 +130,17 @@ MUTATIONS = (
         "return",
     ),
     Mutation(
-        "room that is promised is taken",
+        "reserved resources are taken",
         "core/tesched_core/placement/reserved.py",
-        "        room = _changed(room, list(_coming(order, snapshot, room)))\n    return room",
-        "        pass\n    return room",
+        "        capacity = _changed(capacity, list(_coming(order, snapshot, capacity)))\n    return capacity",
+        "        pass\n    return capacity",
     ),
     Mutation(
         "ahead of all others", "core/tesched_core/fields/priority.py", "return 1 + max(paying,", "return max(paying,"
     ),
     Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
     Mutation(
-        "fill: who outlasts the shadow leaves the first its room",
+        "fill: a job that outlasts the shadow leaves the first its resources",
         "policies/tesched_policies/fill.py",
         "among &= shadow.spared(len(free), demand)",
         "pass",
@@ -162,19 +164,19 @@ MUTATIONS = (
         "pass",
     ),
     Mutation(
-        "fill: trials that wait for such room are not delayed",
+        "fill: trials that wait for such resources are not delayed",
         "policies/tesched_policies/fill.py",
         "[_shadow(view, first, free), *_shadows_ahead(view, free)]",
         "[_shadow(view, first, free)]",
     ),
     Mutation(
-        "fill: who was helped has his room",
+        "fill: a job that was helped has its resources",
         "policies/tesched_policies/fill.py",
         "helped = job_id in boosted",
         "helped = False",
     ),
     Mutation(
-        "fill: the room of one is not another's",
+        "fill: resources of one job are not another's",
         "policies/tesched_policies/fill.py",
         "            free[list(nodes)] -= waiting.demand[row]\n            forward",
         "            forward",
@@ -270,7 +272,7 @@ MUTATIONS = (
     Mutation(
         "budget: who is asked counts",
         "core/tesched_core/guard/budget.py",
-        "if victim.state in HOLDS_ROOM or asked:",
+        "if victim.state in HOLDS_RESOURCES or asked:",
         "if asked:",
     ),
     Mutation(
@@ -306,7 +308,7 @@ MUTATIONS = (
     Mutation(
         "order: NODE_GONE",
         "core/tesched_core/orders/advance.py",
-        "gone = [name for name in order.nodes if name not in room.index or",
+        "gone = [name for name in order.nodes if name not in capacity.index or",
         "gone = [name for name in order.nodes if False and",
     ),
     Mutation(
@@ -603,7 +605,9 @@ MUTATIONS = (
         "what a job said at its start stays", "db/tesched_db/job_rows.py", "        return before\n", "        pass\n"
     ),
     Mutation("inbox: a share for each", _INBOX, "if theirs <= mine:", "if True:"),
-    Mutation("who takes an order's room has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"),
+    Mutation(
+        "a job that takes an order's resources has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"
+    ),
     Mutation(
         "robbed: by the jobs that hold its nodes",
         _ROBBED,
@@ -611,9 +615,9 @@ MUTATIONS = (
         "return True or bool((unseen > own)",
     ),
     Mutation("robbed: by what nodes hold beside its own job", _ROBBED, "(unseen > own).any() or ", ""),
-    Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
+    Mutation("a job that took the resources and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
-        "room is fought for while the trial is bound",
+        "resources are taken back while the trial is bound",
         _ROBBED,
         "(context.now - _first_asked(order, context.now) <= context.limits.bind_for_s or context.is_awaited(order))",
         "True",

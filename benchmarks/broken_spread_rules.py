@@ -55,7 +55,7 @@ SPREAD_MUTATIONS = (
     Mutation(
         "devices by task: not spread where tasks share cores",
         _DEMAND,
-        "allowed & fill_cores(request, threads_of(room)) if self.binds else allowed",
+        "allowed & fill_cores(request, threads_of(capacity)) if self.binds else allowed",
         "allowed",
     ),
     Mutation(
@@ -112,7 +112,7 @@ SPREAD_MUTATIONS = (
     Mutation(
         "whole nodes: CPUs for each of their GPUs",
         "core/tesched_core/placement/demand.py",
-        "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
+        "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, capacity))",
         "pass",
     ),
     Mutation("one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and one_node", "if False"),
@@ -159,7 +159,7 @@ SPREAD_MUTATIONS = (
     Mutation(
         "parts of cores: a node with less memory",
         _CORES,
-        "np.where(most % threads == 0, most * by_cpu, room.total[:, 1] + 1)",
+        "np.where(most % threads == 0, most * by_cpu, capacity.total[:, 1] + 1)",
         "most * by_cpu",
     ),
     Mutation("parts of cores: one CPU is left", _CORES, "found &= on_each % threads != 1", "pass"),
@@ -173,5 +173,5 @@ SPREAD_MUTATIONS = (
         "",
     ),
     Mutation("parts of cores: without GRES", _CORES, "is_known and has_gres(request)", "is_known"),
-    Mutation("parts of cores: a limit above all CPUs", _CORES, " & (most < room.total[:, 0])", ""),
+    Mutation("parts of cores: a limit above all CPUs", _CORES, " & (most < capacity.total[:, 0])", ""),
 )

@@ -73,7 +73,7 @@ def _run(kinds: list[Kind], python: Path | None) -> tuple[str, list[Outcome]]:
         _progress("the jobs begin")
         stage.await_begun()
         with running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=2.0) as daemon:
-            _progress("room is made")
+            _progress("resources are freed")
             stage.preempt()
             stage.await_end()
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)

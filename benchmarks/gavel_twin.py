@@ -196,7 +196,11 @@ def main(
         for name in names:
             for fill in (True, False):
                 jct_s, starts = simulated(load, name, round_s, restart_s, fill=fill)
-                how = "room in mid-round is filled" if fill else "it waits for the round, as the authors have it"
+                how = (
+                    "resources free in mid-round are filled"
+                    if fill
+                    else "it waits for the round, as the authors have it"
+                )
                 print(f"{name}: mean JCT {np.mean(jct_s):.1f} s, {starts:.2f} starts a job; {how}")
         return
     found = list(_run(load, names, round_s, restart_s))

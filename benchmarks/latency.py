@@ -85,7 +85,7 @@ STAGES = (
     "tesched decides and writes it down",
     "tesched raises the trial",
     "notice or requeue, until the victim leaves",
-    "until slurmctld gives its room to the trial",
+    "until slurmctld gives its resources to the trial",
     "slurmd starts the trial",
 )
 _ANY_LOOK = r"sched: Running job scheduler|_attempt_backfill: beginning"

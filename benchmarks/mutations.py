@@ -31,7 +31,7 @@ from benchmarks.near_tests import NEAR
 
 ROOT = Path(__file__).parents[1]
 WARM_PYTEST = Path(__file__).with_name("warm_pytest.py")
-ROOMS = (
+PACKAGES = (
     "core",
     "policies",
     "predict",
@@ -142,15 +142,15 @@ class _Copy:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    rooms = os.pathsep.join(str(folder / room) for room in (*ROOMS[:-1], "."))
+    packages = os.pathsep.join(str(folder / package) for package in (*PACKAGES[:-1], "."))
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPATH": rooms}
+    return kept | {"PYTHONPATH": packages}
 
 
 def _compiled(folder: Path) -> Path:
     """Copy what is tried, and compile it: by hash, since a file may change twice in a second and keep its size."""
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     compileall.compile_dir(str(folder), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
     collect = [sys.executable, "-m", "pytest", *_OPTIONS, "--collect-only", "tests"]

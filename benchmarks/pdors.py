@@ -111,8 +111,8 @@ def by_gain(problems: int) -> None:
     def costs(settings: SlotSettings) -> list[float]:
         found = []
         for job, view in cases:
-            room = int(most_units(view.free, view.worker_price, job.worker + job.server).sum())
-            workers = max(min(job.batch, room * 3 // 4), 1)
+            capacity = int(most_units(view.free, view.worker_price, job.worker + job.server).sum())
+            workers = max(min(job.batch, capacity * 3 // 4), 1)
             servers = -(-workers // job.workers_per_server)
             spread = SlotProblem(view, job, settings).solve(workers, servers, Drawn(0, job.job_id))
             found.append(np.inf if spread is None else spread.cost)

@@ -129,7 +129,7 @@ def _stopping(stop: EventType) -> Iterator[None]:
         stop.set()
 
 
-BAD = {Verdict.FUTILE, Verdict.NO_ROOM, Verdict.NEEDLESS, Verdict.MISSED, Verdict.NOT_MODELLED}
+BAD = {Verdict.FUTILE, Verdict.NOT_FREE, Verdict.NEEDLESS, Verdict.MISSED, Verdict.NOT_MODELLED}
 
 
 @click.command()

@@ -142,7 +142,7 @@ def took_ms(call: Callable[[], object]) -> float:
 def build(snapshot: Snapshot) -> None:
     """Build all of an overview."""
     columns = columns_of(snapshot)
-    for part in ("room", "running", "trials"):
+    for part in ("capacity", "running", "trials"):
         getattr(columns, part)
 
 

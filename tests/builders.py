@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import Action, Reason, SetField
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.draft import MemoryDraft
@@ -22,7 +23,6 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.resources import JobId, Tres, with_bare_names
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import Eligibility, MakeRoom, Proposal, View
@@ -156,7 +156,7 @@ def cluster(
     )
 
 
-def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | None = None) -> View:
+def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), capacity: Capacity | None = None) -> View:
     """Return the view of a policy: everything that waits is served, and `excused` are not eligible."""
     columns = columns_of(snapshot)
     spared = [columns.running.row_of[JobId(job_id)] for job_id in excused]
@@ -171,25 +171,25 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
         waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
         find_eligible=lambda: eligible,
     )
-    if room is not None:
-        view.__dict__["room_after_orders"] = room
+    if capacity is not None:
+        view.__dict__["capacity_after_orders"] = capacity
     return view
 
 
-def rooms(proposal: Proposal[Any]) -> tuple[MakeRoom, ...]:
+def plans_of(proposal: Proposal[Any]) -> tuple[MakeRoom, ...]:
     """Return the intents to free resources."""
     return tuple(one for one in proposal.intents if isinstance(one, MakeRoom))
 
 
-def scored(room: MakeRoom) -> tuple[tuple[int, float], ...]:
+def scored(capacity: MakeRoom) -> tuple[tuple[int, float], ...]:
     """Return the victims with their scores."""
-    return tuple((int(victim.job_id), victim.score) for victim in room.victims)
+    return tuple((int(victim.job_id), victim.score) for victim in capacity.victims)
 
 
 def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, Why]:
     """Return which running jobs the guard excuses, and why."""
     running = columns_of(snapshot).running
-    found = eligible_victims(running, memory, limits, snapshot.taken_at, columns_of(snapshot).room.index)
+    found = eligible_victims(running, memory, limits, snapshot.taken_at, columns_of(snapshot).capacity.index)
     pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
     return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}
 

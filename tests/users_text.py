@@ -89,7 +89,7 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
     writer.write(
         seen,
         memory=remembering(order(1, 2, asked, nodes=(text,), created_at=now)),
-        summary=f"room for {text}",
+        summary=f"resources for {text}",
         transitions=(step,),
         refusals=(refusal(21, 2, RefusalCode.PROTECTED_USER, text=text), refusal(2, 2, RefusalCode.NOTE, text=text)),
     )

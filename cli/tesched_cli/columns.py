@@ -170,7 +170,7 @@ def read_sort(text: str, fields: Fields[R]) -> Callable[[Sequence[R]], list[R]]:
     return in_order
 
 
-def room_of(terminal: Terminal) -> int | None:
+def capacity_of(terminal: Terminal) -> int | None:
     """Width that a line may have at most, in columns; None in a pipe, unless COLUMNS says it."""
     return terminal.width if terminal.is_terminal or columns_of_environment() else None
 

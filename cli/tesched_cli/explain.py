@@ -31,7 +31,7 @@ from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView
 from tesched_policies.registry import INSTALLED, STATES
 
-from tesched_cli.columns import room_of
+from tesched_cli.columns import capacity_of
 from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store_of
 from tesched_cli.explain_json import ExplainJson
 from tesched_cli.json_output import print_json
@@ -79,7 +79,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         return
     out = console()
     # In a pipe a line is as long as it is.
-    is_whole = room_of(out) is None
+    is_whole = capacity_of(out) is None
     for line in story_lines(found, out):
         out.print(line, soft_wrap=is_whole)
 

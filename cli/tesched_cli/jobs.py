@@ -20,7 +20,7 @@ from tesched_core.model.told_error import ToldError
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
-from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort, room_of
+from tesched_cli.columns import Fields, Format, capacity_of, known, listed, read_format, read_sort
 from tesched_cli.common import clock, config_option, console, json_option, names_in, store
 from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
 from tesched_cli.json_output import document, print_json
@@ -207,7 +207,7 @@ def jobs(
         print_json(JobsJson(jobs=found))
         return
     out = console()
-    for line in listed(in_order(found), shown, header=not noheader, width=room_of(out)):
+    for line in listed(in_order(found), shown, header=not noheader, width=capacity_of(out)):
         out.print(line, soft_wrap=True)
 
 
@@ -250,11 +250,11 @@ def orders(
     out = console()
     in_order = found if sort is None else sort(found)
     if form is not None:
-        for line in listed(in_order, form, header=not noheader, width=room_of(out)):
+        for line in listed(in_order, form, header=not noheader, width=capacity_of(out)):
             out.print(line, soft_wrap=True)
         return
     # In a pipe a line is as long as it is.
-    is_whole = room_of(out) is None
+    is_whole = capacity_of(out) is None
     if not found and not noheader:
         out.print("no orders")
     for view in in_order:

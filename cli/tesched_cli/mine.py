@@ -18,7 +18,7 @@ from tesched_core.orders.tell_users import cause_of
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.columns import ColumnField, default_format, listed, room_of
+from tesched_cli.columns import ColumnField, capacity_of, default_format, listed
 from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, configuration, console, duration, hostlist, store_of
 from tesched_cli.json_output import document, print_json
 
@@ -118,7 +118,7 @@ def show(jobs: Sequence[MyJob], *, as_json: bool, header: bool = True) -> None:
             return
         out.print("tesched knows no job of yours; `--all` shows those that Slurm has forgotten, too")
         return
-    width = room_of(out)
+    width = capacity_of(out)
     shown = [*listed(jobs, _WHOLE, header=header, width=None)]
     is_narrow = width is not None and max(line.cell_len for line in shown) > width
     for line in listed(jobs, _NARROW, header=header, width=width) if is_narrow else shown:

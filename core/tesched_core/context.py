@@ -15,7 +15,7 @@ from tesched_core.model.draft import MemoryDraft
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Order, Transition, Victim
+from tesched_core.model.order import HOLDS_RESOURCES, Order, Transition, Victim
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
@@ -118,7 +118,7 @@ class CycleContext:
         These are its victims or, where it has none and its preemptor does not fit yet, what ends there by itself. A job
         that takes too long hangs (`intake/leave_times.py`), and is not awaited any more.
         """
-        if not order.makes_room:
+        if not order.frees_resources:
             return False
         if not order.victims:
             return self._ends_on(order) and not self.fits(order)
@@ -127,7 +127,7 @@ class CycleContext:
     def is_ending(self, victim: Victim) -> bool:
         """Check whether a victim is ending on its nodes, and not for too long; of one not seen, whether it was."""
         job = self.snapshot.jobs.get(victim.job_id)
-        if victim.state not in HOLDS_ROOM:
+        if victim.state not in HOLDS_RESOURCES:
             return False
         since = victim.ending_since
         if victim.job_id in self.absent:
@@ -147,10 +147,10 @@ class CycleContext:
 
     def fits(self, order: Order) -> bool:
         """Check whether the order's preemptor fits into what is free now on the order's nodes, evenly spread or not."""
-        job, room = self.snapshot.jobs.get(order.preemptor), self.columns.room
-        rows = [room.index[name] for name in order.nodes if name in room.index]
-        demand = None if job is None else demand_there(order, job, self.snapshot, room)
-        return demand is not None and fits_on(demand, rows, room)
+        job, capacity = self.snapshot.jobs.get(order.preemptor), self.columns.capacity
+        rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
+        demand = None if job is None else demand_there(order, job, self.snapshot, capacity)
+        return demand is not None and fits_on(demand, rows, capacity)
 
     def _is_patient(self, nodes: Iterable[str], since: UnixSeconds) -> bool:
         return self.now - since <= patience_s(self.known_ending_times, nodes)

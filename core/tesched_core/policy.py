@@ -27,9 +27,9 @@ from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
 
 if TYPE_CHECKING:
+    from tesched_core.model.capacity import Capacity
     from tesched_core.model.columns import ClusterColumns, Running
     from tesched_core.model.memory import Memory
-    from tesched_core.model.room import Room
     from tesched_core.model.snapshot import Snapshot
     from tesched_core.placement.deadlines import Deadlines
 
@@ -149,18 +149,18 @@ class View:
         return self.find_eligible()
 
     @cached_property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Return the resources that are free now, less what open orders have reserved; may be below zero."""
-        from tesched_core.placement.reserved import unreserved_room  # noqa: PLC0415 - a configuration needs none
+        from tesched_core.placement.reserved import unreserved_capacity  # noqa: PLC0415 - a configuration needs none
 
-        return unreserved_room(self.reserving, self.snapshot, self.columns.room)
+        return unreserved_capacity(self.reserving, self.snapshot, self.columns.capacity)
 
     @cached_property
-    def room_after_orders(self) -> Room:
+    def capacity_after_orders(self) -> Capacity:
         """Return the resources that are free when the open orders are done; their preemptors have taken theirs."""
-        from tesched_core.placement.reserved import room_after_orders  # noqa: PLC0415 - as above
+        from tesched_core.placement.reserved import capacity_after_orders  # noqa: PLC0415 - as above
 
-        return room_after_orders(self.reserving, self.snapshot, self.columns.room)
+        return capacity_after_orders(self.reserving, self.snapshot, self.columns.capacity)
 
     @property
     def rivals(self) -> ClusterColumns | None:

@@ -90,7 +90,7 @@ def step(
     )
     snapshot = replace(snapshot, leave_times=memory.leave_times, declined=memory.declined, answers=answers)
     columns = snapshot.columns or columns_of(snapshot)
-    answers.room = columns.room
+    answers.capacity = columns.capacity
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
     context.longest_wait_s = longest_wait_s
@@ -100,7 +100,7 @@ def step(
     excuse_waits(memory, context)
     memory = context.draft.written(memory)
     memory = with_tasks(memory, context) if counts_bystanders else memory
-    context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
+    context.deadlines = Deadlines.of(memory, snapshot, limits, columns.capacity, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(Field.HOLD).items() if not one.restored]
     free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
     memory = replace(memory, outlived=outlived_lately(memory.outlived, snapshot, limits.te))
@@ -227,7 +227,7 @@ def _view(
             memory,
             limits,
             context.now,
-            columns.room.index,
+            columns.capacity.index,
             turns=entry.policy.turn_limits,
             deadlines=context.deadlines,
         ),

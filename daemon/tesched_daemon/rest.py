@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tesched_core.fields.nice import awaits_release
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, RefusalCode
@@ -93,7 +93,7 @@ def _waiting_te(last: Snapshot) -> Iterable[Job]:
 
 
 def _may_want_resources(job: Job) -> bool:
-    why = room_would_not_help(job)
+    why = resources_would_not_help(job)
     return why is None or why[0] in _UNKNOWN
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.request import takes_fewest_nodes
-from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, counts_for_demands, demands_of, rests_on_site_alone
 from tesched_core.placement.modelled import has_gres, left_out, wants_shards
@@ -41,30 +41,30 @@ class Candidates:
         return self.as_asked + self.fixed
 
 
-def counts_for_candidates(job: Job, view: View, room: Room) -> Hashable | None:
+def counts_for_candidates(job: Job, view: View, capacity: Capacity) -> Hashable | None:
     """Key that TE jobs share which have the same candidates, if they have any; None: it is not known which do."""
     snapshot = view.snapshot
-    if not rests_on_site_alone(job, snapshot, room):
+    if not rests_on_site_alone(job, snapshot, capacity):
         return None
     of_binding = can_be_fixed(job, view), _may_be_bound_for_s(job, view), view.memory.is_bound(job.job_id)
     return *counts_for_demands(job, snapshot), is_bindable(job), *of_binding
 
 
-def candidates_of(job: Job, view: View, room: Room) -> Candidates:
+def candidates_of(job: Job, view: View, capacity: Capacity) -> Candidates:
     """Return the ways to give a TE job its nodes.
 
     Raises UnsupportedRequestError for a request that is not modelled.
     """
     fixable, snapshot, left_s = can_be_fixed(job, view), view.snapshot, _may_be_bound_for_s(job, view)
     try:
-        demands = demands_of(job, snapshot, room)
+        demands = demands_of(job, snapshot, capacity)
     except UnsupportedRequestError:
-        fixed = tuple(demands_if_fixed(job, snapshot, room)) if fixable else ()
-        alone = _by_itself(job, view, room)
-        if not fixed and first_free(alone, room) is None:
+        fixed = tuple(demands_if_fixed(job, snapshot, capacity)) if fixable else ()
+        alone = _by_itself(job, view, capacity)
+        if not fixed and first_free(alone, capacity) is None:
             raise
         return Candidates(as_asked=(), fixed=fixed, bound_for_s=left_s, by_itself=alone)
-    impossible = [why_impossible(demand, room) for demand in demands]
+    impossible = [why_impossible(demand, capacity) for demand in demands]
     missing = left_out(job, snapshot) if len(job.partitions) > 1 else ""
     possible = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
     fixed = ()
@@ -75,13 +75,13 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
     by_number = by_number or bool(missing)
     if fixable and (possible or by_number):
         first = min((demand.nodes for demand in possible), default=1)
-        fixed = tuple(demands_if_fixed(job, snapshot, room, first))
+        fixed = tuple(demands_if_fixed(job, snapshot, capacity, first))
     # One task in one partition is read alike.
     several = job.request.tasks > 1 or len(job.partitions) > 1 or bool(job.request.threads_per_core)
-    alone = _by_itself(job, view, room) if several else ()
-    if possible or fixed or first_free(alone, room) is not None:
+    alone = _by_itself(job, view, capacity) if several else ()
+    if possible or fixed or first_free(alone, capacity) is not None:
         return Candidates(as_asked=possible, fixed=fixed, bound_for_s=left_s, by_itself=alone)
-    if not missing and any(can_ever_be_met(one, room) for one in alone):
+    if not missing and any(can_ever_be_met(one, capacity) for one in alone):
         missing = _BOUND_TO_NONE
     if missing:
         raise UnsupportedRequestError(missing)
@@ -91,7 +91,7 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
 _BOUND_TO_NONE = "Slurm may start it on one node only if it is bound to none"
 
 
-def _by_itself(job: Job, view: View, room: Room) -> tuple[Demand, ...]:
+def _by_itself(job: Job, view: View, capacity: Capacity) -> tuple[Demand, ...]:
     """Demands of the job where Slurm starts it bound to no nodes, as far as they may be more than else.
 
     Not of one that Slurm has declined so. Of which GPU free shards are is not known, so with shards it is not tried.
@@ -104,7 +104,7 @@ def _by_itself(job: Job, view: View, room: Room) -> tuple[Demand, ...]:
         or view.memory.is_bound(job.job_id)
     ):
         return ()
-    return by_itself(job, view.snapshot, room)
+    return by_itself(job, view.snapshot, capacity)
 
 
 def can_be_fixed(job: Job, view: View) -> bool:
@@ -130,20 +130,20 @@ def _takes_fewest_nodes(job: Job, view: View) -> bool:
     return any(takes_fewest_nodes(job.request, part) for part in parts)
 
 
-def why_impossible(demand: Demand, room: Room) -> str:
+def why_impossible(demand: Demand, capacity: Capacity) -> str:
     """Reason that the demand can't be met on empty nodes either, in words; empty if it can."""
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
-    if not can_ever_be_met(demand, room):
+    if not can_ever_be_met(demand, capacity):
         return (
-            f"it wants {demand.nodes} node(s), and only {large_enough(demand, room)} of those that it may use now "
+            f"it wants {demand.nodes} node(s), and only {large_enough(demand, capacity)} of those that it may use now "
             "(partition, constraint, node list, reservation, node state) are large enough, even empty"
         )
     return ""
 
 
 def first_free(
-    demands: Iterable[Demand], room: Room, fitting: Callable[[Demand], NDArray[np.bool_]] | None = None
+    demands: Iterable[Demand], capacity: Capacity, fitting: Callable[[Demand], NDArray[np.bool_]] | None = None
 ) -> tuple[Demand, tuple[int, ...]] | None:
     """Return the first of the demands that fits on what is free, evenly spread or not, and its nodes; None if none.
 
@@ -151,12 +151,12 @@ def first_free(
     """
     demands = tuple(demands)
     for demand in demands:
-        rows = _free_rows(demand, demand.fits(room) if fitting is None else fitting(demand))
+        rows = _free_rows(demand, demand.fits(capacity) if fitting is None else fitting(demand))
         if rows is not None:
             return demand, rows
     # With shares of their own for each node.
-    for spread in (one for demand in demands for one in spreads(demand, room)):
-        rows = _free_rows(spread, spread.fits(room))
+    for spread in (one for demand in demands for one in spreads(demand, capacity)):
+        rows = _free_rows(spread, spread.fits(capacity))
         if rows is not None:
             return spread, rows
     return None

@@ -63,7 +63,7 @@ class Fill(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return boosts for the jobs that fit into what is left over."""
-        waiting, free = view.columns.waiting, view.room.free.copy()
+        waiting, free = view.columns.waiting, view.capacity.free.copy()
         going = _starts_by_itself(view, free)
         first = next((row for row in range(len(waiting)) if row not in going), None)
         if first is None:
@@ -163,7 +163,7 @@ def _shadows_ahead(view: View, free: NDArray[np.int64]) -> Iterator[Shadow]:
 
     for job in view.ahead:
         try:
-            demand = demand_of(job, view.snapshot, view.room)
+            demand = demand_of(job, view.snapshot, view.capacity)
         except UnsupportedRequestError:
             continue  # it is left to Slurm
         yield shadow_of(demand.per_node, demand.nodes, demand.allowed, free, ends=view.columns.ends, now=view.now)
@@ -185,7 +185,7 @@ def _without_delay(view: View, row: int, free: NDArray[np.int64], shadows: Seque
 
 
 def _forward(view: View, row: int, first: int, nodes: tuple[int, ...]) -> BoostJob:
-    waiting, names = view.columns.waiting, view.room.names
+    waiting, names = view.columns.waiting, view.capacity.names
     ratio = float(_ratio(view, np.array([row], dtype=np.intp))[0])
     text = (
         f"it fits into what is left over, has waited longest for its length (ratio {ratio:.1f}) "

@@ -14,9 +14,9 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
 from tesched_core.placement.fewest import fewest_of, least_on
 from tesched_core.placement.node_prices import ByNode, NodePrices
@@ -45,7 +45,7 @@ class VictimQuestion:
     #: [running] who may be a victim, and each one's price
     pool: NDArray[np.bool_]
     score: NDArray[np.float64]
-    room: Room
+    capacity: Capacity
     #: prices of the nodes for it, which are others' too: a search that changes them takes a copy
     prices: Callable[[], NodePrices]
 
@@ -59,13 +59,13 @@ class Ledger:
     """What is free, and which victims are taken, after each number of plans."""
 
     running: Running
-    room: Room
+    capacity: Capacity
     #: of each plan: rows of nodes, by how much what is free there changes, and how many victims were taken before
     _changes: list[tuple[NDArray[np.intp], NDArray[np.int64], int]] = field(default_factory=list)
     #: rows of the victims that were taken
     taken: list[int] = field(default_factory=list)
     #: the number of plans of the last answer, and what was free then
-    _last: tuple[int, Room] | None = None
+    _last: tuple[int, Capacity] | None = None
 
     @property
     def plans(self) -> int:
@@ -83,14 +83,14 @@ class Ledger:
         nodes = sorted({node for nodes, _, _ in both for node in nodes.tolist()})
         return np.array(nodes, dtype=np.intp)
 
-    def room_at(self, plans: int) -> Room:
+    def capacity_at(self, plans: int) -> Capacity:
         """Free resources after so many plans."""
-        count, room = (0, self.room) if self._last is None or self._last[0] > plans else self._last
+        count, capacity = (0, self.capacity) if self._last is None or self._last[0] > plans else self._last
         later = self._changes[count:plans]
         if later:
-            room = room.changed(*(np.concatenate([change[part] for change in later]) for part in (0, 1)))
-        self._last = plans, room
-        return room
+            capacity = capacity.changed(*(np.concatenate([change[part] for change in later]) for part in (0, 1)))
+        self._last = plans, capacity
+        return capacity
 
     def taken_at(self, plans: int) -> Sequence[int]:
         """Return the victims that were taken after so many plans."""
@@ -112,7 +112,7 @@ class Ground:
     def __init__(self, view: View, search: Search, *, drawn: bool) -> None:
         """Begin without a plan."""
         self._search, self._drawn = search, drawn
-        self._room = view.room_after_orders
+        self._capacity = view.capacity_after_orders
         #: kinds of jobs by number, and the kind of each job by its identity
         self._kinds: dict[Hashable, int] = {}
         self._kind_of_job: dict[int, tuple[Job, int | None]] = {}
@@ -161,8 +161,8 @@ class Ground:
         """Begin anew without a plan, for some of the same TE jobs."""
         self.view = view
         self.running = view.running
-        self.ledger = Ledger(running=view.running, room=self._room)
-        self.room = self._room
+        self.ledger = Ledger(running=view.running, capacity=self._capacity)
+        self.capacity = self._capacity
         self._eligible: dict[int, tuple[Eligibility, NDArray[np.bool_]]] = {}
         #: who is left of each mask, by its identity; and back
         self._pools: dict[int, NDArray[np.bool_]] = {}
@@ -178,7 +178,7 @@ class Ground:
             nodes.append(running.share_node[shares])
             by.append(np.zeros_like(running.frees[shares]) if stay else running.frees[shares])
         self.ledger.add(np.concatenate(nodes), np.concatenate(by), found.victims)
-        self.room = self.ledger.room_at(self.ledger.plans)
+        self.capacity = self.ledger.capacity_at(self.ledger.plans)
         self._answers.clear()
         for pool in self._pools.values():
             pool[list(found.victims)] = False
@@ -198,7 +198,7 @@ class Ground:
         kind = self._kind_of(job)
         found = None if kind is None else self._candidates.get(kind)
         if found is None:
-            found = candidates_of(job, self.view, self.room)
+            found = candidates_of(job, self.view, self.capacity)
             # Where there is none but on what is free, that may change.
             if kind is not None and found.any:
                 self._candidates[kind] = found
@@ -209,7 +209,7 @@ class Ground:
         """Return the number of the kind of a job; None: it is not known which jobs have the same candidates."""
         known = self._kind_of_job.get(id(job))
         if known is None:
-            key = counts_for_candidates(job, self.view, self.room)
+            key = counts_for_candidates(job, self.view, self.capacity)
             kind = None if key is None else self._kinds.setdefault(key, len(self._kinds))
             known = self._kind_of_job[id(job)] = job, kind
         return known[1]
@@ -219,8 +219,8 @@ class Ground:
 
         def find() -> tuple[Demand, tuple[int, ...]] | None:
             by_itself = candidates.by_itself
-            found = first_free(candidates.any, self.room, self._fits)
-            return found or first_free(by_itself, self.room, self._fits)
+            found = first_free(candidates.any, self.capacity, self._fits)
+            return found or first_free(by_itself, self.capacity, self._fits)
 
         return find() if kind is None else self.since_last_plan((first_free, kind), find)
 
@@ -256,13 +256,13 @@ class Ground:
                 running=self.running,
                 pool=pool,
                 score=price,
-                room=self.room,
+                capacity=self.capacity,
                 prices=lambda: self._node_prices(demand, pool, price),
             )
         )
 
     def _node_prices(self, demand: Demand, pool: NDArray[np.bool_], price: NDArray[np.float64]) -> NodePrices:
-        free = self.room.free
+        free = self.capacity.free
 
         def begin() -> NodePrices:
             if id(price) not in self._by_node:
@@ -279,7 +279,7 @@ class Ground:
         """Return a number of victims below which no set of them is enough (`placement/fewest.py`)."""
         if demand.uneven is not None:
             return 0
-        find = partial(least_on, demand, self.running, pool, self.room)
+        find = partial(least_on, demand, self.running, pool, self.capacity)
 
         def follow(found: NDArray[np.int64], nodes: NDArray[np.intp]) -> None:
             there = np.zeros(len(found), dtype=np.bool_)
@@ -293,9 +293,9 @@ class Ground:
         """Return [nodes] whether the demand fits on what is free."""
 
         def follow(found: NDArray[np.bool_], nodes: NDArray[np.intp]) -> None:
-            found[nodes] = demand.fits(self.room, nodes)
+            found[nodes] = demand.fits(self.capacity, nodes)
 
-        return self._up_to_date(self._fitting, id(demand), demand, partial(demand.fits, self.room), follow)
+        return self._up_to_date(self._fitting, id(demand), demand, partial(demand.fits, self.capacity), follow)
 
     def _up_to_date(
         self,

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import Block, BlockOnRead, RefusalCode, Why
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand
 from tesched_core.policy import Eligibility
 
@@ -60,10 +60,10 @@ class Pool:
     def _not_taken(
         self, preemptor: JobId, demand: Demand, score: NDArray[np.float64], found: FoundVictims, *, equals: bool
     ) -> Block:
-        running, room = self._ledger.running, self._ledger.room_at(self._plans)
+        running, capacity = self._ledger.running, self._ledger.capacity_at(self._plans)
         where = running.share_node
         may_run = demand.allowed[where]
-        enough = demand.fits_into(room.free[where] + running.frees, where) & may_run
+        enough = demand.fits_into(capacity.free[where] + running.frees, where) & may_run
         nowhere = np.ones(len(running), dtype=np.bool_)
         nowhere[running.share_job[may_run]] = False
         alone = np.zeros(len(running), dtype=np.bool_)
@@ -92,7 +92,7 @@ def would_do(  # noqa: PLR0917 - what a search is given, and what it found
     running: Running,
     pool: NDArray[np.bool_],
     found: FoundVictims,
-    room: Room,
+    capacity: Capacity,
     some: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
     """Return those of `some` that were not taken and free resources where the job may run; enough, where one does."""
@@ -102,7 +102,7 @@ def would_do(  # noqa: PLR0917 - what a search is given, and what it found
     shares = shares[demand.allowed[running.share_node[shares]]]
     if len(found.victims) == 1:
         where = running.share_node[shares]
-        shares = shares[demand.fits_into(room.free[where] + running.frees[shares], where)]
+        shares = shares[demand.fits_into(capacity.free[where] + running.frees[shares], where)]
     would = np.zeros(len(running), dtype=np.bool_)
     would[running.share_job[shares]] = True
     return np.flatnonzero(would)

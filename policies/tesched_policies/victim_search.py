@@ -19,11 +19,11 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand
@@ -57,7 +57,7 @@ def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
     cheapest = prices.cheapest_of(demand.required) if demand.required else prices.cheapest()
     if cheapest is None:
         return None
-    what_if = WhatIf(demand, question.running, question.pool, question.score, question.room, prices.fitting)
+    what_if = WhatIf(demand, question.running, question.pool, question.score, question.capacity, prices.fitting)
     chosen: list[int] = []
     while True:
         row, victims = cheapest
@@ -91,7 +91,7 @@ def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
 def in_order(question: VictimQuestion) -> FoundVictims | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, those not needed there."""
     demand = question.demand
-    what_if = WhatIf(demand, question.running, question.pool, question.score, question.room)
+    what_if = WhatIf(demand, question.running, question.pool, question.score, question.capacity)
     fitting = set(np.flatnonzero(what_if.fitting).tolist())
     required = set(demand.required)
     for victim in what_if.pool_in_order():
@@ -154,19 +154,19 @@ def plan_all(
                 continue
             refusals += may_be.excused(job.job_id)
             found = answer or FoundVictims((), ())
-            others = partial(would_do, demand, running, pool, found, ground.room)
+            others = partial(would_do, demand, running, pool, found, ground.capacity)
             first = prices.go_first(found.victims, running, others)
             if pool.any():
                 refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
             if answer is None:
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
                 continue
-        by_suspending = suffices(demand, view, found.victims, found.nodes, ground.room)
+        by_suspending = suffices(demand, view, found.victims, found.nodes, ground.capacity)
         plans.append(
             MakeRoom(
                 preemptor=job.job_id,
                 by_suspending=by_suspending,
-                nodes=tuple(ground.room.names[row] for row in found.nodes),
+                nodes=tuple(ground.capacity.names[row] for row in found.nodes),
                 victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
             )
         )
@@ -228,7 +228,7 @@ class _Asking:
         certain = [pair for pair in found if self._leave_within(pair[1], candidates.bound_for_s)]
         if not certain:
             as_asked = self._all(candidates.as_asked, candidates.as_asked, price)
-            certain = [pair for pair in as_asked if not _may_shrink(pair, ground.room, ground.running)]
+            certain = [pair for pair in as_asked if not _may_shrink(pair, ground.capacity, ground.running)]
             found += as_asked
         if not certain:
             return None, bool(found)
@@ -251,7 +251,7 @@ class _Asking:
                     answers.append((one, victims))
         if min((len(found.victims) for _, found in answers), default=2) > 1:
             for demand in uneven:
-                for one in spreads(demand, ground.room, ground.running, self.pool):
+                for one in spreads(demand, ground.capacity, ground.running, self.pool):
                     victims = ground.search(one, self.pool, price)
                     if victims is not None:
                         answers.append((one, victims))
@@ -265,9 +265,9 @@ class _Asking:
         return all(not one.notice_signal or one.grace_period_s <= limit_s for one in traits)
 
 
-def _may_shrink(pair: tuple[Demand, FoundVictims], room: Room, running: Running) -> bool:
+def _may_shrink(pair: tuple[Demand, FoundVictims], capacity: Capacity, running: Running) -> bool:
     demand, found = pair
-    return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
+    return bool(found.victims) and fewer_may_do(demand, found.nodes, capacity, running, found.victims)
 
 
 _MAY_SHRINK = (

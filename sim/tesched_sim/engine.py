@@ -328,7 +328,7 @@ class Daemon:
                 served.add(preemptor)
                 # A best-effort job that moves is its own victim, for which nodes are kept while it still runs.
                 moves_or_waits = preemptor in slurm.te_pending or not slurm.te[preemptor]
-                if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and moves_or_waits:
+                if slurm.behaviour.keeps_free and preemptor not in scheduler.reserved and moves_or_waits:
                     scheduler.keep(preemptor, tuple(self.eyes.index[name] for name in order.nodes))
             known = before.get(order_id)
             if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):

@@ -253,9 +253,9 @@ def simulation(contender: str, setting: ExperimentSetting, workload: Workload) -
     check_needs(contender, setting, workload)
     site = setting.site
     if contender == "fifo":
-        run = Simulation(workload, replace(site, te_first=False, keeps_room=False))
+        run = Simulation(workload, replace(site, te_first=False, keeps_free=False))
     elif contender == "te-first":
-        run = Simulation(workload, replace(site, te_first=True, keeps_room=False))
+        run = Simulation(workload, replace(site, te_first=True, keeps_free=False))
     elif contender == "native":
         run = Simulation(workload, replace(site, te_first=True, native=setting.native))
     else:

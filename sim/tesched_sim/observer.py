@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.fields.nice import BASIC
 from tesched_core.model.actions import Failure
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import (
     Job,
     JobState,
@@ -32,7 +33,6 @@ from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.resources import JobId, Tres, with_bare_names
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import LICENSES, loses_licenses
 from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US
@@ -435,11 +435,11 @@ class _Columns:
         self._eyes = eyes
 
     @cached_property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         eyes, slurm = self._eyes, self._eyes.slurm
         free = slurm.free.copy()
         free.setflags(write=False)
-        return Room(
+        return Capacity(
             names=slurm.workload.machines.names,
             index=eyes.index,
             resources=eyes.resources,

@@ -20,7 +20,7 @@ from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_settings import Backfill, NativePreemption, NodeChoice
 
 #: resources [nodes, resources] that are free now and not reserved
-FreeRoom = Callable[[], NDArray[np.int64]]
+FreeResources = Callable[[], NDArray[np.int64]]
 
 
 class Scheduler:
@@ -181,11 +181,11 @@ class Scheduler:
         most = self._free().max(axis=0)
         rows = rows[(slurm.workload.demand[rows] <= most).all(axis=1)]
         # Free resources only shrink in the course of this: where one job of a shape did not fit, no other will.
-        without_room: set[int] = set()
+        without_resources: set[int] = set()
         without_spare: set[int] = set()
         for row in rows.tolist():
             shape = slurm.shape[row]
-            if row in self.reserved or shape in without_room or not slurm.waits(row):
+            if row in self.reserved or shape in without_resources or not slurm.waits(row):
                 continue
             if self._shadow is None or self._shadow[0] != first:
                 self._shadow = first, self._shadow_of(first)
@@ -196,7 +196,7 @@ class Scheduler:
             free = self._free()
             nodes = self.place(row, free, shadow.spared(len(free), demand) if outlasts else None)
             if nodes is None:
-                (without_spare if outlasts else without_room).add(shape)
+                (without_spare if outlasts else without_resources).add(shape)
                 continue
             if outlasts:
                 shadow.take(nodes, demand)
@@ -293,15 +293,15 @@ class Scheduler:
         nodes: list[int] = []
         victims: dict[int, None] = {}
         for node in np.flatnonzero(may_run).tolist():
-            room = free[node] + sum((demand[job] for job in victims if node in slurm.where[job]), 0)
+            free_then = free[node] + sum((demand[job] for job in victims if node in slurm.where[job]), 0)
             asked: list[int] = []
             for job in by_node.get(node, []):
-                if (room >= demand[row]).all():
+                if (free_then >= demand[row]).all():
                     break
                 if job not in victims:
                     asked.append(job)
-                    room = room + demand[job]
-            if (room >= demand[row]).all():
+                    free_then = free_then + demand[job]
+            if (free_then >= demand[row]).all():
                 nodes.append(node)
                 victims |= dict.fromkeys(asked)
             if len(nodes) == slurm.nodes_wanted[row]:

@@ -72,7 +72,7 @@ class Behaviour:
     te_first: bool = False
     #: resources that an order frees are reserved for its preemptor, whatever else waits. Real Slurm knows no orders:
     #: there, the preemptor's place at the head of the queue has to do
-    keeps_room: bool = False
+    keeps_free: bool = False
     requeued_to: RequeuedTo = RequeuedTo.HEAD
     released_to: ReleasedTo = ReleasedTo.PLACE
     #: a requeued job may not start again for so long
@@ -100,7 +100,7 @@ class Behaviour:
     @staticmethod
     def paper(*, te_first: bool) -> Behaviour:
         """Return FitGpp's setting; `te_first` for every policy that preempts, and not for FIFO."""
-        return Behaviour(te_first=te_first, keeps_room=te_first, true_run_times=True)
+        return Behaviour(te_first=te_first, keeps_free=te_first, true_run_times=True)
 
     @staticmethod
     def slurm(*, poll_s: float = 5.0) -> Behaviour:

@@ -93,7 +93,7 @@ def addresses(definition: ClusterDefinition) -> dict[str, int]:
     """Return the last number of the address of each service and node. ValueError if there are too many nodes."""
     nodes = definition.node_names
     if len(nodes) > MOST_NODES:
-        raise ValueError(f"the network has room for {MOST_NODES} nodes, not for {len(nodes)}")
+        raise ValueError(f"the network has addresses for {MOST_NODES} nodes, not for {len(nodes)}")
     return SERVICE_ADDRESSES | {name: FIRST_NODE_ADDRESS + index for index, name in enumerate(nodes)}
 
 

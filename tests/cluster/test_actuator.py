@@ -62,7 +62,7 @@ def pending(cluster: LocalCluster) -> JobId:
     """Return a job that waits for resources and has a priority."""
     running(cluster, "--exclusive", "-N8")
     job_id = JobId(cluster.sbatch(wrap=SLEEP))
-    cluster.wait_for(lambda: cluster.job(job_id)["Reason"] in {"Resources", "Priority"}, "the job to wait for room")
+    cluster.wait_for(lambda: cluster.job(job_id)["Reason"] in {"Resources", "Priority"}, "the job to wait")
     return job_id
 
 

@@ -159,7 +159,7 @@ def fill(cluster: LocalCluster) -> dict[str, JobId]:
         lambda: [each["JobState"] for each in cluster.jobs(array)].count("RUNNING") == 2, "two tasks of the array"
     )
     cluster.run("salloc", "--no-shell", "-J", "shell", "--gpus=1")
-    cluster.sbatch("-J", "no room", "-w", "n1", "--exclusive", "--gpus=a100:4", wrap=SLEEP)
+    cluster.sbatch("-J", "does not fit", "-w", "n1", "--exclusive", "--gpus=a100:4", wrap=SLEEP)
     return ids
 
 

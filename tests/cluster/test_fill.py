@@ -34,7 +34,7 @@ def test_a_short_job_fills_the_hole_before_the_first_which_does_not_wait_longer(
         for job_id in (first, late, short):
             cluster.wait_for(
                 lambda job_id=job_id: cluster.job(job_id)["Reason"] in {"Resources", "Priority"},  # type: ignore[misc]
-                f"job {job_id} to wait for room",
+                f"job {job_id} to wait for resources",
             )
         with running_daemon(cluster, tmp_path, one_client, policy="none+fill") as daemon:
             cluster.wait_state(short, "RUNNING")

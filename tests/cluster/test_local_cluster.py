@@ -83,7 +83,7 @@ def test_typed_gpus_are_given_by_type(make_cluster: MakeCluster) -> None:
     too_many = cluster.sbatch("--gres=gpu:v100:2", wrap="sleep 60")
     cluster.wait_state(job_id, "RUNNING")
     cluster.wait_state(other, "RUNNING")
-    cluster.wait_for(lambda: cluster.job(too_many)["Reason"] == "Resources", "the third to find no room")
+    cluster.wait_for(lambda: cluster.job(too_many)["Reason"] == "Resources", "the third to find no free resources")
 
 
 @pytest.mark.gate

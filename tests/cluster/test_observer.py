@@ -10,7 +10,7 @@ import pytest
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import demand_of
 from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
@@ -195,12 +195,12 @@ def test_default_memory_of_gpus_and_all_memory_are_distinguished_where_slurm_cou
     client = connect(made)
     made.wait_for(lambda: job(client, looked_at[-1]).reason in {"Resources", "Priority"}, "slurmctld to look at them")
     snapshot = look(client)
-    room = room_of(snapshot)
+    capacity = capacity_of(snapshot)
     whole = snapshot.nodes["n1"].total.mem_mib
     for ids in (held, looked_at):
         declined = replace(snapshot, declined=frozenset(map(JobId, ids)))
         takes, more = (
-            [int(demand_of(one.jobs[JobId(job_id)], one, room).takes[0, 1]) for job_id in ids]
+            [int(demand_of(one.jobs[JobId(job_id)], one, capacity).takes[0, 1]) for job_id in ids]
             for one in (snapshot, declined)
         )
         for option, taken, then in zip(asked, takes, more, strict=True):

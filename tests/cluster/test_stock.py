@@ -62,7 +62,7 @@ def test_a_full_cluster_of_ordinary_scripts_frees_resources_and_each_script_ends
         there = (*LAB, f"--nodelist={cluster.job(stubborn)['NodeList']}")
         trials = [trial(cluster, 0, there)]
         # Else one of the others might ask for that node.
-        cluster.wait_for(lambda: daemon.json("status")["orders"], "room to be made")
+        cluster.wait_for(lambda: daemon.json("status")["orders"], "resources to be freed")
         trials += [trial(cluster, number, LAB) for number in (1, 2)]
         for job_id in trials:
             cluster.wait_state(job_id, "RUNNING")

@@ -73,8 +73,8 @@ def started_as_read(cluster: LocalCluster, observer: Observer, *options: str) ->
     job = submitted(cluster, "-H", *options)
     snapshot = observer.observe()
     assert isinstance(snapshot, Snapshot)
-    room = columns_of(snapshot).room
-    assert fits_now(demands_of(snapshot.jobs[JobId(job)], snapshot, room, binds=False), room), options
+    capacity = columns_of(snapshot).capacity
+    assert fits_now(demands_of(snapshot.jobs[JobId(job)], snapshot, capacity, binds=False), capacity), options
     cluster.run("scontrol", "release", str(job))
     nodes: str = cluster.wait_state(job, "RUNNING")["NodeList"]
     cluster.run("scancel", str(job))

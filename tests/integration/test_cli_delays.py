@@ -21,7 +21,7 @@ from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_db.engine import open_store
 from tesched_db.te_refused import TeRefused, te_refused
@@ -297,7 +297,7 @@ def test_bound_is_worked_out_as_the_daemon_does_by_which_te_jobs_are_held(tmp_pa
     # Its owner says how long it runs.
     seen = seen.with_traits({**seen.traits, JobId(4): replace(seen.traits[JobId(4)], run_time_s=9000.0)})
     limits = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600))
-    deadlines = Deadlines.of(memory, seen, limits, room_of(seen), 2.0)
+    deadlines = Deadlines.of(memory, seen, limits, capacity_of(seen), 2.0)
     assert deadlines is not None
     path, url = configured_store(tmp_path)
     engine = open_store(url)

@@ -75,8 +75,8 @@ def test_a_configuration_imports_no_policys_work_and_no_client(tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     found = set(done.stdout.split())
     assert "tesched_policies.gavel.policy" in found
-    rooms = ("tesched_core.placement", "tesched_core.guard", "tesched_core.levers", "tesched_core.orders")
-    assert [name for name in found if name.startswith(rooms)] == []
+    packages = ("tesched_core.placement", "tesched_core.guard", "tesched_core.levers", "tesched_core.orders")
+    assert [name for name in found if name.startswith(packages)] == []
     assert not found & {
         "tesched_core.step",
         "tesched_daemon.loop",

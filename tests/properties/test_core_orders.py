@@ -30,7 +30,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.job_memory import NOTHING
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, OrderState, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.outcomes import learned
@@ -149,7 +149,7 @@ class Daemon:
 
     def _check_memory(self, snapshot: Snapshot) -> None:
         orders = self.memory.open_orders()
-        asked = HOLDS_ROOM | {VictimState.SUSPENDED}
+        asked = HOLDS_RESOURCES | {VictimState.SUSPENDED}
         paying = [victim.job_id for order in orders for victim in order.victims if victim.state in asked]
         assert len(set(paying)) == len(paying)
         served = [order.preemptor for order in orders if order.state is OrderState.OPEN]

@@ -237,9 +237,9 @@ def sjf(seen: Reckoned) -> float:
     """Return the first end: each job alone on the cluster, all in one program, for none stands in another's way."""
     problem = seen.problem
     x = cp.Variable(seen.speed.shape, nonneg=True)
-    room = problem.capacity / problem.scale_factor[:, None]
+    most = problem.capacity / problem.scale_factor[:, None]
     cp.Problem(
-        cp.Maximize(cp.sum(cp.multiply(seen.speed / unit_of(seen)[:, None], x))), [cp.sum(x, axis=1) <= 1, x <= room]
+        cp.Maximize(cp.sum(cp.multiply(seen.speed / unit_of(seen)[:, None], x))), [cp.sum(x, axis=1) <= 1, x <= most]
     ).solve(solver=cp.CLARABEL)
     reached = (seen.speed * x.value).sum(axis=1)
     left = [problem.steps_left[m] / reached[m] for m in seen.fitting if problem.steps_left[m] > 0]

@@ -116,7 +116,7 @@ def test_no_job_gets_less_than_with_its_part_of_the_cluster(name: str) -> None:
     assert held >= 10
 
 
-def roomy(seed: int) -> Problem:
+def ample(seed: int) -> Problem:
     """Return a problem in which every type fits every job, so that none fits better in a larger cluster."""
     problem = random_problem(seed)
     return replace(problem, capacity=np.maximum(problem.capacity, problem.scale_factor.max()))
@@ -125,18 +125,18 @@ def roomy(seed: int) -> Problem:
 @pytest.mark.parametrize("name", ["makespan", "makespan-agnostic", "makespan-sharing", "sjf", "fifo", "fifo-sharing"])
 @pytest.mark.parametrize("more", [0, 1])
 def test_one_more_accelerator_does_no_harm(name: str, more: int) -> None:
-    check_no_worse(name, [(roomy(seed), with_more(roomy(seed), more)) for seed in INSTANCES])
+    check_no_worse(name, [(ample(seed), with_more(ample(seed), more)) for seed in INSTANCES])
 
 
 @pytest.mark.parametrize("name", ["throughput", "cost", "cost-sum"])
 def test_one_more_accelerator_does_the_sums_no_harm(name: str) -> None:
-    check_no_worse(name, [(roomy(seed), with_more(roomy(seed), 0)) for seed in INSTANCES])
+    check_no_worse(name, [(ample(seed), with_more(ample(seed), 0)) for seed in INSTANCES])
 
 
 @pytest.mark.parametrize("name", ["las", "las-agnostic", "las-sharing", "hierarchical"])
 def test_twice_the_cluster_does_no_harm(name: str) -> None:
     """Twice, as with one more the yardstick of las, an equal part of each type, would be another."""
-    check_no_worse(name, [(roomy(seed), replace(roomy(seed), capacity=2 * roomy(seed).capacity)) for seed in INSTANCES])
+    check_no_worse(name, [(ample(seed), replace(ample(seed), capacity=2 * ample(seed).capacity)) for seed in INSTANCES])
 
 
 def with_more(problem: Problem, column: int) -> Problem:

@@ -150,11 +150,11 @@ def test_plans_of_many_are_those_of_a_search_node_by_node(
 def _one_by_one(view: View, propose: partial[Proposal[None]]) -> Proposal[None]:
     """Plan each TE job alone, on what the plans before it have left."""
     intents: list[MakeRoom | AwaitRoom] = []
-    eligible, room, running_jobs = view.eligibility, view.room_after_orders, view.running
+    eligible, capacity, running_jobs = view.eligibility, view.capacity_after_orders, view.running
     refusals = Refusals()
     for job in view.waiting:
         alone = replace(view, kept={}, waiting=(job,), find_eligible=partial(lambda found: found, eligible))
-        vars(alone)["room_after_orders"] = room
+        vars(alone)["capacity_after_orders"] = capacity
         answer = propose(view=alone)
         refusals += answer.refusals
         intents += answer.plans
@@ -163,11 +163,11 @@ def _one_by_one(view: View, propose: partial[Proposal[None]]) -> Proposal[None]:
                 continue
             rows = [running_jobs.row_of[job_id] for job_id in plan.victim_ids]
             shares = np.flatnonzero(np.isin(running_jobs.share_job, rows))
-            room = room.changed(running_jobs.share_node[shares], running_jobs.frees[shares])
+            capacity = capacity.changed(running_jobs.share_node[shares], running_jobs.frees[shares])
             request, nodes = job.request, len(plan.nodes)
-            takes = np.zeros((nodes, len(room.resources)), dtype=np.int64)
+            takes = np.zeros((nodes, len(capacity.resources)), dtype=np.int64)
             takes[:, 0], takes[:, 1] = request.cpus // nodes, request.mem_per_node_mib or 0
-            room = room.changed([room.index[name] for name in plan.nodes], -takes)
+            capacity = capacity.changed([capacity.index[name] for name in plan.nodes], -takes)
             why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
             eligible = eligible.without(np.array(rows, dtype=np.intp), why)
     return Proposal(intents=tuple(intents), refusals=refusals)
@@ -267,7 +267,7 @@ def test_the_least_number_of_victims_follows_the_plans(view: View) -> None:
     pool, score = ground.pool_of(view.eligibility), FitGpp().rank(view, None)
     for job in view.waiting:
         for demand in ground.candidates(job)[0].any:
-            assert ground.least(demand, pool) == least_of_all(demand, view.running, pool, ground.room)
+            assert ground.least(demand, pool) == least_of_all(demand, view.running, pool, ground.capacity)
             found = ground.search(demand, pool, ground.prices(job, score).price)
             if found is not None:
                 ground.plan(demand, found, stay=False)

@@ -88,7 +88,7 @@ def cases(draw: st.DrawFn) -> Case:
         backfill=draw(st.sampled_from(Backfill)),
         placement=draw(st.sampled_from(NodeChoice)),
         te_first=draw(st.booleans()),
-        keeps_room=draw(st.booleans()),
+        keeps_free=draw(st.booleans()),
         requeued_to=draw(st.sampled_from(RequeuedTo)),
         requeue_delay_s=draw(st.sampled_from([0, 6])),
         kill_wait_s=draw(st.sampled_from([0, 4])),
@@ -116,7 +116,7 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
     slurm = simulation.slurm
     held: dict[int, tuple[float, tuple[int, ...]]] = {}
     held_s = [0.0] * len(case.workload)
-    room = [[8, 80, 8] for _ in range(len(case.workload.machines.names))]
+    capacity = [[8, 80, 8] for _ in range(len(case.workload.machines.names))]
 
     def saw(row: int) -> None:
         demand = case.workload.demand[row].tolist()
@@ -126,13 +126,13 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
             held[row] = (slurm.now, slurm.where[row])
             assert len(set(slurm.where[row])) == case.workload.nodes[row]
             for node in slurm.where[row]:
-                room[node] = [left - want for left, want in zip(room[node], demand, strict=True)]
-                assert min(room[node]) >= 0
+                capacity[node] = [left - want for left, want in zip(capacity[node], demand, strict=True)]
+                assert min(capacity[node]) >= 0
         else:
             since, nodes = held.pop(row)
             held_s[row] += slurm.now - since
             for node in nodes:
-                room[node] = [left + want for left, want in zip(room[node], demand, strict=True)]
+                capacity[node] = [left + want for left, want in zip(capacity[node], demand, strict=True)]
 
     slurm.watchers.append(saw)
     result = simulation.run()

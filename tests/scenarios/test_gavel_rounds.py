@@ -251,7 +251,7 @@ def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_waiting_jobs() -
     site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
     site.obeys(*site.cycle(0))
     leaving = [action.job_id for action in site.cycle(360) if isinstance(action, Notify)]
-    assert len(leaving) == 1, "one makes room for the third, and the other does not move for that"
+    assert len(leaving) == 1, "one leaves for the third, and the other does not move for that"
 
 
 def test_a_job_of_a_weighty_qos_has_more_of_the_time() -> None:

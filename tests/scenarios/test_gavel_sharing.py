@@ -19,7 +19,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, nodes_set, running, share, waiting
@@ -137,15 +137,15 @@ def test_a_trial_is_not_sent_to_a_gpu_of_which_a_job_has_a_shard() -> None:
     site = Site(on(A, "v"), waiting(TRIAL, asks("gpu")), named="las")
     site.cycle(0)
     assert site.decision.actions == ()
-    room = room_of(site.snapshot(0))
-    free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
+    capacity = capacity_of(site.snapshot(0))
+    free = dict(zip(capacity.resources, capacity.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"]) == (0, 0, 1)
 
 
 def test_no_shard_is_free_of_a_gpu_that_a_job_has_whole() -> None:
     nodes = (machine("v", "v100", gpus=4, shards=16),)
-    room = room_of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
-    free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
+    capacity = capacity_of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
+    free = dict(zip(capacity.resources, capacity.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"], free["shard:v100"]) == (2, 2, 11, 12)
 
 
@@ -183,8 +183,11 @@ def obey(site: Site, at_s: float) -> None:
     for action in actions:
         if isinstance(action, Notify):
             site.requeued(action.job_id)
-    room = room_of(site.snapshot(at_s))
-    free = {name: dict(zip(room.resources, room.free[row].tolist(), strict=True)) for name, row in room.index.items()}
+    capacity = capacity_of(site.snapshot(at_s))
+    free = {
+        name: dict(zip(capacity.resources, capacity.free[row].tolist(), strict=True))
+        for name, row in capacity.index.items()
+    }
     for job in sorted(site.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
         (gres, _), *_ = job.request.gres_per_node
         where = job.request.required_nodes or tuple(free)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Requeue
 from tesched_core.model.cluster import Request
 from tesched_core.model.limits import Limits
@@ -87,7 +87,7 @@ def test_slurm_declines_it_so_beside_a_drained_node_too() -> None:
     """Slurm has another word for a lack of resources then."""
     drive = four_jobs()
     drive.ends(4)
-    (word,) = WANTS_ROOM - {"Resources", "Priority"}
+    (word,) = WAITS_FOR_RESOURCES - {"Resources", "Priority"}
     drive.change(TE, reason=word)
     for at_s in range(0, 1000, 10):
         drive.obeys(*drive.cycle(at_s))

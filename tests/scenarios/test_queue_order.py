@@ -311,7 +311,7 @@ class TestPutBack:
         assert (anew.order_id, anew.previous) == (2, 0), "the next task's order raises it from its own value"
 
 
-class TestRoomIsFree:
+class TestResourcesAreFree:
     """Resources that only the queue's order keeps from a TE job need no victim."""
 
     def drive(self) -> Driver:

@@ -149,7 +149,7 @@ class TestPolling:
 
     def test_the_queue_s_order_keeps_it_without_kept_resources(self) -> None:
         slurm = replace(
-            self.POLLS, te_first=False, keeps_room=False, backfill=Backfill.EASY, requeued_to=RequeuedTo.PLACE
+            self.POLLS, te_first=False, keeps_free=False, backfill=Backfill.EASY, requeued_to=RequeuedTo.PLACE
         )
         jobs = (Sketch(run=100, grace=5, limit=100), Sketch(at=1, run=50, limit=50), te(2, 10))
         # Seen at 10, raised above job 1, which waits before it; the victim leaves at 15.

@@ -13,7 +13,7 @@ from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tests.unit.sim.examples import Sketch, ends, preemptions, simulate, starts, te, workload
 
 FIFO = Behaviour.paper(te_first=False)
-TE_FIRST = replace(Behaviour.paper(te_first=True), keeps_room=False)
+TE_FIRST = replace(Behaviour.paper(te_first=True), keeps_free=False)
 EASY = replace(FIFO, backfill=Backfill.EASY)
 
 

@@ -79,7 +79,7 @@ def site(policy: Policy[None], *, limits: Limits | None = None) -> Driver:
     return Driver([node("n1"), node("n2")], jobs, policy=te, best_effort=be, limits=limits, run_times={OTHER: 60})
 
 
-def room(preemptor: int, *victims: int) -> MakeRoom:
+def capacity(preemptor: int, *victims: int) -> MakeRoom:
     return MakeRoom(
         preemptor=JobId(preemptor),
         nodes=("n1",),
@@ -88,7 +88,7 @@ def room(preemptor: int, *victims: int) -> MakeRoom:
 
 
 def test_a_protected_job_is_no_victim_whatever_a_policy_says() -> None:
-    drive = site(Strange(intents=(room(TRIAL, VICTIM),)), limits=Limits(protected_names=("be-*", "job*", "*")))
+    drive = site(Strange(intents=(capacity(TRIAL, VICTIM),)), limits=Limits(protected_names=("be-*", "job*", "*")))
     assert drive.cycle(0) == ()
     (refusal,) = [one for one in drive.decision.refusals if one.job_id == TRIAL]
     assert refusal.code is RefusalCode.PROTECTED_NAME
@@ -97,13 +97,13 @@ def test_a_protected_job_is_no_victim_whatever_a_policy_says() -> None:
 
 @pytest.mark.parametrize("victim", [TRIAL, 77])
 def test_what_holds_no_nodes_is_no_victim(victim: int) -> None:
-    drive = site(Strange(intents=(room(TRIAL, victim),)))
+    drive = site(Strange(intents=(capacity(TRIAL, victim),)))
     assert drive.cycle(0) == ()
     assert drive.why_not(TRIAL) is RefusalCode.NOT_MANAGED
 
 
 def test_a_policy_for_trials_frees_resources_for_waiting_trials_alone() -> None:
-    drive = site(Strange(intents=(room(OTHER, VICTIM), HoldJob(job_id=JobId(OTHER), why=""))))
+    drive = site(Strange(intents=(capacity(OTHER, VICTIM), HoldJob(job_id=JobId(OTHER), why=""))))
     assert drive.cycle(0) == ()
 
 
@@ -114,7 +114,7 @@ def test_a_policy_for_trials_frees_resources_for_waiting_trials_alone() -> None:
         BoostJob(job_id=JobId(TRIAL), why=""),
         HoldJob(job_id=JobId(77), why=""),
         ThrottleArray(job_id=JobId(77), tasks=1, why=""),
-        room(TRIAL),
+        capacity(TRIAL),
     ],
 )
 def test_a_policy_for_best_effort_jobs_touches_no_other(intent: Intent) -> None:
@@ -124,7 +124,7 @@ def test_a_policy_for_best_effort_jobs_touches_no_other(intent: Intent) -> None:
 
 
 def test_without_limits_of_its_own_a_policy_moves_no_best_effort_job() -> None:
-    drive = site(StrangeToo(intents=(room(OTHER, VICTIM),)))
+    drive = site(StrangeToo(intents=(capacity(OTHER, VICTIM),)))
     assert drive.cycle(0) == ()
     assert drive.why_not(OTHER) is RefusalCode.NOT_MANAGED
 
@@ -140,7 +140,7 @@ def test_a_policy_keeps_to_the_partitions_of_its_entry() -> None:
 def test_a_policy_that_fails_is_reported_and_the_others_go_on() -> None:
     drive = site(FailingToo())
     drive.policy = FitGpp()
-    assert len(drive.cycle(0)) > 0, "room is made for the trial all the same"
+    assert len(drive.cycle(0)) > 0, "resources are freed for the trial all the same"
     assert drive.decision.summary.startswith("the policy failing_too has failed: KeyError: 'no such node'; ")
 
 

@@ -134,7 +134,7 @@ class TestWhatSlurmDid:
         written(drive, 12)
         drive.starts(TE, share("n2", 8), at_s=11)
         drive.cycle(14)
-        assert drive.memory.open_orders() == (), "it may be another's room"
+        assert drive.memory.open_orders() == (), "the resources may be another's"
         drive.cycle(75)
         (order,) = drive.memory.open_orders()
         assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_ELSEWHERE, True)

@@ -44,7 +44,7 @@ from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, St
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
-from tesched_core.model.order import HOLDS_ROOM, Order, Victim
+from tesched_core.model.order import HOLDS_RESOURCES, Order, Victim
 
 #: A begin time is put later by so many seconds at least.
 LEAST_S = 60.0
@@ -99,7 +99,9 @@ class BeginTimeRule(FieldRule[int]):
         is_soon = _comes_soon(job, context)
         if one is not None and (one.restored or is_on_its_way(one, context.now) or not is_soon):
             until = one.value
-        elif is_soon and (self._is_in_place(one, job) or any(other.state in HOLDS_ROOM for other in order.victims)):
+        elif is_soon and (
+            self._is_in_place(one, job) or any(other.state in HOLDS_RESOURCES for other in order.victims)
+        ):
             until = ceil(context.now + _step_s(context))
         else:
             return

@@ -19,7 +19,7 @@ from tesched_core.fields.nice import (
     value_of,
 )
 from tesched_core.fields.reconcile import Want
-from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
@@ -168,7 +168,7 @@ def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
     if not above or not plan.victims:
         return None
     for other in snapshot.jobs.values():
-        waits = other.pending and not other.held and other.reason in WANTS_ROOM
+        waits = other.pending and not other.held and other.reason in WAITS_FOR_RESOURCES
         mine = above & set(other.partitions)
         if waits and mine and snapshot.job_class(other.job_id) is not JobClass.TE:
             where = f"waits in {min(mine)}, of a higher PriorityTier over {','.join(plan.nodes)}"

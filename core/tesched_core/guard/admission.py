@@ -120,7 +120,7 @@ def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> in
     """Number of orders of this purpose whose victims are leaving."""
     turn = purpose is Purpose.ROUND
     return sum(
-        order.makes_room and (snapshot.job_class(order.preemptor) is JobClass.BE) is turn
+        order.frees_resources and (snapshot.job_class(order.preemptor) is JobClass.BE) is turn
         for order in memory.open_orders()
     )
 
@@ -130,7 +130,7 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
     running = view.running
     row = running.row_of[job_id]
     owner = running.owners[running.owner[row]]
-    nodes = tuple(view.columns.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
+    nodes = tuple(view.columns.capacity.names[node] for node in running.share_node[running.shares_of(row)].tolist())
     held_s = max(now - float(running.started[row]), 0.0) + float(running.grace_s[row])
     node_s = len(nodes) * held_s
     trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from tesched_core.model.order import HOLDS_ROOM, Departure, Order, Purpose, Victim, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, Departure, Order, Purpose, Victim, VictimState
 from tesched_core.model.payment import DAY_S, HOUR_S, Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 
@@ -120,5 +120,5 @@ def under_way(orders: Iterable[Order], now: UnixSeconds) -> Iterator[Paid]:
         for victim in order.victims:
             # Once it is seen suspended it has paid.
             asked = victim.state is VictimState.SUSPENDED and victim.suspended_at is None
-            if victim.state in HOLDS_ROOM or asked:
+            if victim.state in HOLDS_RESOURCES or asked:
                 yield paying(victim, now, order.preemptor)

@@ -27,7 +27,7 @@ from tesched_core.model.columns import INELIGIBLE, Owner, Running
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import Eligibility
@@ -96,7 +96,7 @@ def eligible_victims(
         if ineligible is not None:
             excuse(running.ineligible == row, ineligible)
     leaving = {
-        victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_ROOM
+        victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_RESOURCES
     }
     excuse_jobs(dict.fromkeys(leaving, _LEAVING))
     # Slurm leaves a job held that is requeued while it is suspended.

@@ -18,7 +18,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 
 #: Reason words that mean: it would start if it fitted and were first. The long one is what Slurm says on a
 #: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
-WANTS_ROOM = frozenset(
+WAITS_FOR_RESOURCES = frozenset(
     {
         "Resources",
         "Priority",
@@ -87,13 +87,13 @@ def starts_no_more(reason: str) -> bool:
     return _NEVER.match(reason) is not None
 
 
-def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
+def resources_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
     """Reason that free resources would not help this pending job; None if they would."""
     if job.doubt or job.partly_read:
         return RefusalCode.UNREAD, job.doubt or job.partly_read
     if job.held:
         return RefusalCode.HELD, f"it is held (Slurm says: {job.reason or 'priority 0'})"
-    if job.reason in WANTS_ROOM:
+    if job.reason in WAITS_FOR_RESOURCES:
         if job.het_job_id is not None:
             return RefusalCode.UNSUPPORTED, "it is a heterogeneous job, which tesched does not serve"
         return None
@@ -108,7 +108,7 @@ def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
 
     A begin time less than `within_s` seconds from now does not count: Slurm gives one to each job that is requeued.
     """
-    why = room_would_not_help(job)
+    why = resources_would_not_help(job)
     if why is not None and why[0] is RefusalCode.BEGIN_TIME:
         return job.eligible_time is None or job.eligible_time - now <= within_s
     return why is None or why[0] in _UNKNOWN
@@ -121,7 +121,7 @@ def blocked(job: Job, *, at_the_head: bool = False) -> str:
     no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
     elsewhere in the queue Slurm would not say whether it still does.
     """
-    why = room_would_not_help(job)
+    why = resources_would_not_help(job)
     if why is None or (at_the_head and why[0] in _SHOWS_AT_THE_HEAD):
         return ""
     return why[1] if why[0] in _FIRM else ""
@@ -133,7 +133,7 @@ def seen_at_the_head(job: Job) -> bool:
     Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
     change of its nice value, priority or nodes makes it say None until the next pass (22.05 and 26.05).
     """
-    return job.reason in WANTS_ROOM and job.reason != "Priority"
+    return job.reason in WAITS_FOR_RESOURCES and job.reason != "Priority"
 
 
 def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:

@@ -11,10 +11,10 @@ from math import sqrt
 from typing import NamedTuple, Protocol
 
 from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,7 +164,7 @@ class ClusterColumns(Protocol):
     """One instant's answers."""
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Total and free resources of each node."""
         ...
 

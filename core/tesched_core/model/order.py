@@ -125,7 +125,7 @@ PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN,
 
 
 #: States in which a victim still holds its nodes.
-HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
+HOLDS_RESOURCES = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ class Order:
         return self.state is OrderState.OPEN and not self.nodes
 
     @property
-    def makes_room(self) -> bool:
+    def frees_resources(self) -> bool:
         """Check whether its resources are being freed, or are free; whether its victims run again is no part of it."""
         return self.state is OrderState.OPEN and bool(self.nodes)
 

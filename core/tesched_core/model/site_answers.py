@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tesched_core.model.arrays import np
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Node, Partition, Reservation, SlurmSettings
-from tesched_core.model.room import Room
 
 T = TypeVar("T")
 
@@ -36,18 +36,18 @@ class SiteAnswers:
     #: those of the cycle before; None: there are none, or they were found to be of another site
     before: SiteAnswers | None = None
     #: resources of this cycle, whatever is free; None: not known yet
-    room: Room | None = None
+    capacity: Capacity | None = None
     answers: dict[Hashable, Any] = field(default_factory=dict)
     _is_checked: bool = False
 
-    def is_of(self, room: Room) -> bool:
+    def is_of(self, capacity: Capacity) -> bool:
         """Check whether these resources are those of the cycle, but for what is free of them."""
-        mine = self.room
+        mine = self.capacity
         return (
             mine is not None
-            and mine.total is room.total
-            and mine.available is room.available
-            and mine.partitions is room.partitions
+            and mine.total is capacity.total
+            and mine.available is capacity.available
+            and mine.partitions is capacity.partitions
         )
 
     def find(self, key: Hashable, work_out: Callable[[], T]) -> T:
@@ -66,7 +66,7 @@ class SiteAnswers:
 
     @property
     def _most(self) -> int:
-        resources = 1 if self.room is None else len(self.room.resources)
+        resources = 1 if self.capacity is None else len(self.capacity.resources)
         return max(MOST_BYTES // (_EACH * resources * max(len(self.nodes), 1)), 1)
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class SiteAnswers:
             self.before = None
 
     def _is_same_site(self, other: SiteAnswers) -> bool:
-        mine, its = self.room, other.room
+        mine, its = self.capacity, other.capacity
         if mine is None or its is None:
             return False
         return (

@@ -27,7 +27,7 @@ from tesched_core.model.job_memory import Past
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import (
-    HOLDS_ROOM,
+    HOLDS_RESOURCES,
     PREEMPTED,
     TO_RERUN,
     Departure,
@@ -164,7 +164,7 @@ def _soon_over(order: Order, context: CycleContext) -> bool:
 
 def _hanging(order: Order, context: CycleContext) -> str:
     """Victims that have been ending for longer than an order awaits, in words; empty if none."""
-    jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_ROOM)
+    jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_RESOURCES)
     hanging = [job for job in jobs if job is not None and job.completing]
     named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hanging)
     return f"still completing, in an Epilog or by a process that can't be killed: {named}" if hanging else ""
@@ -183,8 +183,8 @@ def _moves(order: Order) -> bool:
 
 
 def _gone_nodes(order: Order, context: CycleContext) -> list[str]:
-    room = context.columns.room
-    gone = [name for name in order.nodes if name not in room.index or not room.available[room.index[name]]]
+    capacity = context.columns.capacity
+    gone = [name for name in order.nodes if name not in capacity.index or not capacity.available[capacity.index[name]]]
     return [name for name in gone if not _is_silent(name, context)]
 
 
@@ -238,9 +238,9 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         and departure_of(victim, job, context.now, context.release) is None
     ):
         return SUSPEND_LEVER.follow_victim(victim, job, order, context)
-    if victim.state in HOLDS_ROOM and victim.ending_since is None and job is not None and job.completing:
+    if victim.state in HOLDS_RESOURCES and victim.ending_since is None and job is not None and job.completing:
         victim = replace(victim, ending_since=context.now)
-    if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
+    if victim.state in HOLDS_RESOURCES or victim.state is VictimState.SUSPENDED:
         departure = departure_of(victim, job, context.now, context.release)
         if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
             text = "was put back in the queue by others before it was notified"

@@ -38,14 +38,14 @@ from functools import partial
 from math import inf
 
 from tesched_core.context import CycleContext
-from tesched_core.intake.pending_reason import WANTS_ROOM, has_reason, room_would_not_help
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, has_reason, resources_would_not_help
 from tesched_core.model.bystander import Bystander, Examined, TeRunInTheWay, ended
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import MOST_WAITING
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -88,7 +88,7 @@ def _was_in_array(task: Job, array: Job, last: UnixSeconds) -> bool:
         return False
     if task.pending:
         # One that left it before, and waited as well, is known by now.
-        return task.eligible_time == array.eligible_time and room_would_not_help(task) is None
+        return task.eligible_time == array.eligible_time and resources_would_not_help(task) is None
     return (task.start_time or 0.0) > last - SLURM_SECOND_S
 
 
@@ -138,7 +138,7 @@ def _unseen(
     that one alone. No bound may be passed by what no poll has seen, so all of that time counts for a job that would fit
     if no other user's run held, or had held, anything.
     """
-    last, snapshot, room = _last_poll(memory, context), context.snapshot, context.columns.room
+    last, snapshot, capacity = _last_poll(memory, context), context.snapshot, context.columns.capacity
     held = memory.examined.te if memory.examined is not None else frozenset[tuple[JobId, UnixSeconds]]()
     over = left_since(last, held, snapshot)
     # Their ends were before the last poll, which still saw them on their nodes.
@@ -149,12 +149,12 @@ def _unseen(
     }
     runs = (*te, *over)
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
-    anew = WithoutSome(snapshot=snapshot, room=room)
-    without: dict[str, tuple[frozenset[JobId], Room]] = {}
+    anew = WithoutSome(snapshot=snapshot, capacity=capacity)
+    without: dict[str, tuple[frozenset[JobId], Capacity]] = {}
     charged: dict[JobId, Bystander] = {}
     away = _away(memory, of_own_user=False)
     for alike, demands in waiting_kinds(anew, away, memory, context, eligible_before=context.now) if runs else ():
-        if not changed and fits_now(demands, room):
+        if not changed and fits_now(demands, capacity):
             continue
         fits: dict[str, bool] = {}
         for job in alike:
@@ -169,7 +169,7 @@ def _unseen(
             own = job.user if any(run.user == job.user for run in runs) else ""
             if own not in without:
                 gone = in_their_places([run for run in te if run.user != job.user], last, snapshot)
-                without[own] = frozenset(gone), free_without(gone, snapshot, room)
+                without[own] = frozenset(gone), free_without(gone, snapshot, capacity)
             if own not in fits:
                 gone_ids, free = without[own]
                 fits[own] = fits_now(anew.demands(alike[0], demands, gone_ids), free)
@@ -225,14 +225,14 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     """Return the bystanders of this poll, with what is in the way of each."""
     if not te:
         return {}
-    snapshot, room = context.snapshot, context.columns.room
-    held = te_held(te, snapshot, room)
+    snapshot, capacity = context.snapshot, context.columns.capacity
+    held = te_held(te, snapshot, capacity)
     newest = min(float(held.started[0]), context.now)
-    anew = WithoutSome(snapshot=snapshot, room=room)
+    anew = WithoutSome(snapshot=snapshot, capacity=capacity)
     found: dict[JobId, InTheWay] = {}
     for alike, demands in waiting_kinds(anew, _away(memory), memory, context, eligible_before=newest):
         without = partial(anew.demands, alike[0], demands) if anew.matters(alike[0]) else None
-        way = in_the_way(demands, held, room, demands_without=without)
+        way = in_the_way(demands, held, capacity, demands_without=without)
         if way is not None:
             found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
     return found
@@ -250,13 +250,13 @@ def waiting_kinds(
 
     Without those that are `away`. A kind of which it is not known whether Slurm wants whole nodes for it comes twice.
     """
-    snapshot, room = context.snapshot, context.columns.room
+    snapshot, capacity = context.snapshot, context.columns.capacity
     # Cheap conditions first: there may be a hundred thousand.
     queue = [
         job
         for job_id, job in snapshot.jobs.items()
         if job.state is JobState.PENDING
-        and (job.reason in WANTS_ROOM or job_id in memory.bystanders)
+        and (job.reason in WAITS_FOR_RESOURCES or job_id in memory.bystanders)
         and _eligible_at(job) < eligible_before
         and snapshot.job_class(job_id) is JobClass.BE
         and job_id not in away
@@ -265,17 +265,17 @@ def waiting_kinds(
     kinds: dict[Hashable, list[Job]] = {}
     for job in queue:
         if _waits(job, memory, context):
-            kinds.setdefault(kind_of(job, snapshot, room), []).append(job)
+            kinds.setdefault(kind_of(job, snapshot, capacity), []).append(job)
     count = nodes = 0
     readings = (reading for alike in kinds.values() for reading in _readings(alike, snapshot))
     for alike in readings:
         try:
-            demands = demands_of(alike[0], snapshot, room, binds=False)
+            demands = demands_of(alike[0], snapshot, capacity, binds=False)
         except UnsupportedRequestError:
             continue
         count += 1
         costs = any(one.uneven is not None for one in demands) or anew.costs(alike[0], demands)
-        nodes += len(room.names) * (UNEVEN_COSTS if costs else 1)
+        nodes += len(capacity.names) * (UNEVEN_COSTS if costs else 1)
         if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
             break
         yield alike, demands
@@ -311,7 +311,7 @@ def _waits(job: Job, memory: Memory, context: CycleContext) -> bool:
     # Where a bound rests on it, such a job is delayed on as a bystander: what it was delayed by before is settled.
     if context.deadlines is None and _left_without_order(job, memory):
         return False
-    return not room_would_not_help(job) or _is_reconsidered(job, memory)
+    return not resources_would_not_help(job) or _is_reconsidered(job, memory)
 
 
 def _is_reconsidered(job: Job, memory: Memory) -> bool:

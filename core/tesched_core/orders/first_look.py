@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
-from tesched_core.intake.pending_reason import WANTS_ROOM, asks_for_nodes_alone, has_reason, seen_at_the_head
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason, seen_at_the_head
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
@@ -85,7 +85,7 @@ def _is_made_by_victims(plan: MakeRoom, job: Job, context: CycleContext) -> bool
     """
     if plan.by_suspending:
         return False  # their memory stays taken
-    return fits_without_free(job, plan.nodes, plan.victim_ids, context.snapshot, context.columns.room)
+    return fits_without_free(job, plan.nodes, plan.victim_ids, context.snapshot, context.columns.capacity)
 
 
 def _is_on_free(order: Order) -> bool:
@@ -120,7 +120,7 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
         if job.pending
         and not job.held
         and snapshot.job_class(job.job_id) is JobClass.TE
-        and (not has_reason(job.reason) or job.reason in WANTS_ROOM)
+        and (not has_reason(job.reason) or job.reason in WAITS_FOR_RESOURCES)
     )
     as_if = replace(snapshot, unlimited=frozenset(job.job_id for job in pending))
     return tuple(

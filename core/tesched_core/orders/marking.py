@@ -24,7 +24,7 @@ from tesched_core.guard.count_limits import passed, reached
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users
 from tesched_core.intake import patience
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import Change, Mark, TeRules
 from tesched_core.model.cluster import Job
@@ -65,7 +65,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     running, memory, limits = view.running, view.memory, context.limits
     # The plugin holds the least run time by itself, so that a job need not be marked anew when it has run so long.
     at_once = replace(limits, min_run_time_s=0.0)
-    nodes, deadlines = context.columns.room.index, context.deadlines
+    nodes, deadlines = context.columns.capacity.index, context.deadlines
     eligible = eligible_victims(running, memory, at_once, context.now, nodes, deadlines=deadlines)
     if deadlines is not None:
         eligible = eligible.for_te_of(deadlines.te_time_limit_s)
@@ -303,7 +303,7 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
         return None
     if started:
         return min(started, key=_first_started), Ending.STARTED_ELSEWHERE
-    waiting = [other for other in trials if other.pending and not room_would_not_help(other)]
+    waiting = [other for other in trials if other.pending and not resources_would_not_help(other)]
     return (min(waiting, key=lambda other: other.job_id), Ending.EXPIRED) if waiting else None
 
 

@@ -32,14 +32,14 @@ from tesched_core.model.decision import Refusal, Refusals
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
+from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
 from tesched_core.orders.open import victim_of
-from tesched_core.placement.columns_of import room_of
-from tesched_core.placement.reserved import beside_preemptors, room_after_orders
+from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.reserved import beside_preemptors, capacity_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
 #: stands for no job
@@ -61,7 +61,7 @@ def add_victims(
             continue
         others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
         newcomers = _newcomers(order, memory, context.columns)
-        running, nodes = context.columns.running, context.columns.room.index
+        running, nodes = context.columns.running, context.columns.capacity.index
         eligible = eligible_victims(
             running, memory, limits, context.now, nodes, newcomers=newcomers, deadlines=context.deadlines
         )
@@ -84,7 +84,7 @@ def add_victims(
             continue
         plans, why_not = _asked(view, policy, state, asked)
         plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
-        leaving = any(victim.state in HOLDS_ROOM for victim in order.victims)
+        leaving = any(victim.state in HOLDS_RESOURCES for victim in order.victims)
         if plan is not None:
             asked += len(plan.victims)
             memory = _with_more(order, plan.victims, memory, context)
@@ -104,11 +104,11 @@ def _in_the_way(plan: MakeRoom, trial: Job, context: CycleContext) -> bool:
 def reopened(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which orders without victims wait again if their nodes are taken."""
     orders = dict(memory.orders)
-    room = context.columns.room
+    capacity = context.columns.capacity
     for order in memory.open_orders():
         trial = context.snapshot.jobs.get(order.preemptor)
-        rows = [room.index[name] for name in order.nodes if name in room.index]
-        mine = order.makes_room and not order.victims and trial is not None and trial.pending
+        rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
+        mine = order.frees_resources and not order.victims and trial is not None and trial.pending
         if not mine or not rows or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
             continue
         if _is_short(order, rows, memory, context):
@@ -142,14 +142,14 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
         and tuple(sorted(trial.request.required_nodes)) == bound.value.names
         and (context.now - _first_asked(order, context.now) <= context.limits.bind_for_s or context.is_awaited(order))
     )
-    room = context.columns.room
-    rows = [room.index[name] for name in order.nodes if name in room.index]
+    capacity = context.columns.capacity
+    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
     if not waits_here or len(rows) < len(order.nodes):
         return False
     if not _is_short(order, rows, memory, context):
         return False
     # A job that is just leaving gives its resources back by itself.
-    ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
+    ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_RESOURCES}
     here = set(order.nodes)
     return not any(
         job.completing and job.job_id not in ours and not here.isdisjoint(job.nodes)
@@ -163,14 +163,14 @@ def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleConte
     Nodes are read after the jobs: what they hold above their jobs may be the order's own TE job, which has just started
     there. Any more than that is of jobs that are not seen.
     """
-    orders, snapshot, room = memory.open_orders(), context.snapshot, context.columns.room
-    if not (room_after_orders(orders, snapshot, room).free[rows] < 0).any():
+    orders, snapshot, capacity = memory.open_orders(), context.snapshot, context.columns.capacity
+    if not (capacity_after_orders(orders, snapshot, capacity).free[rows] < 0).any():
         return False
     nodes = {name: replace(node, held=None) for name, node in snapshot.nodes.items()}
-    by_jobs = room_of(replace(snapshot, nodes=nodes))
-    unseen = (by_jobs.free - room.free)[rows]
-    own = (room.free - beside_preemptors([order], snapshot, room).free)[rows]
-    return bool((unseen > own).any() or (room_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())
+    by_jobs = capacity_of(replace(snapshot, nodes=nodes))
+    unseen = (by_jobs.free - capacity.free)[rows]
+    own = (capacity.free - beside_preemptors([order], snapshot, capacity).free)[rows]
+    return bool((unseen > own).any() or (capacity_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())
 
 
 def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
@@ -182,8 +182,8 @@ def _newcomers(order: Order, memory: Memory, columns: ClusterColumns) -> frozens
     bound: Change[Nodes] | None = memory.changes_of(Field.NODES).get(order.preemptor)
     # With a slow Slurm the first notice is sent some seconds after the poll at which the nodes were chosen.
     since = min(_first_asked(order, inf), inf if bound is None else bound.at) - 1
-    room, running = columns.room, columns.running
-    rows = {room.index[name] for name in order.nodes if name in room.index}
+    capacity, running = columns.capacity, columns.running
+    rows = {capacity.index[name] for name in order.nodes if name in capacity.index}
     here = {int(job) for job, node in zip(running.share_job, running.share_node, strict=True) if int(node) in rows}
     return frozenset(JobId(int(running.job_id[row])) for row in here if float(running.started[row]) > since)
 

@@ -44,12 +44,12 @@ from tesched_core.fields.contract import Lever, Orders, of_failed, said, under_w
 from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.guard.budget import paying
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.job_memory import Past
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.reserved import beside_preemptors
@@ -59,7 +59,7 @@ from tesched_core.policy import View
 ARRIVES_WITHIN_S = 2.0
 
 
-def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence[int], room: Room) -> bool:
+def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence[int], capacity: Capacity) -> bool:
     """Check whether these victims (rows of `view.running`) need only be suspended for the job to fit on all `nodes`.
 
     `nodes` are rows of the table of nodes, in which the victims still are.
@@ -73,7 +73,7 @@ def suffices(demand: Demand, view: View, victims: Sequence[int], nodes: Sequence
     shares = np.flatnonzero(np.isin(running.share_job, victims))
     where, cpus = running.share_node[shares], np.zeros_like(running.frees[shares])
     cpus[:, 0] = running.frees[shares, 0]
-    without = room.changed(where, cpus)
+    without = capacity.changed(where, cpus)
     if not demand.fits(without, np.asarray(nodes, dtype=np.intp)).all():
         return False
     return not any(view.rivals.somebody_fits(row, without.free[row]) for row in sorted(set(where.tolist())))
@@ -201,11 +201,11 @@ def _may_go_on(victim: Victim, job: Job, order: Order, context: CycleContext) ->
         if due is not None and context.now > due
         else [one for one in context.orders if one.order_id != order.order_id]
     )
-    room = beside_preemptors(others, context.snapshot, context.columns.room)
+    capacity = beside_preemptors(others, context.snapshot, context.columns.capacity)
     for share in job.allocation:
-        row = room.index.get(share.node)
+        row = capacity.index.get(share.node)
         # Of two that are to go on at one node the second waits until the first is seen to run there.
-        if row is None or share.node in context.resumed_on or room.free[row, 0] < share.tres.cpus:
+        if row is None or share.node in context.resumed_on or capacity.free[row, 0] < share.tres.cpus:
             return False
     if _others_have_its_cpus(job, context):
         return False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from tesched_core.intake.pending_reason import has_reason, room_would_not_help
+from tesched_core.intake.pending_reason import has_reason, resources_would_not_help
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -53,7 +53,7 @@ def te_queue(
             refusals.append(_let_through(late) if memory.is_let_through(job) else late)
             continue
         early = not has_reason(job.reason) and lacks_resources(job)
-        why = None if early else room_would_not_help(job)
+        why = None if early else resources_would_not_help(job)
         if why is not None and why[0] is RefusalCode.HELD and is_held_by_hook(job):
             why = RefusalCode.HELD, "it is admitted, and is being released"
         if job_id in served:

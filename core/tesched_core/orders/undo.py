@@ -15,7 +15,7 @@ from tesched_core.fields.contract import Lever
 from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import leave, may_have_left
 from tesched_core.orders.departures import departure_of
@@ -74,14 +74,14 @@ def _withdrawn(order: Order, context: CycleContext) -> Order:
 
 def _given_up(order: Order, context: CycleContext) -> Order:
     """Return the order, ended if no victim is suspended or ending; one that waits to run again waits without it."""
-    if any(victim.state is VictimState.SUSPENDED or victim.state in HOLDS_ROOM for victim in order.victims):
+    if any(victim.state is VictimState.SUSPENDED or victim.state in HOLDS_RESOURCES for victim in order.victims):
         return order
     return ended_if_settled(order, context, victims_wait=True)
 
 
 def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
     job = context.snapshot.jobs.get(victim.job_id)
-    if victim.state not in HOLDS_ROOM:
+    if victim.state not in HOLDS_RESOURCES:
         return victim
     departure = departure_of(victim, job, context.now, context.release)
     if departure is not None:

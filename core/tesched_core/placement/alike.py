@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import barred_by
 from tesched_core.placement.columns_of import keeps_nodes
@@ -25,11 +25,11 @@ from tesched_core.placement.demand import Demand, demands_of
 _NONE = frozenset[JobId]()
 
 
-def kind_of(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
+def kind_of(job: Job, snapshot: Snapshot, capacity: Capacity) -> Hashable:
     """Key that jobs share which may start in the same places."""
     return (
         *(job.request, job.partitions, job.reservation),
-        job.user if job.user in room.keepers or minds_others(job, snapshot) else "",
+        job.user if job.user in capacity.keepers or minds_others(job, snapshot) else "",
         # Not the time limit: where each job has its own, there would be as many kinds as jobs.
         barred_by(job, snapshot),
     )
@@ -61,7 +61,7 @@ class WithoutSome:
     """What jobs that Slurm places by itself ask for as if some that are on nodes were gone, in one cycle."""
 
     snapshot: Snapshot
-    room: Room
+    capacity: Capacity
     _others: dict[tuple[frozenset[JobId], str], tuple[NDArray[np.bool_], NDArray[np.bool_]]] = field(
         init=False, default_factory=dict
     )
@@ -69,7 +69,7 @@ class WithoutSome:
 
     def matters(self, job: Job) -> bool:
         """Check whether a job may have another demand then."""
-        return bool(self.room.keepers) or minds_others(job, self.snapshot)
+        return bool(self.capacity.keepers) or minds_others(job, self.snapshot)
 
     def costs(self, job: Job, now: Sequence[Demand]) -> bool:
         """Check whether that is to be worked out anew for each set of jobs."""
@@ -79,7 +79,7 @@ class WithoutSome:
         """Demands of a job, by partition, as if those jobs were gone; `now` is its present demands."""
         minds = minds_others(job, self.snapshot)
         if not minds:
-            gone = gone & self._there.keepers if self.room.keepers else _NONE
+            gone = gone & self._there.keepers if self.capacity.keepers else _NONE
         if not gone:
             return now
         (others, kept), (others_now, kept_now) = self._with_others(gone, job.user), self._with_others(_NONE, job.user)
@@ -91,8 +91,8 @@ class WithoutSome:
         key = job.job_id, job.request.exclusive, kept.tobytes(), others.tobytes() if minds else b""
         if key not in self._demands:
             kept_by = tuple((row, f"not {job.user}") for row in np.flatnonzero(kept).tolist())
-            room = replace(self.room, kept_by=kept_by, with_others=others)
-            self._demands[key] = demands_of(job, self.snapshot, room, binds=False)
+            capacity = replace(self.capacity, kept_by=kept_by, with_others=others)
+            self._demands[key] = demands_of(job, self.snapshot, capacity, binds=False)
         return self._demands[key]
 
     def _is_quick(self, job: Job, now: Sequence[Demand]) -> bool:
@@ -110,8 +110,10 @@ class WithoutSome:
         """Demands of a job if no other user's is there."""
         key = job.job_id, job.request.exclusive
         if key not in self._demands:
-            room = replace(self.room, kept_by=(), with_others=np.zeros(len(self.room.names), dtype=np.bool_))
-            self._demands[key] = demands_of(job, self.snapshot, room, binds=False)
+            capacity = replace(
+                self.capacity, kept_by=(), with_others=np.zeros(len(self.capacity.names), dtype=np.bool_)
+            )
+            self._demands[key] = demands_of(job, self.snapshot, capacity, binds=False)
         return self._demands[key]
 
     def _with_others(self, gone: frozenset[JobId], user: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -122,7 +124,7 @@ class WithoutSome:
             stays = np.ones(len(there.place), dtype=np.bool_)
             stays[[there.place[one] for one in gone if one in there.place]] = False
             entries = stays[there.job] & (there.user != there.users.get(user, -1))
-            others, kept = (np.zeros(len(self.room.names), dtype=np.bool_) for _ in range(2))
+            others, kept = (np.zeros(len(self.capacity.names), dtype=np.bool_) for _ in range(2))
             others[there.node[entries]] = True
             kept[there.node[entries & there.keeps]] = True
             found = self._others[gone, user] = others, kept
@@ -142,7 +144,7 @@ class WithoutSome:
             alone = keeps(job)
             if alone:
                 keepers.add(job.job_id)
-            entries += [(*mine, self.room.index[name], alone) for name in job.nodes if name in self.room.index]
+            entries += [(*mine, self.capacity.index[name], alone) for name in job.nodes if name in self.capacity.index]
         columns = np.array(entries, dtype=np.intp).reshape(len(entries), 4)
         return _There(
             place=place,

@@ -8,10 +8,10 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity, mask_of
 from tesched_core.model.cluster import Job, Node, Partition, Request
 from tesched_core.model.column_layout import ALONE, SHARD
 from tesched_core.model.request import gpus_in_all
-from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
 
@@ -44,43 +44,43 @@ def count_allowed(request: Request, least: int, partition: Partition) -> bool:
     return not too_few and least <= (partition.max_nodes or least)
 
 
-def never_holds(job: Job, partition: Partition, room: Room) -> bool:
+def never_holds(job: Job, partition: Partition, capacity: Capacity) -> bool:
     """Check whether Slurm never tries the job on the partition's nodes: too few, too small, or not so much memory."""
-    nodes = room.partitions[partition.name]
+    nodes = capacity.partitions[partition.name]
     if job.request.exclusive:
-        nodes = nodes & whole_allowed(partition, room)
+        nodes = nodes & whole_allowed(partition, capacity)
     too_many = job.request.min_nodes > (partition.max_nodes or job.request.min_nodes)
     too_few = int(nodes.sum()) < max(job.request.min_nodes, 1)
     return too_many or too_few or not memory_allowed(job.request, partition)
 
 
-def whole_allowed(partition: Partition, room: Room) -> NDArray[np.bool_]:
+def whole_allowed(partition: Partition, capacity: Capacity) -> NDArray[np.bool_]:
     """Return [nodes] that the partition may give as a whole: those with no more CPUs than its MaxCPUsPerNode."""
     most = partition.max_cpus_per_node
-    found: NDArray[np.bool_] = room.total[:, 0] <= (2**62 if most is None else most)
+    found: NDArray[np.bool_] = capacity.total[:, 0] <= (2**62 if most is None else most)
     return found
 
 
-def cpus_of_whole(request: Request, default: int, room: Room) -> NDArray[np.int64]:
+def cpus_of_whole(request: Request, default: int, capacity: Capacity) -> NDArray[np.int64]:
     """Return [nodes] the CPUs for every GPU of a whole node; where there are fewer, Slurm starts it never.
 
     `default` are those by DefCpuPerGPU.
     """
     each = dict(request.cpus_per_gres).get("gpu", default)
-    if "gpu" not in room.resources or not gpus_in_all(request):
+    if "gpu" not in capacity.resources or not gpus_in_all(request):
         each = 0
-    gpus = room.total[:, room.resources.index("gpu")] if each else np.zeros(len(room.total), dtype=np.int64)
+    gpus = capacity.total[:, capacity.resources.index("gpu")] if each else np.zeros(len(capacity.total), dtype=np.int64)
     return np.minimum(gpus, 2**31) * min(each, 2**31)
 
 
-def memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
+def memory_of_whole(request: Request, capacity: Capacity) -> NDArray[np.int64]:
     """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
-    found = _times(room.total[:, 0], request.mem_per_cpu_mib or 0)
+    found = _times(capacity.total[:, 0], request.mem_per_cpu_mib or 0)
     if request.mem_per_gres:
-        found = np.zeros(len(room.total), dtype=np.int64)
+        found = np.zeros(len(capacity.total), dtype=np.int64)
         for name, mem_mib in request.mem_per_gres:
-            if name in room.resources:
-                found += _times(room.total[:, room.resources.index(name)], mem_mib)
+            if name in capacity.resources:
+                found += _times(capacity.total[:, capacity.resources.index(name)], mem_mib)
     return found
 
 
@@ -89,31 +89,31 @@ def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     return np.minimum(counts, 2**62 // max(amount, 1)) * amount
 
 
-def with_exactly(devices: Mapping[str, int], room: Room) -> NDArray[np.bool_]:
+def with_exactly(devices: Mapping[str, int], capacity: Capacity) -> NDArray[np.bool_]:
     """Return [nodes] that have exactly so many of each of these devices, in use or not."""
-    found = np.ones(len(room.names), dtype=np.bool_)
+    found = np.ones(len(capacity.names), dtype=np.bool_)
     for name, count in devices.items():
-        found &= room.total[:, room.resources.index(name)] == count if name in room.resources else False
+        found &= capacity.total[:, capacity.resources.index(name)] == count if name in capacity.resources else False
     return found
 
 
-def with_one_gpus_shards(takes: NDArray[np.int64], room: Room, *, certain: bool) -> NDArray[np.int64]:
+def with_one_gpus_shards(takes: NDArray[np.int64], capacity: Capacity, *, certain: bool) -> NDArray[np.int64]:
     """Free resources that one GPU must have so that the job's shards are certainly on it: Slurm takes them of one.
 
     Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
     Where it need not be (`certain`), as many as it wants may be enough.
     """
-    if room.shards_each is None:
+    if capacity.shards_each is None:
         return takes
-    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
+    columns = [column for column, name in enumerate(capacity.resources) if name.partition(":")[0] == SHARD]
     if not takes[:, columns].any():
         return takes
-    gpus = room.total[:, room.resources.index("gpu")]
+    gpus = capacity.total[:, capacity.resources.index("gpu")]
     takes = takes.copy()
     for column in columns:
         wanted = takes[:, column]
-        enough = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1 if certain else wanted)
-        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), enough, wanted)
+        enough = np.where(wanted > capacity.shards_each, ALONE, (wanted - 1) * gpus + 1 if certain else wanted)
+        takes[:, column] = np.where((wanted > 0) & (capacity.shards_each > 0), enough, wanted)
     return takes
 
 
@@ -134,51 +134,51 @@ def cpus_for_sockets(
     return np.array(found, dtype=np.int64) * (1 if threads is None else threads)
 
 
-def with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+def with_other_users(user: str, snapshot: Snapshot, capacity: Capacity) -> NDArray[np.bool_]:
     """Return [nodes] where another user's job is."""
-    if room.with_others is not None:
-        return room.with_others
+    if capacity.with_others is not None:
+        return capacity.with_others
     names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}
-    return mask_of(names, room.index)
+    return mask_of(names, capacity.index)
 
 
-def rows_of(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
-    return mask_of(names, room.index)
+def rows_of(names: Iterable[str], capacity: Capacity) -> NDArray[np.bool_]:
+    return mask_of(names, capacity.index)
 
 
-def leaves_of(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]:
+def leaves_of(job: Job, snapshot: Snapshot, capacity: Capacity) -> list[NDArray[np.bool_]]:
     """The sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
     switches, request = snapshot.settings.switches, job.request
     if request.switches == 1 and request.max_nodes > 1 and switches:
-        return [rows_of(switch.nodes, room) for switch in switches]
-    return [np.ones(len(room.names), dtype=np.bool_)]
+        return [rows_of(switch.nodes, capacity) for switch in switches]
+    return [np.ones(len(capacity.names), dtype=np.bool_)]
 
 
-def allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+def allowed_anywhere(job: Job, snapshot: Snapshot, capacity: Capacity) -> NDArray[np.bool_]:
     """Return [nodes] where it may run, whatever its partition."""
-    allowed = room.available.copy()
+    allowed = capacity.available.copy()
     request = job.request
-    allowed[[row for row, user in room.kept_by if user != job.user]] = False
+    allowed[[row for row, user in capacity.kept_by if user != job.user]] = False
     if request.tmp_mib:
         allowed &= np.array([node.tmp_mib >= request.tmp_mib for node in snapshot.nodes.values()], dtype=np.bool_)
     if request.excluded_nodes:
-        allowed &= ~rows_of(request.excluded_nodes, room)
-    if any(name not in room.index for name in request.required_nodes):
+        allowed &= ~rows_of(request.excluded_nodes, capacity)
+    if any(name not in capacity.index for name in request.required_nodes):
         allowed[:] = False  # it cannot have them all
     if request.features:
         # Nodes of a cluster come in few kinds: weigh the expression once a kind.
         kinds: dict[frozenset[str], bool] = {}
         for row in np.flatnonzero(allowed):
-            features = snapshot.nodes[room.names[row]].features
+            features = snapshot.nodes[capacity.names[row]].features
             if features not in kinds:
                 kinds[features] = has_features(request.features, features)
             if not kinds[features]:
                 allowed[row] = False
     if job.reservation:
         own = snapshot.reservations.get(job.reservation)
-        allowed &= rows_of(() if own is None else own.nodes, room)
+        allowed &= rows_of(() if own is None else own.nodes, capacity)
     for name in barred_by(job, snapshot):
-        allowed &= ~rows_of(snapshot.reservations[name].nodes, room)
+        allowed &= ~rows_of(snapshot.reservations[name].nodes, capacity)
     return allowed
 
 

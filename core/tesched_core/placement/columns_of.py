@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.intake.leave_times import expected_leave_s
-from tesched_core.intake.pending_reason import WANTS_ROOM, room_would_not_help
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, resources_would_not_help
+from tesched_core.model.capacity import Capacity, mask_of
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
 from tesched_core.model.columns import (
@@ -27,20 +28,19 @@ from tesched_core.model.columns import (
 from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import why_it_cannot_return
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 
 
-def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
+def freed_by(job: Job, share: NodeShare, capacity: Capacity) -> NDArray[np.int64]:
     """Resources that come free on one node when the job goes, [resources]."""
-    if room.layout is not None:
-        row = room.index[share.node]
-        each = 0 if room.shards_each is None else int(room.shards_each[row])
-        return room.layout.of_job(job, share, each, room.total[row])
-    freed = vector(share.tres, room.resources)
+    if capacity.layout is not None:
+        row = capacity.index[share.node]
+        each = 0 if capacity.shards_each is None else int(capacity.shards_each[row])
+        return capacity.layout.of_job(job, share, each, capacity.total[row])
+    freed = vector(share.tres, capacity.resources)
     if job.state is JobState.SUSPENDED:
         freed[0] = 0  # free already
     return freed
@@ -49,32 +49,32 @@ def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
 class _KnownAmounts:
     """What jobs free and their sizes, each worked out once: most jobs hold as much as others."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self._freed: dict[Hashable, NDArray[np.int64]] = {}
         self._sizes: dict[Hashable, float] = {}
 
     def freed_by(self, job: Job, share: NodeShare) -> NDArray[np.int64]:
         """Return the same as `freed_by`; it is not to be changed."""
-        row = None if self._room.shards_each is None else self._room.index[share.node]
+        row = None if self._capacity.shards_each is None else self._capacity.index[share.node]
         key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], row
         found = self._freed.get(key)
         if found is None:
-            found = self._freed[key] = freed_by(job, share, self._room)
+            found = self._freed[key] = freed_by(job, share, self._capacity)
         return found
 
     def size(self, job: Job) -> float:
         """Return FitGpp's Size of what the job holds, by what its first node has."""
-        room = self._room
-        first = room.index.get(job.allocation[0].node)
+        capacity = self._capacity
+        first = capacity.index.get(job.allocation[0].node)
         if first is None:
             return 0.0
-        key = tuple([share.tres for share in job.allocation]), room.total[first].tobytes()
+        key = tuple([share.tres for share in job.allocation]), capacity.total[first].tobytes()
         found = self._sizes.get(key)
         if found is None:
-            each = (vector(share.tres, room.resources) for share in job.allocation)
-            held = sum(each, np.zeros(len(room.resources), np.int64))
-            found = self._sizes[key] = size_of(held, room.total[first], room.resources)
+            each = (vector(share.tres, capacity.resources) for share in job.allocation)
+            held = sum(each, np.zeros(len(capacity.resources), np.int64))
+            found = self._sizes[key] = size_of(held, capacity.total[first], capacity.resources)
         return found
 
 
@@ -90,16 +90,16 @@ class SnapshotColumns:
         self.snapshot = snapshot
 
     @cached_property
-    def room(self) -> Room:
-        return room_of(self.snapshot)
+    def capacity(self) -> Capacity:
+        return capacity_of(self.snapshot)
 
     @cached_property
     def _amounts(self) -> _KnownAmounts:
-        return _KnownAmounts(self.room)
+        return _KnownAmounts(self.capacity)
 
     @cached_property
     def running(self) -> Running:
-        snapshot, room, amounts = self.snapshot, self.room, self._amounts
+        snapshot, capacity, amounts = self.snapshot, self.capacity, self._amounts
         jobs = [
             job
             for job_id, job in sorted(snapshot.jobs.items())
@@ -108,10 +108,10 @@ class SnapshotColumns:
         owners: dict[Owner, int] = {}
         owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
         shares = [
-            (row, room.index[share.node], amounts.freed_by(job, share))
+            (row, capacity.index[share.node], amounts.freed_by(job, share))
             for row, job in enumerate(jobs)
             for share in job.allocation
-            if share.node in room.index
+            if share.node in capacity.index
         ]
         now = snapshot.taken_at
         traits = [snapshot.traits[job.job_id] for job in jobs]
@@ -128,7 +128,7 @@ class SnapshotColumns:
             size=np.array([amounts.size(job) for job in jobs], dtype=np.float64),
             ineligible=np.array(
                 [
-                    _ineligible(*pair, room) or why_it_cannot_return(pair[0], snapshot)
+                    _ineligible(*pair, capacity) or why_it_cannot_return(pair[0], snapshot)
                     for pair in zip(jobs, traits, strict=True)
                 ],
                 dtype=np.int8,
@@ -139,7 +139,7 @@ class SnapshotColumns:
             row_of={job.job_id: row for row, job in enumerate(jobs)},
             share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
             share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
-            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+            frees=np.array([frees for _, _, frees in shares], np.int64).reshape(len(shares), len(capacity.resources)),
             most_preemptions={
                 job.job_id: one.most_preemptions
                 for job, one in zip(jobs, traits, strict=True)
@@ -161,15 +161,15 @@ class SnapshotColumns:
 
     @cached_property
     def waiting(self) -> Waiting:
-        snapshot, room = self.snapshot, self.room
+        snapshot, capacity = self.snapshot, self.capacity
         jobs: list[Job] = []
         nodes, wanted, kind = [], [], []
         masks: dict[bytes, tuple[int, NDArray[np.bool_]]] = {}
         for job in self._queue:
-            if not _plain(job) or room_would_not_help(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
+            if not _plain(job) or resources_would_not_help(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
                 continue
             try:
-                demand = demand_of(job, snapshot, room)
+                demand = demand_of(job, snapshot, capacity)
             except UnsupportedRequestError:
                 continue
             if demand.all_memory or demand.unknown_gres:
@@ -191,26 +191,28 @@ class SnapshotColumns:
                 [_within_limit(job, one.high_s if one else None) for job, one in expected], dtype=np.float64
             ),
             nodes=np.array(nodes, dtype=np.intp),
-            demand=np.array(wanted, dtype=np.int64).reshape(len(jobs), len(room.resources)),
+            demand=np.array(wanted, dtype=np.int64).reshape(len(jobs), len(capacity.resources)),
             kind=np.array(kind, dtype=np.intp),
-            allowed=np.array([mask for _, mask in masks.values()], dtype=np.bool_).reshape(len(masks), len(room.names)),
+            allowed=np.array([mask for _, mask in masks.values()], dtype=np.bool_).reshape(
+                len(masks), len(capacity.names)
+            ),
         )
 
     @cached_property
     def ends(self) -> Ends:
-        snapshot, room, amounts = self.snapshot, self.room, self._amounts
+        snapshot, capacity, amounts = self.snapshot, self.capacity, self._amounts
         shares = [
-            (room.index[share.node], ends_at, amounts.freed_by(job, share))
+            (capacity.index[share.node], ends_at, amounts.freed_by(job, share))
             for job in snapshot.jobs.values()
             if job.on_nodes
             for ends_at in (_ends_at(job, snapshot.expected_run(job.job_id), snapshot.taken_at),)
             for share in job.allocation
-            if share.node in room.index
+            if share.node in capacity.index
         ]
         return Ends(
             node=np.array([node for node, _, _ in shares], dtype=np.intp),
             at=np.array([at for _, at, _ in shares], dtype=np.float64),
-            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+            frees=np.array([frees for _, _, frees in shares], np.int64).reshape(len(shares), len(capacity.resources)),
         )
 
     @cached_property
@@ -243,19 +245,23 @@ class SnapshotColumns:
         )
 
     def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
-        room, shared_out = self.room, self.snapshot.settings.memory_is_shared_out
-        here = {name for name, nodes in room.partitions.items() if nodes[row]}
+        capacity, shared_out = self.capacity, self.snapshot.settings.memory_is_shared_out
+        here = {name for name, nodes in capacity.partitions.items() if nodes[row]}
         weighed: set[Request] = set()
         for job in self._queue:
             request = job.request
             # Whole nodes are not to be had where a job is suspended.
             if request in weighed or request.exclusive or (shared_out and wants_all_memory(request)):
                 continue
-            starts = not job.held and job.reason in {*WANTS_ROOM, "None", ""} and not here.isdisjoint(job.partitions)
+            starts = (
+                not job.held
+                and job.reason in {*WAITS_FOR_RESOURCES, "None", ""}
+                and not here.isdisjoint(job.partitions)
+            )
             if not starts or self.snapshot.job_class(job.job_id) is JobClass.TE:
                 continue
             weighed.add(request)
-            if (vector(demand_per_node(request), room.resources) <= free).all():
+            if (vector(demand_per_node(request), capacity.resources) <= free).all():
                 return True
         return False
 
@@ -298,7 +304,7 @@ def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
     return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
 
 
-def _ineligible(job: Job, traits: Traits, room: Room) -> int:
+def _ineligible(job: Job, traits: Traits, capacity: Capacity) -> int:
     if job.doubt or job.partly_read:
         return 6
     if job.completing or job.finished or "CONFIGURING" in job.flags:
@@ -311,14 +317,14 @@ def _ineligible(job: Job, traits: Traits, room: Room) -> int:
         return 4
     if job.state is JobState.SUSPENDED:
         return 5
-    if any(share.node not in room.index for share in job.allocation):
+    if any(share.node not in capacity.index for share in job.allocation):
         return 7
     if job.restarts >= MOST_RESTARTS:
         return 9
     return 8 if traits.unread else 0
 
 
-def room_of(snapshot: Snapshot) -> Room:
+def capacity_of(snapshot: Snapshot) -> Capacity:
     """Return the resources of each node as the snapshot shows them.
 
     What the nodes' own records say is held counts where the jobs' say less: a job with a record that is missing, or not
@@ -334,7 +340,7 @@ def room_of(snapshot: Snapshot) -> Room:
         total[row] = layout.of_node(node.total, [one for one in limits if node.name in one.nodes])
         each[row] = shards_of_each_gpu(node.total)
     shards_each = each if each.any() else None
-    room = Room(
+    capacity = Capacity(
         names=names,
         index=index,
         resources=layout.names,
@@ -349,7 +355,7 @@ def room_of(snapshot: Snapshot) -> Room:
         layout=layout,
         shards_each=shards_each,
     )
-    taken, amounts = np.zeros_like(total), _KnownAmounts(room)
+    taken, amounts = np.zeros_like(total), _KnownAmounts(capacity)
     for job in snapshot.jobs.values():
         for share in job.allocation:
             row_of = index.get(share.node)
@@ -363,12 +369,12 @@ def room_of(snapshot: Snapshot) -> Room:
             np.maximum(taken[row], held, out=taken[row])
     free = total - taken
     of_one_gpu(layout.names, total, free)
-    for array in (total, free, room.available):
+    for array in (total, free, capacity.available):
         array.setflags(write=False)
     threads = threads_of(snapshot.nodes)
     kept = _kept_by(snapshot, index)
     return replace(
-        room,
+        capacity,
         free=free,
         kept_by=kept,
         keepers=frozenset(user for _, user in kept),

@@ -42,15 +42,15 @@ from numpy.typing import NDArray
 from tesched_core.intake.bounds import bound_s, delays_of, known_run_s
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import starts_by_itself
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.places import PlacesOfCycle, StartPlaces
 
@@ -80,7 +80,7 @@ class Deadlines:
     slowdown: float
     te_time_limit_s: float
     min_run_time_s: float
-    room: Room
+    capacity: Capacity
     #: the longest time between two polls, seconds
     poll_s: float
     #: BE jobs that TE jobs have delayed already, and by how much, seconds
@@ -99,7 +99,7 @@ class Deadlines:
     _places_of_job: dict[JobId, StartPlaces] = field(init=False, default_factory=dict)
 
     @staticmethod
-    def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
+    def of(memory: Memory, snapshot: Snapshot, limits: Limits, capacity: Capacity, poll_s: float) -> Deadlines | None:
         """Return the deadlines by these limits; None: they bound nothing."""
         bound = limits.bound
         if not bound.is_set:
@@ -110,13 +110,13 @@ class Deadlines:
             slowdown=bound.slowdown,
             te_time_limit_s=bound.te_time_limit_s,
             min_run_time_s=limits.min_run_time_s,
-            room=room,
+            capacity=capacity,
             poll_s=poll_s,
         )
 
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
-        self.places = PlacesOfCycle(snapshot=self.snapshot, room=self.room)
+        self.places = PlacesOfCycle(snapshot=self.snapshot, capacity=self.capacity)
         self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
@@ -127,7 +127,7 @@ class Deadlines:
         self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
         for victim in victims:
             job = self.snapshot.jobs.get(victim.job_id)
-            if job is not None and job.on_nodes and victim.state in HOLDS_ROOM and victim.purpose is Purpose.TE:
+            if job is not None and job.on_nodes and victim.state in HOLDS_RESOURCES and victim.purpose is Purpose.TE:
                 self.will_wait(job, of_own_user=victim.of_own_user)
 
     def will_wait(self, job: Job, *, of_own_user: bool) -> None:

@@ -16,6 +16,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import ALONE, vector
 from tesched_core.model.request import (
@@ -28,7 +29,6 @@ from tesched_core.model.request import (
     with_default_memory,
 )
 from tesched_core.model.resources import Tres, with_bare_names
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import (
     allowed_anywhere,
@@ -117,9 +117,9 @@ class Demand:
         of_nodes = self.takes.tobytes() if self.takes.strides[0] else b""
         return self.nodes, self.allowed.tobytes(), of_nodes, self.required, *by_node, *used
 
-    def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+    def fits(self, capacity: Capacity, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return for each node (or each of `rows`) whether the job's share fits into what is free there."""
-        free = room.free if rows is None else room.free[rows]
+        free = capacity.free if rows is None else capacity.free[rows]
         allowed = self.allowed if rows is None else self.allowed[rows]
         return self.fits_into(free, rows) & allowed
 
@@ -134,14 +134,14 @@ class Demand:
         return fits
 
 
-def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
+def demand_of(job: Job, snapshot: Snapshot, capacity: Capacity) -> Demand:
     """Demand of the pending job and where it may run, for callers that weigh one demand a job.
 
     A job of one node may run in any of its partitions; of one that wants several, the partition with most such nodes
     counts, as all of them must be of one partition. Raises UnsupportedRequestError for a request that is not
     modelled.
     """
-    demands = demands_of(job, snapshot, room)
+    demands = demands_of(job, snapshot, capacity)
     if (
         len({(demand.nodes, demand.per_node.tobytes(), demand.all_memory) for demand in demands})
         == demands[0].nodes
@@ -151,7 +151,7 @@ def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
     return max(demands, key=lambda demand: int(demand.allowed.sum()))
 
 
-def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) -> tuple[Demand, ...]:
+def demands_of(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool = True) -> tuple[Demand, ...]:
     """Demands of the pending job, one for each of its partitions, in the order in which Slurm tries them.
 
     With `binds` what certainly starts it if it is bound to nodes; else all with which Slurm may start it by itself.
@@ -160,11 +160,11 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room, *, binds: bool = True) 
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
     answers = snapshot.answers
-    if answers is None or not answers.is_of(room) or not rests_on_site_alone(job, snapshot, room):
-        found = _demands_or_why_not(job, snapshot, room, binds=binds)
+    if answers is None or not answers.is_of(capacity) or not rests_on_site_alone(job, snapshot, capacity):
+        found = _demands_or_why_not(job, snapshot, capacity, binds=binds)
     else:
         key = Demand, binds, *counts_for_demands(job, snapshot)
-        found = answers.find(key, partial(_demands_or_why_not, job, snapshot, room, binds=binds))
+        found = answers.find(key, partial(_demands_or_why_not, job, snapshot, capacity, binds=binds))
     if isinstance(found, str):
         raise UnsupportedRequestError(found)
     return tuple([one if one.job is job else replace(one, job=job) for one in found])
@@ -177,54 +177,62 @@ def counts_for_demands(job: Job, snapshot: Snapshot) -> tuple[Hashable, ...]:
     return job.request, job.partitions, job.reservation, barred_by(job, snapshot), *of_job
 
 
-def rests_on_site_alone(job: Job, snapshot: Snapshot, room: Room) -> bool:
+def rests_on_site_alone(job: Job, snapshot: Snapshot, capacity: Capacity) -> bool:
     """Check whether what is free, and whose jobs are where, has no part in a job's demands."""
-    if room.kept_by or room.with_others is not None or job.request.sharing == "USER":
+    if capacity.kept_by or capacity.with_others is not None or job.request.sharing == "USER":
         return False
     parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     return not any(one.exclusive_user or one.def_mem_per_gpu_mib for one in parts)
 
 
-def _demands_or_why_not(job: Job, snapshot: Snapshot, room: Room, *, binds: bool) -> tuple[Demand, ...] | str:
+def _demands_or_why_not(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool) -> tuple[Demand, ...] | str:
     """Demands of the job, or what of its request is not modelled."""
     what = unsupported(job, snapshot, binds=binds)
     if what:
         return what
-    up = [name for name in job.partitions if name in room.partitions]
+    up = [name for name in job.partitions if name in capacity.partitions]
     if len(up) > 1:
         up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
-    where = allowed_anywhere(job, snapshot, room)
+    where = allowed_anywhere(job, snapshot, capacity)
     others = {name: unsupported_in(job, snapshot.partitions[name], snapshot, binds=binds) for name in up}
     if any(others.values()):
         # In which of its partitions Slurm starts it there can't be known for nodes that are in one of these, too.
         for name in [name for name in up if others[name]]:
-            where = where & ~room.partitions[name]
+            where = where & ~capacity.partitions[name]
         up = [name for name in up if not others[name]]
-        if not any((where & room.partitions[name]).any() for name in up):
+        if not any((where & capacity.partitions[name]).any() for name in up):
             return ", ".join(dict.fromkeys(filter(None, others.values())))
-    leaves = leaves_of(job, snapshot, room)
+    leaves = leaves_of(job, snapshot, capacity)
     found: list[Demand] = []
     shapes: set[tuple[object, ...]] = set()
     for name in up or [""]:
         for leaf in leaves:
-            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, room, where & leaf, binds=binds)
+            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, capacity, where & leaf, binds=binds)
             if demand.shape not in shapes:
                 shapes.add(demand.shape)
                 found.append(demand)
         # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
         # One that can never hold it keeps none.
         # It starts in one that gives memory with each GPU (22.05), with that, though another one was tried before.
-        if name and not never_holds(job, snapshot.partitions[name], room):
+        if name and not never_holds(job, snapshot.partitions[name], capacity):
             by_gpu = (other for other in by_gpu_elsewhere(job, snapshot.partitions[name], snapshot) if other in up)
-            where = where & ~room.partitions[name] | where & np.any([room.partitions[one] for one in by_gpu], axis=0)
+            where = where & ~capacity.partitions[name] | where & np.any(
+                [capacity.partitions[one] for one in by_gpu], axis=0
+            )
     return tuple(found)
 
 
 def _demand_in(
-    partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_], *, binds: bool
+    partition: Partition | None,
+    job: Job,
+    snapshot: Snapshot,
+    capacity: Capacity,
+    where: NDArray[np.bool_],
+    *,
+    binds: bool,
 ) -> Demand:
     settings = snapshot.settings
-    defaults = defaults_of(job, partition, snapshot, least_memory(job, room))
+    defaults = defaults_of(job, partition, snapshot, least_memory(job, capacity))
     by_gpu = gpus_in_all(job.request) and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
     declined = by_gpu and (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
     per_gpu = PerGpu(cpus=default_cpus_per_gpu(job.request, partition, snapshot), mem_mib=defaults.per_gpu_mib)
@@ -237,15 +245,15 @@ def _demand_in(
     of_job = request
     if not settings.memory_is_shared_out and counts_least_memory(settings.release):
         request, per_gpu = without_shares(request), replace(per_gpu, mem_mib=0)
-    allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
+    allowed = where & capacity.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
-        allowed &= ~with_other_users(job.user, snapshot, room)
-    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
-        allowed &= room.threads == 1
+        allowed &= ~with_other_users(job.user, snapshot, capacity)
+    if capacity.threads is not None and is_held_again(request, per_gpu.cpus, settings.release, binds=binds):
+        allowed &= capacity.threads == 1
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = takes_whole_nodes(request, partition)
     if whole and partition is not None:
-        allowed &= whole_allowed(partition, room)
+        allowed &= whole_allowed(partition, capacity)
     # -n1 in a partition of MinNodes=3 starts on three (22.05; 26.05 takes none of fewer tasks than nodes).
     least = max(request.min_nodes, 1, len(request.required_nodes), partition.min_nodes if partition else 1)
     if request.tasks_per_node:
@@ -262,8 +270,8 @@ def _demand_in(
         allowed = np.zeros_like(where)
     on_one = allowed
     if binds:
-        allowed = allowed & with_exactly(by_node_and_in_all(request), room)
-    required = rows_of(request.required_nodes, room)
+        allowed = allowed & with_exactly(by_node_and_in_all(request), capacity)
+    required = rows_of(request.required_nodes, capacity)
     own, by_gpu_own = request, bool((request.cpus_per_gres or per_gpu.cpus) and gpus_in_all(request))
     if not whole:  # a whole node has CPUs for each of its GPUs
         request, per_gpu = with_cpus_of_tasks(request, per_gpu, settings.release)
@@ -274,7 +282,7 @@ def _demand_in(
         mem_by_cpu=settings.memory_is_shared_out and (settings.single_cpus or not counts_anew(settings.release)),
         single_cpus=settings.single_cpus,
         partition=partition,
-        room=room,
+        capacity=capacity,
         per_gpu=per_gpu,
         whole=whole,
         all_memory=all_memory,
@@ -282,7 +290,7 @@ def _demand_in(
         binds=binds,
         # In this one 22.05 starts it with less only if it is bound to nodes that the other one does not have.
         all_where_free=bool(binds and by_gpu and defaults.elsewhere_per_gpu_mib and not request.required_nodes),
-        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads, certain=binds)
+        least_cpus=cpus_for_sockets(request, snapshot.nodes, capacity.threads, certain=binds)
         if request.sockets_per_node
         else None,
     )
@@ -298,14 +306,14 @@ def _demand_in(
             & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
             & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed)),
             all_memory=all_memory,
-            required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
+            required=tuple(capacity.index[name] for name in request.required_nodes if name in capacity.index),
             unknown_gres=missing,
             holds=holds,
             uneven=amounts.uneven(least, tried if binds else most, allowed),
             fewest=least,
         )
         best = best or demand
-        if least == most or int((demand.fits_into(room.total) & demand.allowed).sum()) >= nodes:
+        if least == most or int((demand.fits_into(capacity.total) & demand.allowed).sum()) >= nodes:
             return demand
     if best is None:  # there is at least one number of nodes
         raise AssertionError
@@ -324,7 +332,7 @@ class _Amounts:
     mem_by_cpu: bool
     single_cpus: bool
     partition: Partition | None
-    room: Room
+    capacity: Capacity
     per_gpu: PerGpu
     whole: bool
     all_memory: bool
@@ -343,55 +351,55 @@ class _Amounts:
 
         `in_all` are the job's nodes where `request` is that of some of them.
         """
-        room = self.room
-        kinds, kind_of = ([1], None) if room.threads is None else _kinds(room.threads)
+        capacity = self.capacity
+        kinds, kind_of = ([1], None) if capacity.threads is None else _kinds(capacity.threads)
         wanted = [wanted_on_each(request, nodes, threads, self.per_gpu) for threads in kinds]
-        rows = np.array([_with_columns(one, self.partition, room) for one in wanted], dtype=np.int64)
-        takes = np.broadcast_to(rows[0], room.total.shape)
+        rows = np.array([_with_columns(one, self.partition, capacity) for one in wanted], dtype=np.int64)
+        takes = np.broadcast_to(rows[0], capacity.total.shape)
         if len(rows) > 1:
             takes = rows[kind_of]
         if self.all_memory or self.whole:
             takes = takes.copy()
             if self.whole:
-                np.maximum(takes, room.total, out=takes)
-                takes[:, 1] = np.maximum(takes[:, 1], memory_of_whole(request, room))
-                takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))
+                np.maximum(takes, capacity.total, out=takes)
+                takes[:, 1] = np.maximum(takes[:, 1], memory_of_whole(request, capacity))
+                takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, capacity))
             if self.all_memory:
                 takes = self._with_all_memory(takes)
-        holds = _held(takes, room, whole=self.whole)
+        holds = _held(takes, capacity, whole=self.whole)
         if self.least_cpus is not None or self.mem_by_cpu:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], 0 if self.least_cpus is None else self.least_cpus)
             takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))
         if not self.whole:
-            takes = with_one_gpus_shards(takes, room, certain=self.binds)
+            takes = with_one_gpus_shards(takes, capacity, certain=self.binds)
         if self.all_where_free:
-            takes = np.where(np.all(room.free >= takes, axis=1, keepdims=True), self._with_all_memory(takes), takes)
-        missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
+            takes = np.where(np.all(capacity.free >= takes, axis=1, keepdims=True), self._with_all_memory(takes), takes)
+        missing = [name for name, count in wanted[0].gres if count and name not in capacity.resources]
         return rows.max(axis=0), takes, holds, missing[0] if missing else ""
 
     def _with_all_memory(self, takes: NDArray[np.int64]) -> NDArray[np.int64]:
         found = takes.copy()
-        found[:, 1] = self.room.total[:, 1]
+        found[:, 1] = self.capacity.total[:, 1]
         return found
 
     def _memory_for_all_cpus(self, nodes: int) -> NDArray[np.int64]:
         if not (self.binds and self.mem_by_cpu):
-            return np.zeros(len(self.room.total), dtype=np.int64)
+            return np.zeros(len(self.capacity.total), dtype=np.int64)
         by_gpu = self.own_cpus_by_gpu
-        return memory_for_all_cpus(self.own, nodes, self.room, by_gpu=by_gpu, single_cpus=self.single_cpus)
+        return memory_for_all_cpus(self.own, nodes, self.capacity, by_gpu=by_gpu, single_cpus=self.single_cpus)
 
     def _limit_allows(self, nodes: int) -> NDArray[np.bool_]:
-        return limit_allows(self.own, nodes, self.room, self.partition, by_gpu=self.own_cpus_by_gpu)
+        return limit_allows(self.own, nodes, self.capacity, self.partition, by_gpu=self.own_cpus_by_gpu)
 
     def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
         """Return [nodes] on which Slurm certainly starts a job of so many nodes, with devices for each task too."""
-        exact = with_exactly(devices_on_each(self.request, nodes), self.room)
-        return start_with_devices(self.request, nodes, threads_of(self.room), exact) & self._limit_allows(nodes)
+        exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
+        return start_with_devices(self.request, nodes, threads_of(self.capacity), exact) & self._limit_allows(nodes)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""
-        request, room = self.request, self.room
+        request, capacity = self.request, self.capacity
         each, devices, together = max(request.cpus_per_task, 1), in_all(request), tasks_together(request) or 1
         even = self.binds and self.whole and (least != most or devices is not None)
         if even or most < 2 or not may_be_uneven(request, self.per_gpu, self.release, binds=self.binds):
@@ -415,11 +423,11 @@ class _Amounts:
             # On one node there is no other share, and `Demand.allowed` says on which it starts.
             least=max(least, 2),
             most=most,
-            allowed=allowed & fill_cores(request, threads_of(room)) if self.binds else allowed,
-            kinds=kinds_of(request, room, self.release, binds=self.binds),
+            allowed=allowed & fill_cores(request, threads_of(capacity)) if self.binds else allowed,
+            kinds=kinds_of(request, capacity, self.release, binds=self.binds),
             takes_of=takes_of,
             devices=devices[1] if devices is not None else 0,
-            columns=tuple(column for column, name in enumerate(room.resources) if name in names),
+            columns=tuple(column for column, name in enumerate(capacity.resources) if name in names),
             sure=devices is None and not (request.tasks_per_core or wants_shards(request)),
         )
 
@@ -429,26 +437,26 @@ def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
     return kinds.tolist(), kind_of.reshape(-1)
 
 
-def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDArray[np.int64]:
+def _with_columns(wanted: Tres, partition: Partition | None, capacity: Capacity) -> NDArray[np.int64]:
     """Return the amounts by column: what must be free for such a job of this partition."""
-    found = vector(wanted, room.resources)
-    if room.layout is not None and partition is not None:
-        if partition.name in room.layout.limited:
-            found[room.layout.limited[partition.name]] = wanted.cpus
-        found[[column for name, column in room.layout.sharing.items() if name != partition.name]] = ALONE
+    found = vector(wanted, capacity.resources)
+    if capacity.layout is not None and partition is not None:
+        if partition.name in capacity.layout.limited:
+            found[capacity.layout.limited[partition.name]] = wanted.cpus
+        found[[column for name, column in capacity.layout.sharing.items() if name != partition.name]] = ALONE
     return found
 
 
-def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:
+def _held(takes: NDArray[np.int64], capacity: Capacity, *, whole: bool) -> NDArray[np.int64] | None:
     """Resources that such a job holds, where that differs from what must be free for it."""
-    layout = room.layout
-    if layout is None or whole or (room.shards_each is None and not layout.sharing):
+    layout = capacity.layout
+    if layout is None or whole or (capacity.shards_each is None and not layout.sharing):
         return None
     holds = takes.copy()
     holds[:, list(layout.sharing.values())] = 0
-    if room.shards_each is not None:
-        for row in np.flatnonzero(room.shards_each).tolist():
-            layout.with_shards(holds[row], int(room.shards_each[row]), room.total[row])
+    if capacity.shards_each is not None:
+        for row in np.flatnonzero(capacity.shards_each).tolist():
+            layout.with_shards(holds[row], int(capacity.shards_each[row]), capacity.total[row])
     return holds
 
 

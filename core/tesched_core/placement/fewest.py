@@ -12,8 +12,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.columns import Running
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand
 
 #: sets that are compared at most on one node, and jobs of a set; above that the cheapest first is good enough
@@ -50,13 +50,13 @@ def fewest_that_free(
     return ()
 
 
-def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], room: Room) -> int:
+def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], capacity: Capacity) -> int:
     """Return a number of victims below which no set of them is enough, in whatever order they are taken.
 
     On each node so many of the largest, of each resource alone, as reach what is missing; and as a victim may run on
     all nodes of the job, the most of any one of these. 0 where its tasks may be spread in other ways.
     """
-    return 0 if demand.uneven else fewest_of(demand, least_on(demand, running, pool, room, demand.allowed))
+    return 0 if demand.uneven else fewest_of(demand, least_on(demand, running, pool, capacity, demand.allowed))
 
 
 def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
@@ -68,11 +68,11 @@ def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
 
 
 def least_on(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], room: Room, among: NDArray[np.bool_]
+    demand: Demand, running: Running, pool: NDArray[np.bool_], capacity: Capacity, among: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Return [nodes] a number of victims below which no set of them is enough there; more than there are elsewhere."""
     here = demand.allowed & among
-    missing = demand.takes - room.free
+    missing = demand.takes - capacity.free
     where = running.share_node
     shares = np.flatnonzero(here[where] & pool[running.share_job])
     least = np.where(here, 0, _NEVER)

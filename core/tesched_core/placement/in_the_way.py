@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import freed_by
 from tesched_core.placement.demand import Demand
@@ -43,10 +43,10 @@ class TeHeld:
     #: [shares, resources] what becomes free there when the job goes
     frees: NDArray[np.int64]
 
-    def free_without(self, gone: NDArray[np.bool_], room: Room) -> Room:
+    def free_without(self, gone: NDArray[np.bool_], capacity: Capacity) -> Capacity:
         """Free resources as if the jobs of `gone` [jobs] held nothing."""
         shares = np.flatnonzero(gone[self.share_job])
-        return room.changed(self.share_node[shares], self.frees[shares])
+        return capacity.changed(self.share_node[shares], self.frees[shares])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +67,20 @@ def te_jobs(snapshot: Snapshot) -> list[Job]:
     ]
 
 
-def te_held(te: Sequence[Job], snapshot: Snapshot, room: Room) -> TeHeld:
+def te_held(te: Sequence[Job], snapshot: Snapshot, capacity: Capacity) -> TeHeld:
     """Resources that these TE jobs hold.
 
     CPUs that a suspended job of another class will take back are not free when a TE job goes.
     """
     jobs = sorted(te, key=lambda job: (-(job.start_time or 0.0), -job.job_id))
     shares = [
-        (row, room.index[share.node], freed_by(job, share, room))
+        (row, capacity.index[share.node], freed_by(job, share, capacity))
         for row, job in enumerate(jobs)
         for share in job.allocation
-        if share.node in room.index
+        if share.node in capacity.index
     ]
     if jobs:
-        taken_back = _suspended_cpus(snapshot, room)
+        taken_back = _suspended_cpus(snapshot, capacity)
         for _, node, frees in shares:
             mine = min(int(taken_back[node]), int(frees[0]))
             frees[0] -= mine
@@ -90,14 +90,14 @@ def te_held(te: Sequence[Job], snapshot: Snapshot, room: Room) -> TeHeld:
         started=np.array([job.start_time for job in jobs], dtype=np.float64),
         share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
         share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
-        frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+        frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(capacity.resources)),
     )
 
 
 def in_the_way(
     demands: Sequence[Demand],
     held: TeHeld,
-    room: Room,
+    capacity: Capacity,
     *,
     demands_without: Callable[[frozenset[JobId]], Sequence[Demand]] | None = None,
 ) -> InTheWay | None:
@@ -108,14 +108,14 @@ def in_the_way(
     """
 
     def fits_without(gone: NDArray[np.bool_]) -> bool:
-        free, wanted = held.free_without(gone, room), demands
+        free, wanted = held.free_without(gone, capacity), demands
         if demands_without is not None:
             wanted = demands_without(frozenset(held.jobs[row].job_id for row in np.flatnonzero(gone).tolist()))
         return fits_now(wanted, free)
 
     count = len(held.jobs)
     places = np.arange(count)
-    if not count or fits_now(demands, room) or not fits_without(places >= 0):
+    if not count or fits_now(demands, capacity) or not fits_without(places >= 0):
         return None
     newest = 1 + bisect_left(range(1, count), True, key=lambda first: fits_without(places < first))
     gone = places < newest
@@ -130,23 +130,23 @@ def in_the_way(
     )
 
 
-def fits_now(demands: Sequence[Demand], room: Room) -> bool:
+def fits_now(demands: Sequence[Demand], capacity: Capacity) -> bool:
     """Check whether a job fits into what is free, in one of its partitions, evenly spread or not."""
     for demand in demands:
-        fits = demand.fits(room)
+        fits = demand.fits(capacity)
         if int(fits.sum()) >= demand.nodes and fits[list(demand.required)].all():
             return True
-        if demand.uneven is not None and next(spreads(demand, room), None) is not None:
+        if demand.uneven is not None and next(spreads(demand, capacity), None) is not None:
             return True
     return False
 
 
-def _suspended_cpus(snapshot: Snapshot, room: Room) -> NDArray[np.int64]:
+def _suspended_cpus(snapshot: Snapshot, capacity: Capacity) -> NDArray[np.int64]:
     """Return [nodes] the CPUs that suspended jobs of no TE class will take back."""
-    cpus = np.zeros(len(room.names), dtype=np.int64)
+    cpus = np.zeros(len(capacity.names), dtype=np.int64)
     for job in snapshot.jobs.values():
         if job.state is JobState.SUSPENDED and snapshot.job_class(job.job_id) is not JobClass.TE:
             for share in job.allocation:
-                if share.node in room.index:
-                    cpus[room.index[share.node]] += share.tres.cpus
+                if share.node in capacity.index:
+                    cpus[capacity.index[share.node]] += share.tres.cpus
     return cpus

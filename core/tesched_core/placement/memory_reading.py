@@ -23,9 +23,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, Partition, Request, SlurmSettings
 from tesched_core.model.request import gpus_in_all, with_default_memory
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 
 #: the first release seen to count the GPUs' memory for a job that named none
@@ -86,11 +86,11 @@ def _other_default(partition: Partition | None, settings: SlurmSettings) -> _Def
     return own if any(own) else (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib)
 
 
-def least_memory(job: Job, room: Room) -> int:
+def least_memory(job: Job, capacity: Capacity) -> int:
     """The memory of the smallest node of the job's partitions."""
-    where = [room.partitions[name] for name in job.partitions if name in room.partitions]
-    nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
-    return int(room.total[nodes, 1].min(initial=_MOST_MIB)) if nodes.any() else 0
+    where = [capacity.partitions[name] for name in job.partitions if name in capacity.partitions]
+    nodes = np.any(where, axis=0) if where else np.zeros(len(capacity.names), dtype=np.bool_)
+    return int(capacity.total[nodes, 1].min(initial=_MOST_MIB)) if nodes.any() else 0
 
 
 def names_memory(request: Request, defaults: MemoryDefaults) -> bool:

@@ -30,9 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.request import gpus_in_all
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
@@ -65,49 +65,49 @@ def is_bindable(job: Job) -> bool:
     return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
-def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room, first: int = 1) -> Iterator[Demand]:
+def demands_if_fixed(job: Job, snapshot: Snapshot, capacity: Capacity, first: int = 1) -> Iterator[Demand]:
     """Yield what an open job wants for a few fixed numbers of nodes from `first` on, in each of its partitions.
 
     Numbers that are not modelled, or with which it could never start, are left out.
     """
-    found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
+    found, most = 0, NUMBERS_OF_MANY if len(capacity.names) > MANY_NODES else MOST_NUMBERS
     for nodes in _numbers(job, snapshot, first):
         if not is_open(job, snapshot.settings.release, nodes):
             return
         try:
-            demands = demands_of(_fixed(job, nodes), snapshot, room)
+            demands = demands_of(_fixed(job, nodes), snapshot, capacity)
         except UnsupportedRequestError:
             continue
         # A partition may give more: its MinNodes.
-        demands = tuple(one for one in demands if one.nodes == nodes and can_ever_be_met(one, room))
+        demands = tuple(one for one in demands if one.nodes == nodes and can_ever_be_met(one, capacity))
         yield from (replace(one, job=job) for one in demands)
         found += bool(demands)
         if found == most:
             return
 
 
-def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
+def demand_on(job: Job, nodes: int, snapshot: Snapshot, capacity: Capacity) -> Demand:
     """Demand of the job once it is bound to so many nodes, whether its record says so yet or not.
 
     Raises UnsupportedRequestError if that is not modelled.
     """
     is_set = is_open(job, snapshot.settings.release, nodes) and job.pending and is_bindable(job)
     if is_set and job.request.min_nodes <= nodes <= job.request.max_nodes:
-        return demand_of(_fixed(job, nodes), snapshot, room)
-    return demand_of(job, snapshot, room)
+        return demand_of(_fixed(job, nodes), snapshot, capacity)
+    return demand_of(job, snapshot, capacity)
 
 
-def by_itself(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
+def by_itself(job: Job, snapshot: Snapshot, capacity: Capacity) -> tuple[Demand, ...]:
     """Demands of the job on one node, where Slurm may start it if it is bound to none; empty if not modelled.
 
     On several nodes Slurm does not start all that may be read so: of `-N2 -n3 --gpus-per-task=2` with 4 and 2 GPUs free
     22.05 starts none. Nor by the default of memory of one partition where another gives it with each GPU.
     """
-    parts = [snapshot.partitions[name] for name in job.partitions if name in room.partitions]
+    parts = [snapshot.partitions[name] for name in job.partitions if name in capacity.partitions]
     if any(by_gpu_elsewhere(job, one, snapshot) for one in parts):
         return ()
     try:
-        demands = demands_of(job, snapshot, room, binds=False)
+        demands = demands_of(job, snapshot, capacity, binds=False)
     except UnsupportedRequestError:
         return ()
     return tuple(replace(one, uneven=None) for one in demands if one.nodes == 1)

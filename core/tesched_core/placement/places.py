@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.alike import kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -37,7 +37,7 @@ class PlacesOfCycle:
     """Places where jobs may start, in one cycle."""
 
     snapshot: Snapshot
-    room: Room
+    capacity: Capacity
     _found: dict[Hashable, StartPlaces] = field(init=False, default_factory=dict)
     #: whether jobs of two of those may run on one node, by their identities
     _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
@@ -47,12 +47,12 @@ class PlacesOfCycle:
         if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
             kind: Hashable = job.nodes
         else:
-            kind = kind_of(job, self.snapshot, self.room)
+            kind = kind_of(job, self.snapshot, self.capacity)
         found = self._found.get(kind)
         if found is None:
             answers = self.snapshot.answers
             # Of jobs that are alike one may be declined, and the other not: the first one says for this cycle alone.
-            if answers is None or self.snapshot.declined or not answers.is_of(self.room):
+            if answers is None or self.snapshot.declined or not answers.is_of(self.capacity):
                 found = self._find(job)
             else:
                 found = answers.find((StartPlaces, kind), partial(self._find, job))
@@ -69,14 +69,14 @@ class PlacesOfCycle:
 
     def _find(self, job: Job) -> StartPlaces:
         if job.allocation:
-            return StartPlaces(nodes=np.isin(self.room.names, job.nodes), can_start=True)
+            return StartPlaces(nodes=np.isin(self.capacity.names, job.nodes), can_start=True)
         try:
             # Jobs that keep it from a node, or would be there with it, may have left by then.
-            alone, room = replace(self.snapshot, jobs={}), replace(self.room, kept_by=())
-            demands = demands_of(job, alone, room, binds=False)
+            alone, capacity = replace(self.snapshot, jobs={}), replace(self.capacity, kept_by=())
+            demands = demands_of(job, alone, capacity, binds=False)
         except UnsupportedRequestError:
             return StartPlaces(nodes=None, can_start=True)
         if not demands:
             return StartPlaces(nodes=None, can_start=True)
-        idle = replace(self.room, free=np.where(self.room.available[:, None], self.room.total, 0))
+        idle = replace(self.capacity, free=np.where(self.capacity.available[:, None], self.capacity.total, 0))
         return StartPlaces(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))

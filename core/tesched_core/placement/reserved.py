@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.order import HOLDS_ROOM, Order, OrderState, Victim, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import freed_by
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -26,7 +26,7 @@ from tesched_core.placement.spread import fits_on, share_on
 Change = tuple[int, NDArray[np.int64]]
 
 
-def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+def capacity_after_orders(orders: Iterable[Order], snapshot: Snapshot, capacity: Capacity) -> Capacity:
     """Return the free resources as they will be when these orders are done; they may be below zero.
 
     Their preemptors are there, their victims are gone, and the suspended ones go on.
@@ -35,101 +35,101 @@ def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
     changes: list[Change] = []
     for order in orders:
         for victim in order.victims:
-            changes += _going(victim, order, snapshot, room)
-            changes += _going_on(victim, snapshot, room)
-    room = _changed(room, changes)
+            changes += _going(victim, order, snapshot, capacity)
+            changes += _going_on(victim, snapshot, capacity)
+    capacity = _changed(capacity, changes)
     for order in orders:
-        room = _changed(room, list(_coming(order, snapshot, room)))
-    return room
+        capacity = _changed(capacity, list(_coming(order, snapshot, capacity)))
+    return capacity
 
 
-def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+def unreserved_capacity(orders: Iterable[Order], snapshot: Snapshot, capacity: Capacity) -> Capacity:
     """Return the resources that are free now, less what these orders have reserved; they may be below zero."""
     changes: list[Change] = []
     for order in orders:
         for victim in order.victims:
-            changes += _going_on(victim, snapshot, room)
-        changes += _coming(order, snapshot, room)
-    return _changed(room, changes)
+            changes += _going_on(victim, snapshot, capacity)
+        changes += _coming(order, snapshot, capacity)
+    return _changed(capacity, changes)
 
 
-def beside_preemptors(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+def beside_preemptors(orders: Iterable[Order], snapshot: Snapshot, capacity: Capacity) -> Capacity:
     """Return the resources that are free now, less what these orders free for their preemptors; maybe below zero."""
-    return _changed(room, [change for order in orders for change in _coming(order, snapshot, room)])
+    return _changed(capacity, [change for order in orders for change in _coming(order, snapshot, capacity)])
 
 
-def demand_there(order: Order, preemptor: Job, snapshot: Snapshot, room: Room) -> Demand | None:
+def demand_there(order: Order, preemptor: Job, snapshot: Snapshot, capacity: Capacity) -> Demand | None:
     """Demand of the preemptor on the order's nodes; None if that is not modelled.
 
     Without victims it is bound to none of them: where it fits as Slurm alone places it, it wants that.
     """
-    rows = [room.index[name] for name in order.nodes if name in room.index]
+    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
     demand: Demand | None = None
     try:
-        demand = demand_on(preemptor, len(rows), snapshot, room)
+        demand = demand_on(preemptor, len(rows), snapshot, capacity)
     except UnsupportedRequestError:
         if order.victims:
             return None
-    if order.victims or not rows or (demand is not None and fits_on(demand, rows, room)):
+    if order.victims or not rows or (demand is not None and fits_on(demand, rows, capacity)):
         return demand
-    return next((one for one in by_itself(preemptor, snapshot, room) if fits_on(one, rows, room)), demand)
+    return next((one for one in by_itself(preemptor, snapshot, capacity) if fits_on(one, rows, capacity)), demand)
 
 
 def fits_without_free(
-    preemptor: Job, nodes: Iterable[str], victims: Iterable[JobId], snapshot: Snapshot, room: Room
+    preemptor: Job, nodes: Iterable[str], victims: Iterable[JobId], snapshot: Snapshot, capacity: Capacity
 ) -> bool:
     """Check whether the job fits on these nodes once the victims have left, whatever starts there on what is free now.
 
     On a node without a free CPU no job starts, so that its free memory and GRES count. The CPU is resource 0.
     """
-    rows = [room.index[name] for name in nodes if name in room.index]
+    rows = [capacity.index[name] for name in nodes if name in capacity.index]
     try:
-        demand = demand_on(preemptor, len(rows), snapshot, room)
+        demand = demand_on(preemptor, len(rows), snapshot, capacity)
     except UnsupportedRequestError:
         return False
-    emptied: list[Change] = [(row, -room.free[row]) for row in rows if room.free[row, 0] > 0]
+    emptied: list[Change] = [(row, -capacity.free[row]) for row in rows if capacity.free[row, 0] > 0]
     jobs = (snapshot.jobs[job_id] for job_id in victims if job_id in snapshot.jobs)
-    left = [(room.index[share.node], freed_by(job, share, room)) for job in jobs for share in job.allocation]
-    return fits_on(demand, rows, _changed(room, [*emptied, *left]))
+    left = [(capacity.index[share.node], freed_by(job, share, capacity)) for job in jobs for share in job.allocation]
+    return fits_on(demand, rows, _changed(capacity, [*emptied, *left]))
 
 
-def _changed(room: Room, changes: list[Change]) -> Room:
-    return room.changed([row for row, _ in changes], np.array([by for _, by in changes])) if changes else room
+def _changed(capacity: Capacity, changes: list[Change]) -> Capacity:
+    return capacity.changed([row for row, _ in changes], np.array([by for _, by in changes])) if changes else capacity
 
 
-def _going(victim: Victim, order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+def _going(victim: Victim, order: Order, snapshot: Snapshot, capacity: Capacity) -> Iterator[Change]:
     """Yield what becomes free for good when the victim leaves."""
     job = snapshot.jobs.get(victim.job_id)
     stays = order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING
-    if victim.state not in HOLDS_ROOM or victim.by_suspending or stays or job is None:
+    if victim.state not in HOLDS_RESOURCES or victim.by_suspending or stays or job is None:
         return
     for share in job.allocation:
-        if share.node in room.index:
-            yield room.index[share.node], freed_by(job, share, room)
+        if share.node in capacity.index:
+            yield capacity.index[share.node], freed_by(job, share, capacity)
 
 
-def _going_on(victim: Victim, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+def _going_on(victim: Victim, snapshot: Snapshot, capacity: Capacity) -> Iterator[Change]:
     """Yield what a suspended victim takes when it goes on."""
     job = snapshot.jobs.get(victim.job_id)
     if victim.state is not VictimState.SUSPENDED or job is None or job.state is not JobState.SUSPENDED:
         return
     for share in job.allocation:
-        if share.node in room.index:
-            taken = np.zeros(len(room.resources), dtype=np.int64)
+        if share.node in capacity.index:
+            taken = np.zeros(len(capacity.resources), dtype=np.int64)
             taken[0] = -share.tres.cpus
-            yield room.index[share.node], taken
+            yield capacity.index[share.node], taken
 
 
-def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+def _coming(order: Order, snapshot: Snapshot, capacity: Capacity) -> Iterator[Change]:
     """Yield what the preemptor takes where resources are freed for it."""
     preemptor = snapshot.jobs.get(order.preemptor)
     if order.state is not OrderState.OPEN or preemptor is None or not _will_be_there(order, preemptor):
         return
-    there = [room.index[node] for node in order.nodes if node in room.index]
-    demand = demand_there(order, preemptor, snapshot, room)
+    there = [capacity.index[node] for node in order.nodes if node in capacity.index]
+    demand = demand_there(order, preemptor, snapshot, capacity)
     if demand is None:
         return
-    yield from zip(there, -share_on(demand, there, room.free), strict=True)
+    yield from zip(there, -share_on(demand, there, capacity.free), strict=True)
 
 
 def _will_be_there(order: Order, preemptor: Job) -> bool:

@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.columns import Running
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
 from tesched_core.placement.fewest_spread import Reach, fewest_victims, reach_of
 from tesched_core.placement.uneven import Uneven
@@ -28,7 +28,7 @@ MOST_FIRST = 100
 
 
 def spreads(
-    demand: Demand, room: Room, running: Running | None = None, pool: NDArray[np.bool_] | None = None
+    demand: Demand, capacity: Capacity, running: Running | None = None, pool: NDArray[np.bool_] | None = None
 ) -> Iterator[Demand]:
     """Yield demands for certain nodes, each with its own share, that can be met if those of `pool` go; few, best first.
 
@@ -37,17 +37,17 @@ def spreads(
     uneven = demand.uneven
     if uneven is None or demand.unknown_gres:
         return
-    free = room.free
+    free = capacity.free
     if running is not None and pool is not None:
-        free = room.free.copy()
+        free = capacity.free.copy()
         going = np.flatnonzero(pool[running.share_job])
         np.add.at(free, running.share_node[going], running.frees[going])
     seen: set[tuple[tuple[int, ...], ...]] = set()
     for rows in _alike(np.flatnonzero(uneven.allowed), uneven):
         if not np.isin(demand.required, rows).all():
             continue
-        now = _Fit.on(uneven, room.free, rows)
-        then = now if free is room.free else _Fit.on(uneven, free, rows)
+        now = _Fit.on(uneven, capacity.free, rows)
+        then = now if free is capacity.free else _Fit.on(uneven, free, rows)
         first = ~np.isin(rows, demand.required)
         # Nodes on which much is free, and nodes on which much can be.
         orders = list(_orders(uneven, rows, now, then, first))
@@ -58,7 +58,7 @@ def spreads(
         some = np.unique(np.concatenate([order[: max(MOST_FIRST, len(demand.required))] for order in orders]))
         reaches = []
         if running is not None and pool is not None:
-            reaches.append(reach_of(uneven, rows[some], room.free, running, pool))
+            reaches.append(reach_of(uneven, rows[some], capacity.free, running, pool))
         if not ways:  # also with more victims of a node than are weighed
             reaches.append(Reach(tasks=then.tasks[np.newaxis, some], devices=then.devices[np.newaxis, some]))
         fewest = next(filter(None, (fewest_victims(uneven, one, ~first[some]) for one in reaches)), None)
@@ -108,22 +108,24 @@ def _alike(rows: NDArray[np.intp], uneven: Uneven) -> Iterator[NDArray[np.intp]]
         yield rows[kinds == number]
 
 
-def large_enough(demand: Demand, room: Room) -> int:
+def large_enough(demand: Demand, capacity: Capacity) -> int:
     """Count the nodes that the job may use and that are large enough for its share, if they are empty."""
-    return int((demand.fits_into(room.total) & demand.allowed).sum())
+    return int((demand.fits_into(capacity.total) & demand.allowed).sum())
 
 
-def can_ever_be_met(demand: Demand, room: Room) -> bool:
+def can_ever_be_met(demand: Demand, capacity: Capacity) -> bool:
     """Check whether the job fits on nodes that it may use if those are empty, evenly spread or not."""
     if demand.unknown_gres:
         return False
     return (
-        large_enough(demand, room) >= demand.nodes
-        or next(spreads(demand, replace(room, free=room.total)), None) is not None
+        large_enough(demand, capacity) >= demand.nodes
+        or next(spreads(demand, replace(capacity, free=capacity.total)), None) is not None
     )
 
 
-def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Running, victims: Sequence[int]) -> bool:
+def fewer_may_do(
+    demand: Demand, nodes: Sequence[int], capacity: Capacity, running: Running, victims: Sequence[int]
+) -> bool:
     """Check whether Slurm may start the job on fewer than these nodes once the victims have left.
 
     Slurm 26.05 leaves out nodes that a job was bound to and does not need, also those of --nodelist: a victim that left
@@ -134,7 +136,7 @@ def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Runn
         return False
     if demand.uneven is None or not demand.uneven.sure:
         return True
-    free = room.free.copy()
+    free = capacity.free.copy()
     going = np.flatnonzero(np.isin(running.share_job, victims))
     np.add.at(free, running.share_node[going], running.frees[going])
     fit = tasks_that_fit(demand.uneven, free, np.asarray(nodes, dtype=np.intp))
@@ -151,15 +153,15 @@ def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> ND
     return share_of(demand, rows)
 
 
-def fits_on(demand: Demand, rows: Sequence[int], room: Room) -> bool:
+def fits_on(demand: Demand, rows: Sequence[int], capacity: Capacity) -> bool:
     """Check whether the job fits on just these nodes into what is free there, evenly spread or not."""
     where, uneven = np.asarray(rows, dtype=np.intp), demand.uneven
-    if demand.fits(room)[where].all():
+    if demand.fits(capacity)[where].all():
         return True
     if uneven is None or demand.unknown_gres or not (uneven.least <= len(where) <= uneven.most):
         return False
     alike = bool(uneven.allowed[where].all()) and len(np.unique(uneven.kinds[where])) == 1
-    return alike and _suffice(uneven, _Fit.on(uneven, room.free, where))
+    return alike and _suffice(uneven, _Fit.on(uneven, capacity.free, where))
 
 
 def tasks_that_fit(uneven: Uneven, free: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.in_the_way import te_held
 
@@ -48,10 +48,10 @@ def in_their_places(runs: Iterable[Job], since: UnixSeconds, snapshot: Snapshot)
     return gone | {job.job_id: job for job in started}
 
 
-def free_without(gone: Mapping[JobId, Job], snapshot: Snapshot, room: Room) -> Room:
+def free_without(gone: Mapping[JobId, Job], snapshot: Snapshot, capacity: Capacity) -> Capacity:
     """Free resources as if these jobs held nothing."""
-    held = te_held([*gone.values()], snapshot, room)
-    return room.changed(held.share_node, held.frees)
+    held = te_held([*gone.values()], snapshot, capacity)
+    return capacity.changed(held.share_node, held.frees)
 
 
 def covered_s(

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Request
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu
 from tesched_core.model.resources import with_bare_names
-from tesched_core.model.room import Room
 
 #: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
 MOST_TASKS = 256
@@ -100,19 +100,19 @@ def may_be_uneven(request: Request, per_gpu: PerGpu, release: str, *, binds: boo
     )
 
 
-def kinds_of(request: Request, room: Room, release: str, *, binds: bool) -> NDArray[np.intp]:
+def kinds_of(request: Request, capacity: Capacity, release: str, *, binds: bool) -> NDArray[np.intp]:
     """Return [nodes] a number for each set of nodes over which the tasks may be spread together (`Uneven.kinds`)."""
-    if room.threads is None or not binds:
-        return np.zeros(len(room.names), dtype=np.intp)
+    if capacity.threads is None or not binds:
+        return np.zeros(len(capacity.names), dtype=np.intp)
     each = max(request.cpus_per_task, 1)
-    together = (each % room.threads == 0) & (each > 1)
+    together = (each % capacity.threads == 0) & (each > 1)
     if release.startswith(_SEEN_ON):
-        together |= (each >= room.threads) & (each > 1)
+        together |= (each >= capacity.threads) & (each > 1)
         together |= request.tasks_per_core == 1
     if request.threads_per_core:
         # A thread of each core is used on all of them; seen with 31 mixtures of free cores.
         together = np.full_like(together, release.startswith(_SEEN_ON) and request.threads_per_core == 1)
-    return np.where(together, 0, room.threads)
+    return np.where(together, 0, capacity.threads)
 
 
 def start_with_devices(
@@ -151,9 +151,9 @@ def fill_cores(request: Request, threads: NDArray[np.intp]) -> NDArray[np.bool_]
     return found
 
 
-def threads_of(room: Room) -> NDArray[np.intp]:
+def threads_of(capacity: Capacity) -> NDArray[np.intp]:
     """Return [nodes] the hardware threads of a core."""
-    return np.ones(len(room.names), dtype=np.intp) if room.threads is None else room.threads
+    return np.ones(len(capacity.names), dtype=np.intp) if capacity.threads is None else capacity.threads
 
 
 def _used(request: Request, threads: NDArray[np.intp]) -> NDArray[np.intp]:

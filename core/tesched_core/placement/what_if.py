@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.columns import Running
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand
 
 
@@ -21,18 +21,18 @@ class WhatIf:
         running: Running,
         pool: NDArray[np.bool_],
         score: NDArray[np.float64],
-        room: Room,
+        capacity: Capacity,
         fitting: NDArray[np.bool_] | None = None,
     ) -> None:
         """Begin with the free resources as they are; no job has gone. `fitting` says where it fits, if known."""
         self.demand = demand
         self.running = running
         self.score = score
-        self.free = room.free.copy()
+        self.free = capacity.free.copy()
         #: jobs that may still be victims
         self.pool = pool.copy()
         #: [nodes] whether the job's share fits there
-        self.fitting = demand.fits(room) if fitting is None else fitting.copy()
+        self.fitting = demand.fits(capacity) if fitting is None else fitting.copy()
         self._gone: set[int] = set()
 
     def key(self, row: int) -> tuple[float, int]:

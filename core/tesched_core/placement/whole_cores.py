@@ -31,47 +31,47 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Partition, Request
-from tesched_core.model.room import Room
 from tesched_core.placement.modelled import has_gres
 from tesched_core.placement.uneven import threads_of
 
 
 def memory_for_all_cpus(
-    request: Request, nodes: int, room: Room, *, by_gpu: bool, single_cpus: bool
+    request: Request, nodes: int, capacity: Capacity, *, by_gpu: bool, single_cpus: bool
 ) -> NDArray[np.int64]:
     """Return [nodes] MiB that must be free for a job of so many nodes that wants memory for each CPU.
 
     0 where that does not matter; more than the node has where no part of a core is left only by chance. `by_gpu`: its
     GPUs bring CPUs; `single_cpus`: memory is for single CPUs (CR_CPU), not for whole cores.
     """
-    threads, each = threads_of(room), max(request.cpus_per_task, 1)
+    threads, each = threads_of(capacity), max(request.cpus_per_task, 1)
     by_cpu = min(request.mem_per_cpu_mib or 0, 2**40)
     if not by_cpu or not (single_cpus or each > 1):
         return np.zeros(len(threads), dtype=np.int64)
-    short = (each % threads != 0) & _may_fall_short(request, nodes, room, by_gpu=by_gpu)
-    most = np.minimum(room.total[:, 0], room.total[:, 1] // by_cpu)
+    short = (each % threads != 0) & _may_fall_short(request, nodes, capacity, by_gpu=by_gpu)
+    most = np.minimum(capacity.total[:, 0], capacity.total[:, 1] // by_cpu)
     if not single_cpus:
         most -= most % threads
     most -= most % each
-    return np.where(short, np.where(most % threads == 0, most * by_cpu, room.total[:, 1] + 1), 0)
+    return np.where(short, np.where(most % threads == 0, most * by_cpu, capacity.total[:, 1] + 1), 0)
 
 
 def limit_allows(
-    request: Request, nodes: int, room: Room, partition: Partition | None, *, by_gpu: bool
+    request: Request, nodes: int, capacity: Capacity, partition: Partition | None, *, by_gpu: bool
 ) -> NDArray[np.bool_]:
     """Return [nodes] where the partition's MaxCPUsPerNode leaves a job of so many nodes no part of a core."""
     most = partition.max_cpus_per_node if partition is not None else None
     if most is None:
-        return np.ones(len(room.names), dtype=np.bool_)
-    parts = (most % threads_of(room) != 0) & (most < room.total[:, 0])
-    found: NDArray[np.bool_] = ~(parts & _may_fall_short(request, nodes, room, by_gpu=by_gpu))
+        return np.ones(len(capacity.names), dtype=np.bool_)
+    parts = (most % threads_of(capacity) != 0) & (most < capacity.total[:, 0])
+    found: NDArray[np.bool_] = ~(parts & _may_fall_short(request, nodes, capacity, by_gpu=by_gpu))
     return found
 
 
-def _may_fall_short(request: Request, nodes: int, room: Room, *, by_gpu: bool) -> NDArray[np.bool_]:
+def _may_fall_short(request: Request, nodes: int, capacity: Capacity, *, by_gpu: bool) -> NDArray[np.bool_]:
     """Return [nodes] where a part of a core among the CPUs leaves the job too few of them."""
-    threads, each = threads_of(room), max(request.cpus_per_task, 1)
+    threads, each = threads_of(capacity), max(request.cpus_per_task, 1)
     on_each = ceil(request.tasks / nodes) * each
     is_known = nodes in {1, request.tasks} or request.tasks_per_node or request.gres_per_task or by_gpu
     if not (is_known and has_gres(request)):

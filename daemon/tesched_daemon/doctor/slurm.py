@@ -18,7 +18,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.can_return import loses_licenses
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_policies.gavel.jobs import Kinds
 from tesched_slurm import clients
 from tesched_slurm.columns import strange
@@ -118,7 +118,7 @@ def _nodes_share(config: Config, commands: Commands) -> Finding:
 def shares_gpus(config: Config, nodes: Sequence[Node]) -> Finding:
     """Check whether a policy of Gavel's that shares GPUs can do so on these nodes."""
     snapshot = Snapshot.of(time.time(), nodes=nodes)
-    kinds = Kinds.of(snapshot, room_of(snapshot), config.policy.table("gavel").types)
+    kinds = Kinds.of(snapshot, capacity_of(snapshot), config.policy.table("gavel").types)
     name = config.policy.table("gavel").allocator
     if kinds.unshared:
         page = "docs/discussion/gavel-on-slurm.md"

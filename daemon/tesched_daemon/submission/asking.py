@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 from tesched_core.guard.until import RefusedJob, ends_at
 from tesched_core.intake.classify import classify
 from tesched_core.intake.patience import patience_ends
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
@@ -184,14 +184,14 @@ def _ahead(question: _Question) -> list[Job]:
         if one.job_id != question.job.job_id
         and one.pending
         and not mine.isdisjoint(one.partitions)
-        and room_would_not_help(one) is None
+        and resources_would_not_help(one) is None
     ]
 
 
 def _as_other(found: Foretold, question: _Question) -> None:
     """Say when a job starts for which no victim leaves: Slurm alone decides."""
     job = question.job
-    why = room_would_not_help(job) if job.reason != RESOURCES else None
+    why = resources_would_not_help(job) if job.reason != RESOURCES else None
     if why is None:
         _by_slurm_alone(found, question)
         return
@@ -293,7 +293,7 @@ def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
     """Say which jobs leave for it, and what that costs each of them."""
     snapshot, memory, limits = question.snapshot, question.memory, question.config.guard
     columns = columns_of(replace(snapshot, leave_times=memory.leave_times))
-    deadlines = Deadlines.of(memory, snapshot, limits, columns.room, question.wait_s)
+    deadlines = Deadlines.of(memory, snapshot, limits, columns.capacity, question.wait_s)
     for victim in order.victims:
         job = snapshot.jobs[victim.job_id]
         left = deadlines.deadline(job) if deadlines is not None else None

@@ -74,9 +74,9 @@ def kept(
     """
     found = after.copy()
     moves = np.flatnonzero((before != NOWHERE) & (after != NOWHERE) & (before != after))
-    room = capacity.copy()
+    unassigned = capacity.copy()
     there = after != NOWHERE
-    np.subtract.at(room, after[there], scale_factor[there])
+    np.subtract.at(unassigned, after[there], scale_factor[there])
     changed = True
     while changed:  # each time round one more has stayed
         changed = False
@@ -84,9 +84,9 @@ def kept(
             home, away, size = before[row], found[row], scale_factor[row]
             if home == away or not alike_types[row, home, away]:
                 continue
-            if room[home] >= size:
-                room[home] -= size
-                room[away] += size
+            if unassigned[home] >= size:
+                unassigned[home] -= size
+                unassigned[away] += size
             else:
                 comes = np.flatnonzero((found == home) & (before != home) & (scale_factor == size))
                 comes = comes[alike_types[comes, home, away]]

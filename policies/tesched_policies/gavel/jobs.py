@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.guard.eligibility import protected
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, OrderState
+from tesched_core.model.order import HOLDS_RESOURCES, OrderState
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demand_of
@@ -49,36 +49,39 @@ class Kinds:
     unshared: str
 
     @staticmethod
-    def of(snapshot: Snapshot, room: Room, wanted: Sequence[str]) -> Kinds:
+    def of(snapshot: Snapshot, capacity: Capacity, wanted: Sequence[str]) -> Kinds:
         """Return the types, in the order of `wanted` or, where that is empty, all GRES types of GPUs by name.
 
         A name of `wanted` is a GRES type (`gpu:NAME`), or a node feature where no node has such a GRES.
         """
-        gres = {name.partition(":")[2] for name in room.resources if name.startswith("gpu:")}
+        gres = {name.partition(":")[2] for name in capacity.resources if name.startswith("gpu:")}
         names = tuple(wanted) or tuple(sorted(gres))
-        of_node = np.full(len(room.names), NOWHERE, dtype=np.intp)
+        of_node = np.full(len(capacity.names), NOWHERE, dtype=np.intp)
         for kind, name in reversed(list(enumerate(names))):
             if name in gres:
-                there = room.total[:, room.resources.index(f"gpu:{name}")] > 0
+                there = capacity.total[:, capacity.resources.index(f"gpu:{name}")] > 0
             else:
-                there = np.array([name in snapshot.nodes[node].features for node in room.names], dtype=np.bool_)
+                there = np.array([name in snapshot.nodes[node].features for node in capacity.names], dtype=np.bool_)
             of_node[there] = kind
         gpus = np.zeros(len(names), dtype=np.int64)
-        if "gpu" in room.resources:
-            may = room.available & (of_node != NOWHERE)
-            np.add.at(gpus, of_node[may], room.total[may, room.resources.index("gpu")])
-        shards, unshared = _shards(room, of_node, len(names))
+        if "gpu" in capacity.resources:
+            may = capacity.available & (of_node != NOWHERE)
+            np.add.at(gpus, of_node[may], capacity.total[may, capacity.resources.index("gpu")])
+        shards, unshared = _shards(capacity, of_node, len(names))
         return Kinds(names=names, of_node=of_node, gpus=gpus, shards=shards, unshared=unshared)
 
 
-def _shards(room: Room, of_node: NDArray[np.intp], types: int) -> tuple[NDArray[np.int64], str]:
+def _shards(capacity: Capacity, of_node: NDArray[np.intp], types: int) -> tuple[NDArray[np.int64], str]:
     """Return the shards of each type's GPUs, 0 where they cannot be shared, and why none can."""
     found = np.zeros(types, dtype=np.int64)
-    if SHARD not in room.resources or "gpu" not in room.resources:
+    if SHARD not in capacity.resources or "gpu" not in capacity.resources:
         return found, "no node has shards (gres.conf: Name=shard)"
-    gpus, shards = room.total[:, room.resources.index("gpu")], room.total[:, room.resources.index(SHARD)]
+    gpus, shards = (
+        capacity.total[:, capacity.resources.index("gpu")],
+        capacity.total[:, capacity.resources.index(SHARD)],
+    )
     for kind in range(types):
-        there = room.available & (of_node == kind) & (gpus > 0)
+        there = capacity.available & (of_node == kind) & (gpus > 0)
         if there.any() and (gpus[there] == 1).all():
             found[kind] = shards[there].min()
     if (found >= 2).any():
@@ -130,19 +133,19 @@ class GavelJobs:
 
 def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
     """Return the jobs that Gavel manages now; with `sharing` also those that ask for shards, where there are any."""
-    snapshot, memory, room = view.snapshot, view.memory, view.room
+    snapshot, memory, capacity = view.snapshot, view.memory, view.capacity
     found = sorted(
         _members(view, sharing=sharing and not kinds.unshared),
         key=lambda pair: (_since(pair[0], memory), pair[0].job_id),
     )
-    speeds = _speeds([demand for _, demand in found], kinds, room, snapshot.speeds)
+    speeds = _speeds([demand for _, demand in found], kinds, capacity, snapshot.speeds)
     # A job that runs on none of the types would wait for a turn for ever: it is left to Slurm.
     somewhere = np.flatnonzero(speeds.any(axis=1))
     throughput, found = speeds[somewhere], [found[row] for row in somewhere.tolist()]
     jobs, demands = tuple(job for job, _ in found), tuple(demand for _, demand in found)
-    leaving = {v.job_id for order in memory.open_orders() for v in order.victims if v.state in HOLDS_ROOM}
+    leaving = {v.job_id for order in memory.open_orders() for v in order.victims if v.state in HOLDS_RESOURCES}
     served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
-    on = np.array([_on(job, kinds, room) for job in jobs], dtype=np.intp)
+    on = np.array([_on(job, kinds, capacity) for job in jobs], dtype=np.intp)
     may = view.eligibility.may_be_asked
     row_of = view.columns.running.row_of
     runs = [job.state is JobState.RUNNING and not job.completing and job.on_nodes for job in jobs]
@@ -151,7 +154,9 @@ def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJob
         for run, job in zip(runs, jobs, strict=True)
     ]
     held = [view.held_by_us(job) for job in jobs]
-    ready = [job.pending and (ours or room_would_not_help(job) is None) for ours, job in zip(held, jobs, strict=True)]
+    ready = [
+        job.pending and (ours or resources_would_not_help(job) is None) for ours, job in zip(held, jobs, strict=True)
+    ]
     shards = np.array([requested_shards(job) for job in jobs], dtype=np.int64)
     return GavelJobs(
         jobs=jobs,
@@ -209,7 +214,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         if not _is_ours(job, view) or not view.scope.covers(job):
             continue
         try:
-            demand = demand_of(job, snapshot, view.room)
+            demand = demand_of(job, snapshot, view.capacity)
         except UnsupportedRequestError:
             continue
         if not demand.all_memory and not demand.unknown_gres:
@@ -221,18 +226,22 @@ def _is_ours(job: Job, view: View) -> bool:
     if not job.pending:
         return job.state is JobState.RUNNING
     # A pending job with restarts and a begin time has just been put back.
-    return view.held_by_us(job) or room_would_not_help(job) is None or (job.reason == "BeginTime" and job.restarts > 0)
+    return (
+        view.held_by_us(job)
+        or resources_would_not_help(job) is None
+        or (job.reason == "BeginTime" and job.restarts > 0)
+    )
 
 
-def _on(job: Job, kinds: Kinds, room: Room) -> int:
-    found = {int(kinds.of_node[room.index[name]]) for name in job.nodes if name in room.index}
+def _on(job: Job, kinds: Kinds, capacity: Capacity) -> int:
+    found = {int(kinds.of_node[capacity.index[name]]) for name in job.nodes if name in capacity.index}
     return found.pop() if job.on_nodes and len(found) == 1 else NOWHERE
 
 
 def _speeds(
     demands: Sequence[Demand],
     kinds: Kinds,
-    room: Room,
+    capacity: Capacity,
     known: Mapping[JobId, Mapping[str, float]],
 ) -> NDArray[np.float64]:
     fits = np.zeros((len(demands), len(kinds.names)), dtype=np.bool_)
@@ -240,7 +249,7 @@ def _speeds(
     shapes: dict[object, NDArray[np.bool_]] = {}
     for row, demand in enumerate(demands):
         if demand.shape not in shapes:
-            possible = demand.fits_into(room.total) & demand.allowed
+            possible = demand.fits_into(capacity.total) & demand.allowed
             shapes[demand.shape] = np.array(
                 [int(possible[kinds.of_node == kind].sum()) >= demand.nodes for kind in range(len(kinds.names))],
                 dtype=np.bool_,

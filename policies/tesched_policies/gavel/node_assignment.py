@@ -51,9 +51,9 @@ class Places:
 
     def __post_init__(self) -> None:
         """Begin with the resources that are free now."""
-        room, managed = self.view.room, self.managed
-        self.free = room.free.copy()
-        names = [name.partition(":")[0] for name in room.resources]
+        capacity, managed = self.view.capacity, self.managed
+        self.free = capacity.free.copy()
+        names = [name.partition(":")[0] for name in capacity.resources]
         self._gpus = [column for column, name in enumerate(names) if name == "gpu"]
         self._shards = [column for column, name in enumerate(names) if name == SHARD]
         self.need = np.array([demand.per_node for demand in managed.demands], dtype=np.int64).reshape(
@@ -63,13 +63,13 @@ class Places:
         if shares.any():
             for column in self._shards:
                 self.need[shares, column] = 0
-            self.need[shares, room.resources.index("gpu")] = 1
+            self.need[shares, capacity.resources.index("gpu")] = 1
             self._keep_promised()
         self.going = {}
         for row in np.flatnonzero(managed.movable & ((self.want != managed.on) | self._apart())).tolist():
             for name in managed.jobs[row].nodes:
-                if name in room.index:
-                    self.going.setdefault(room.index[name], []).append(row)
+                if name in capacity.index:
+                    self.going.setdefault(capacity.index[name], []).append(row)
 
     def _keep_promised(self) -> None:
         """Take away the GPUs of which an order has reserved shards."""
@@ -79,7 +79,7 @@ class Places:
             if row is None or not self.managed.shards[row] or order.state is not OrderState.OPEN:
                 continue
             for name in order.nodes:
-                node = self.view.room.index.get(name)
+                node = self.view.capacity.index.get(name)
                 if node is not None:
                     self._host[row] = node
                     self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
@@ -126,12 +126,12 @@ class Places:
             return self._host[row]
         managed = self.managed
         stays = managed.on[row] != NOWHERE and managed.on[row] == self.want[row] and row not in self._claimed
-        return self.view.room.index[managed.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
+        return self.view.capacity.index[managed.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
 
     def _plan(self, row: int) -> MakeRoom | None:
         other = int(self.beside[row])
         host = None if other == NOWHERE else self._where(other)
-        placed = self._own_room(row) if host is None else self._join(row, other, host)
+        placed = self._own_nodes(row) if host is None else self._join(row, other, host)
         if placed is None:
             return None
         chosen, asked = placed
@@ -145,12 +145,12 @@ class Places:
         if self.managed.on[row] != NOWHERE:
             leaves.append(row)
             self._moving.add(row)
-        names, jobs = self.view.room.names, self.managed.jobs
+        names, jobs = self.view.capacity.names, self.managed.jobs
         victims = tuple(ChosenVictim(job_id=jobs[one].job_id, why=_MOVES if one == row else _NO_TURN) for one in leaves)
         nodes = tuple(names[node] for node in sorted(chosen))
         return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
-    def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
+    def _own_nodes(self, row: int) -> tuple[list[int], list[_Unit]] | None:
         """Nodes that take it alone, and the jobs that have to go for that."""
         demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
@@ -169,7 +169,7 @@ class Places:
 
     def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
         """Return the node of the partner's GPU, and the jobs that have to go so that this one has a part of it."""
-        managed, room = self.managed, self.view.room
+        managed, capacity = self.managed, self.view.capacity
         mate = int(managed.mate[other])
         asked: list[_Unit] = []
         free = self.free[node].copy()
@@ -180,14 +180,14 @@ class Places:
                 return None
             asked.append((mate,))
             free += self._freed((mate,), node)
-        elif self._is_on(other, node) and (room.free[node, self._shards] < managed.shards[row]).all():
+        elif self._is_on(other, node) and (capacity.free[node, self._shards] < managed.shards[row]).all():
             return None  # a job has them that may not be a victim
         need = self._beside_need(row)
         return ([node], asked) if bool((free >= need)[need > 0].all()) else None
 
     def _is_on(self, row: int, node: int) -> bool:
         names = self.managed.jobs[row].nodes
-        return bool(self.managed.on[row] != NOWHERE) and node == self.view.room.index[names[0]]
+        return bool(self.managed.on[row] != NOWHERE) and node == self.view.capacity.index[names[0]]
 
     def _beside_need(self, row: int) -> NDArray[np.int64]:
         need: NDArray[np.int64] = self.need[row].copy()
@@ -243,11 +243,11 @@ class Places:
             freed += running.frees[shares[running.share_node[shares] == node]].sum(axis=0)
         stays = {int(managed.mate[row]) for row in unit} - {NOWHERE, *unit, *self._claimed}
         if managed.shards[unit[0]] and not stays:
-            freed[self._gpus] += self.view.room.total[node, self._gpus] > 0
+            freed[self._gpus] += self.view.capacity.total[node, self._gpus] > 0
         return freed
 
     def _leave(self, unit: _Unit) -> None:
-        index = self.view.room.index
+        index = self.view.capacity.index
         for node in {index[name] for row in unit for name in self.managed.jobs[row].nodes if name in index}:
             self.free[node] += self._freed(unit, node)
         self._claimed |= set(unit)

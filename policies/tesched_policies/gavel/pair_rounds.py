@@ -84,19 +84,19 @@ def assign_sharing(
     ]
     priority, deficit_s, share = columns
     for kind in types:
-        room = int(capacity[kind])
+        unassigned = int(capacity[kind])
         may = np.concatenate([throughput[:, kind] > 0, pairs.priority[:, kind] > 0])
         rows = np.flatnonzero(may)
         order = rows[np.lexsort((-share[rows, kind], -deficit_s[rows, kind], -priority[rows, kind]))]
         for row in order.tolist():
-            if not room:
+            if not unassigned:
                 break
             first, second = (row, row) if row < jobs else members[row - jobs].tolist()
             size = int(scale_factor[first])
-            if kinds[first] != NOWHERE or kinds[second] != NOWHERE or size > room:
+            if kinds[first] != NOWHERE or kinds[second] != NOWHERE or size > unassigned:
                 continue
             kinds[first] = kinds[second] = kind
             if first != second:
                 partner[first], partner[second] = second, first
-            room -= size
+            unassigned -= size
     return Placed(kinds, partner)

@@ -83,13 +83,13 @@ def pairs_of(view: View, kinds: Kinds, managed: GavelJobs) -> Pairs:
 
 def _speeds(view: View, kinds: Kinds, managed: GavelJobs, first: int, second: int) -> NDArray[np.float64] | None:
     """Return (2, types) steps a second beside each other, 0 where they do not go together; None: nowhere."""
-    snapshot, room = view.snapshot, view.columns.room
+    snapshot, capacity = view.snapshot, view.columns.capacity
     one, other = (snapshot.workload(managed.jobs[row].job_id) for row in (first, second))
     mine, its = snapshot.beside.get((one, other), {}), snapshot.beside.get((other, one), {})
     if not mine or not its:
         return None
     both = managed.demands[first].per_node + managed.demands[second].per_node
-    nodes = managed.demands[first].allowed & managed.demands[second].allowed & (room.total >= both).all(axis=1)
+    nodes = managed.demands[first].allowed & managed.demands[second].allowed & (capacity.total >= both).all(axis=1)
     found = np.zeros((2, len(kinds.names)))
     for kind, name in enumerate(kinds.names):
         fits = managed.shards[first] + managed.shards[second] <= kinds.shards[kind]

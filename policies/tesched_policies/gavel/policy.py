@@ -79,7 +79,7 @@ class Gavel(GavelParameters, Policy[GavelState]):
         from tesched_policies.gavel.pairs import unshared  # noqa: PLC0415
         from tesched_policies.gavel.turn import GavelTurn, counted  # noqa: PLC0415
 
-        kinds = Kinds.of(view.snapshot, view.columns.room, self.types)
+        kinds = Kinds.of(view.snapshot, view.columns.capacity, self.types)
         managed = managed_jobs(view, kinds, sharing=self.shares)
         state = counted(view, kinds, managed, state)
         turn = GavelTurn(parameters=self, view=view, kinds=kinds, managed=managed, state=state)

@@ -139,11 +139,11 @@ class GavelTurn:
         half = self.parameters.round_s / 2
         received = self._table("received_s") + half
         given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
-        room = self._capacity()
+        capacity = self._capacity()
         there = np.flatnonzero(settled & (kind != NOWHERE))
         together = np.where(self.beside != NOWHERE, self.beside, managed.mate)
-        np.subtract.at(room, kind[there], managed.gpus_of(there, together))
-        free, room = np.flatnonzero(~settled), np.maximum(room, 0)
+        np.subtract.at(capacity, kind[there], managed.gpus_of(there, together))
+        free, capacity = np.flatnonzero(~settled), np.maximum(capacity, 0)
         alone = Claims(
             priority=priorities(share, received, given, managed.throughput)[free],
             deficit_s=self._table("deficit_s")[free],
@@ -153,7 +153,7 @@ class GavelTurn:
         types, throughput, sizes = self._choosing(), managed.throughput[free], managed.gpus[free]
         if len(members):
             placed = assign_sharing(
-                types, alone, pairs, members, throughput=throughput, scale_factor=sizes, capacity=room
+                types, alone, pairs, members, throughput=throughput, scale_factor=sizes, capacity=capacity
             )
         else:
             taken = assign(
@@ -163,21 +163,21 @@ class GavelTurn:
                 alone.share,
                 throughput=throughput,
                 scale_factor=sizes,
-                capacity=room,
+                capacity=capacity,
             )
             placed = Placed(taken, np.full(len(free), NOWHERE, dtype=np.intp))
         found = kind.copy()
         found[free] = placed.kind
         self.beside[free] = np.where(placed.partner == NOWHERE, NOWHERE, free[placed.partner])
         paired = free[placed.partner != NOWHERE]
-        np.subtract.at(room, found[paired], managed.gpus_of(paired, self.beside))
+        np.subtract.at(capacity, found[paired], managed.gpus_of(paired, self.beside))
         rest = free[placed.partner == NOWHERE]
         found[rest] = kept(
             managed.on[rest],
             found[rest],
             alike_types=alike(managed.throughput[rest]),
             scale_factor=managed.gpus[rest],
-            capacity=room,
+            capacity=capacity,
         )
         return found
 
@@ -194,13 +194,13 @@ class GavelTurn:
 
     def _capacity(self) -> NDArray[np.int64]:
         """Count the GPUs of each type for the managed jobs, [types]: all, less what others hold or have reserved."""
-        room = self.view.room
-        column = room.resources.index("gpu") if "gpu" in room.resources else None
+        capacity = self.view.capacity
+        column = capacity.resources.index("gpu") if "gpu" in capacity.resources else None
         if column is None:
             return self.kinds.gpus.copy()
-        may = room.available & (self.kinds.of_node != NOWHERE)
+        may = capacity.available & (self.kinds.of_node != NOWHERE)
         free = np.zeros_like(self.kinds.gpus)
-        np.add.at(free, self.kinds.of_node[may], room.free[may, column])
+        np.add.at(free, self.kinds.of_node[may], capacity.free[may, column])
         mine = np.flatnonzero(self.managed.on != NOWHERE)
         np.add.at(free, self.managed.on[mine], self.managed.gpus_of(mine, self.managed.mate))
         # What an order keeps for a managed job is its own; of shards, the GPU is still counted as free.

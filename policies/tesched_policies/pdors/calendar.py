@@ -16,8 +16,8 @@ from math import floor, inf
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, share_of
 
 from tesched_policies.pdors.best_run import Slots
@@ -31,7 +31,7 @@ _Floats = NDArray[np.float64]
 class Calendar:
     """The coming slots."""
 
-    room: Room
+    capacity: Capacity
     now: UnixSeconds
     slot_s: float
     #: number of slots that are planned
@@ -44,7 +44,7 @@ class Calendar:
 
     def __post_init__(self) -> None:
         """Begin with nothing reserved."""
-        self.used = np.zeros((self.horizon, *self.room.total.shape))
+        self.used = np.zeros((self.horizon, *self.capacity.total.shape))
 
     def take(self, nodes: Iterable[str], amounts: _Floats, begin: UnixSeconds, end: UnixSeconds, sign: int = 1) -> None:
         """Enter what is taken of these nodes, [nodes, resources]; -1 strikes it out again.
@@ -57,18 +57,18 @@ class Calendar:
         last = self.horizon if end == inf else floor((end - self.now) / self.slot_s + 0.5)
         last = min(max(last, first + 1), self.horizon)
         for name, amount in zip(nodes, amounts, strict=True):
-            if name in self.room.index and first < self.horizon:
-                self.used[first:last, self.room.index[name]] += sign * amount
+            if name in self.capacity.index and first < self.horizon:
+                self.used[first:last, self.capacity.index[name]] += sign * amount
 
     def slots(self, demand: Demand, bounds: PriceBounds) -> Slots:
         """Slots as a job sees them: where its share fits, and what it pays there."""
-        capacity = self.room.total.astype(np.float64)
-        take = share_of(demand, range(len(self.room.names))).astype(np.float64)
-        free = capacity - self.used
+        total = self.capacity.total.astype(np.float64)
+        take = share_of(demand, range(len(self.capacity.names))).astype(np.float64)
+        free = total - self.used
         fits = np.all(free >= take * (1 - SLACK), axis=2) & demand.allowed
         # Now is what Slurm says: what is reserved for an order is not free either.
-        fits[0] &= demand.fits(self.room)
-        racks = self.capacity()
+        fits[0] &= demand.fits(self.capacity)
+        racks = self.rack_capacity()
         used = np.stack([self.used[:, self.rack == rack].sum(axis=1) for rack in range(len(racks))], axis=1)
         prices = bounds.price(np.clip(used, 0, racks), racks)[:, self.rack]
         idle = bounds.price(np.zeros_like(racks), racks)[self.rack]
@@ -80,7 +80,7 @@ class Calendar:
             names=self.names,
         )
 
-    def capacity(self) -> _Floats:
+    def rack_capacity(self) -> _Floats:
         """Capacity of each rack, [racks, resources]."""
-        total = self.room.total.astype(np.float64)
+        total = self.capacity.total.astype(np.float64)
         return np.stack([total[self.rack == rack].sum(axis=0) for rack in range(len(self.names))])

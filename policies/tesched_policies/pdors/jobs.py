@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tesched_core.guard.eligibility import protected
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.order import Order, OrderState
@@ -65,7 +65,7 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
         if job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
             continue
         try:
-            demand = demand_of(job, snapshot, view.room)
+            demand = demand_of(job, snapshot, view.capacity)
         except UnsupportedRequestError:
             continue
         if demand.unknown_gres:
@@ -73,7 +73,7 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
         traits, expected = snapshot.traits[job_id], snapshot.expected_run(job_id)
         if expected is not None:
             traits = replace(traits, run_time_s=expected.median_s)
-        share = view.room.total.max(axis=0) if job.request.exclusive else demand.per_node
+        share = view.capacity.total.max(axis=0) if job.request.exclusive else demand.per_node
         past, order = memory.job(job_id).past, orders.get(job_id)
         yield PdOrsJob(
             job=job,
@@ -98,7 +98,7 @@ def _would_start(job: Job, view: View) -> bool:
 
     One that Slurm has not considered yet is held before it does: else it starts wherever it fits.
     """
-    why = room_would_not_help(job)
+    why = resources_would_not_help(job)
     if why is None or view.held_by_us(job) or (job.reason == "BeginTime" and job.restarts > 0):
         return True
     return why[0] is RefusalCode.NOT_CONSIDERED_YET

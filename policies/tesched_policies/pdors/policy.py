@@ -68,7 +68,7 @@ class PdOrs(PdOrsParameters, Policy[PdorsState]):
 
     def propose(self, view: View, state: PdorsState | None) -> Proposal[PdorsState]:
         """Propose which jobs start where, and which are held."""
-        if not view.room.names:
+        if not view.capacity.names:
             return Proposal(state=state)  # no node is there to be planned
         from tesched_policies.pdors.turn import PdOrsTurn  # noqa: PLC0415 - a configuration needs no NumPy
 

@@ -65,9 +65,14 @@ class PdOrsTurn:
         known = self.before.plans if self.before is not None else {}
         jobs = view.snapshot.jobs
         self.plans = {job_id: plan for job_id, plan in known.items() if job_id in jobs and not jobs[job_id].finished}
-        rack, names = racks_of(view.snapshot, view.room.names, parameters.rack_feature)
+        rack, names = racks_of(view.snapshot, view.capacity.names, parameters.rack_feature)
         self.calendar = Calendar(
-            room=view.room, now=view.now, slot_s=parameters.slot_s, horizon=parameters.slots, rack=rack, names=names
+            capacity=view.capacity,
+            now=view.now,
+            slot_s=parameters.slot_s,
+            horizon=parameters.slots,
+            rack=rack,
+            names=names,
         )
 
     # What has become of the plans.
@@ -113,7 +118,7 @@ class PdOrsTurn:
         )
 
     def _one_rack(self, nodes: tuple[str, ...]) -> bool:
-        index = self.view.room.index
+        index = self.view.capacity.index
         return len({int(self.calendar.rack[index[name]]) for name in nodes if name in index}) <= 1
 
     def _left(self, member: PdOrsJob, plan: JobPlan) -> float:
@@ -125,7 +130,7 @@ class PdOrsTurn:
     def enter(self) -> None:
         """Fill the calendar: what is held, and what is reserved."""
         snapshot, now = self.view.snapshot, self.view.now
-        resources = self.view.room.resources
+        resources = self.view.capacity.resources
         for job in snapshot.jobs.values():
             if job.on_nodes:
                 held = np.array([vector(share.tres, resources) for share in job.allocation], dtype=np.float64)
@@ -139,7 +144,7 @@ class PdOrsTurn:
                 self._keep(member, plan)
         models = [member.training.model for member in self.members.values()]
         if models:
-            machines = Machines.of(resources, self.calendar.capacity())
+            machines = Machines.of(resources, self.calendar.rack_capacity())
             self.bounds = PriceBounds.of(models, machines, horizon=self.parameters.slots, floor=self.parameters.floor)
 
     def _ends(self, job: Job) -> UnixSeconds:
@@ -152,24 +157,24 @@ class PdOrsTurn:
 
     def _promise_to_order(self, job_id: JobId, nodes: tuple[str, ...]) -> None:
         """Enter what an order keeps for a trial."""
-        job, room, now = self.view.snapshot.jobs.get(job_id), self.view.room, self.view.now
-        there = [name for name in nodes if name in room.index]
+        job, capacity, now = self.view.snapshot.jobs.get(job_id), self.view.capacity, self.view.now
+        there = [name for name in nodes if name in capacity.index]
         if job is None or not job.pending or not there:
             return
         try:
-            demand = demand_of(job, self.view.snapshot, room)
+            demand = demand_of(job, self.view.snapshot, capacity)
         except UnsupportedRequestError:
             return
         expected = self.view.snapshot.expected_run(job_id)
         run_s = (expected and expected.median_s) or job.time_limit_s or UNKNOWN_RUN_S
-        share = share_of(demand, [room.index[name] for name in there]).astype(np.float64)
+        share = share_of(demand, [capacity.index[name] for name in there]).astype(np.float64)
         self.calendar.take(there, share, now, now + run_s)
 
     def _keep(self, member: PdOrsJob, plan: JobPlan, sign: int = 1) -> None:
         """Enter what a plan reserves, or strike it out."""
-        room = self.view.room
-        there = [name for name in plan.nodes if name in room.index]
-        share = share_of(member.demand, [room.index[name] for name in there]).astype(np.float64)
+        capacity = self.view.capacity
+        there = [name for name in plan.nodes if name in capacity.index]
+        share = share_of(member.demand, [capacity.index[name] for name in there]).astype(np.float64)
         begin = max(plan.start_at, self.view.now)
         self.calendar.take(there, share, begin, begin + plan.run_s, sign)
 
@@ -223,7 +228,7 @@ class PdOrsTurn:
         self.plans[job_id] = plan
 
     def _placed(self, plan: JobPlan, run: RunPlan, start_at: UnixSeconds) -> JobPlan:
-        names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
+        names = tuple(self.view.capacity.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.parameters.slot_s)
 
     # Starts.
@@ -258,7 +263,7 @@ class PdOrsTurn:
         member, plan, now = self.members[job_id], self.plans[job_id], self.view.now
         fewest = plan.option.nodes if plan.promised and plan.option else member.training.fewest
         late = plan.promised and now - plan.start_at > self.parameters.slot_s
-        if int(member.demand.fits(self.calendar.room).sum()) < fewest and not late:
+        if int(member.demand.fits(self.calendar.capacity).sum()) < fewest and not late:
             return
         if plan.promised:
             self._keep(member, plan, sign=-1)
@@ -297,9 +302,9 @@ class PdOrsTurn:
 
     def _goes(self, member: PdOrsJob, run: RunPlan) -> None:
         rows = run.nodes.tolist()
-        names = tuple(sorted(self.view.room.names[row] for row in rows))
+        names = tuple(sorted(self.view.capacity.names[row] for row in rows))
         self.starting.append(MakeRoom(preemptor=member.job.job_id, nodes=names))
-        self.calendar.room = self.calendar.room.changed(rows, -share_of(member.demand, rows))
+        self.calendar.capacity = self.calendar.capacity.changed(rows, -share_of(member.demand, rows))
 
     # The answer.
 

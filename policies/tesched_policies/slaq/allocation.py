@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import resources_would_not_help
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 from tesched_core.policy import View
@@ -191,7 +191,7 @@ class CoreAllocation:
             if not one.running
             and one.job.array_job_id is None
             and one.job.pending
-            and room_would_not_help(one.job) is None
+            and resources_would_not_help(one.job) is None
             if (gain := trainings[one.job_id].gain_each) is not None and gain > 0
         }
         state, factor = self.state, 1 + self.parameters.priority_step
@@ -209,22 +209,22 @@ class CoreAllocation:
 
 def free_units(members: Sequence[SlaqJob], view: View, unit: str) -> int:
     """Return the units that are free for workers of any of these arrays."""
-    room = view.room
-    most = np.zeros(len(room.names), dtype=np.int64)
+    capacity = view.capacity
+    most = np.zeros(len(capacity.names), dtype=np.int64)
     for member in members:
         with suppress(UnsupportedRequestError):  # it is left to Slurm
-            most = np.maximum(most, _workers_that_fit(member, view, room) * member.each)
-    column = room.resources.index(unit) if unit in room.resources else 0
-    return int(np.minimum(most, np.maximum(room.free[:, column], 0)).sum())
+            most = np.maximum(most, _workers_that_fit(member, view, capacity) * member.each)
+    column = capacity.resources.index(unit) if unit in capacity.resources else 0
+    return int(np.minimum(most, np.maximum(capacity.free[:, column], 0)).sum())
 
 
-def _workers_that_fit(member: SlaqJob, view: View, room: Room) -> Ints:
-    demand = demand_of(member.job, view.snapshot, room)
-    fits = demand.fits(room)
+def _workers_that_fit(member: SlaqJob, view: View, capacity: Capacity) -> Ints:
+    demand = demand_of(member.job, view.snapshot, capacity)
+    fits = demand.fits(capacity)
     if demand.all_memory or member.job.request.exclusive:
         return fits.astype(np.int64)
     wanted = demand.per_node > 0
-    count = (np.maximum(room.free[:, wanted], 0) // demand.per_node[wanted]).min(axis=1)
+    count = (np.maximum(capacity.free[:, wanted], 0) // demand.per_node[wanted]).min(axis=1)
     whole: Ints = np.where(fits, count, 0)
     return whole
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from tesched_core.guard.eligibility import protected
-from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.job_report import Curve, no_curve
 from tesched_core.model.limits import Limits
@@ -20,7 +20,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import View
 
 #: Reason words of an array of which Slurm would start a task, if it fitted and its throttle were higher.
-_STARTS = WANTS_ROOM | {"", "None", "JobArrayTaskLimit"}
+_STARTS = WAITS_FOR_RESOURCES | {"", "None", "JobArrayTaskLimit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal
@@ -73,7 +73,7 @@ class Verdict(StrEnum):
     #: try, or is nowhere to be had
     DECLINED = "started at the second reading"
     #: it was to start at once, and did not
-    NO_ROOM = "NO ROOM"
+    NOT_FREE = "NOT FREE"
     #: it started without the victims that tesched named
     NEEDLESS = "NEEDLESS"
     #: refused, and Slurm would have started it
@@ -198,9 +198,9 @@ class Oracle:
             snapshot = self._snapshot(te)
             plan, refusal = _asked(snapshot)
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
-            if verdict in {Verdict.FUTILE, Verdict.NO_ROOM} and "--mem=0" in options:
+            if verdict in {Verdict.FUTILE, Verdict.NOT_FREE} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
-            if verdict in {Verdict.FUTILE, Verdict.NO_ROOM}:
+            if verdict in {Verdict.FUTILE, Verdict.NOT_FREE}:
                 self._about |= {"record": full_record(self.cluster, te, log_from)}
         finally:
             self._end([te])
@@ -247,7 +247,7 @@ class Oracle:
         if state == "PENDING" and plan is not None and not victims:
             self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)
             state, reason = self._reason(te)
-        if state == "PENDING" and reason not in WANTS_ROOM:
+        if state == "PENDING" and reason not in WAITS_FOR_RESOURCES:
             return Verdict.SLURM_SAYS_NO, text, reason, ""
         if state != "PENDING":
             now = self._observer.observe()
@@ -260,7 +260,7 @@ class Oracle:
                 return Verdict.NEEDLESS, text, where, ""
             return Verdict.STARTED, text, where, _more(job, snapshot, te)
         if plan is not None and not victims:
-            return Verdict.NO_ROOM, text, f"waits: {reason} {brief_record(self.cluster, te, plan.nodes)}", ""
+            return Verdict.NOT_FREE, text, f"waits: {reason} {brief_record(self.cluster, te, plan.nodes)}", ""
         if plan is not None and least_of is not None and self._starts_with_fewer(te, snapshot, plan, least_of):
             now = self._observer.observe()
             held = _held(now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None)
@@ -352,9 +352,9 @@ def _asked(snapshot: Snapshot) -> tuple[MakeRoom | None, Refusal | None]:
         find_eligible=lambda: eligible,
     )
     proposal = FitGpp().propose(view, None)
-    rooms = [one for one in proposal.intents if isinstance(one, MakeRoom)]
+    plans = [one for one in proposal.intents if isinstance(one, MakeRoom)]
     about = [one for one in proposal.refusals if one.job_id == waiting[0].job_id]
-    return (rooms[0] if rooms else None), (about[-1] if about else None)
+    return (plans[0] if plans else None), (about[-1] if about else None)
 
 
 def _held(job: Job | None) -> str:
@@ -362,15 +362,15 @@ def _held(job: Job | None) -> str:
 
 
 def _demands(snapshot: Snapshot, te: int) -> Iterator[Demand]:
-    job, room = snapshot.jobs[JobId(te)], columns_of(snapshot).room
+    job, capacity = snapshot.jobs[JobId(te)], columns_of(snapshot).capacity
     if is_open(job, snapshot.settings.release):
-        yield from demands_if_fixed(job, snapshot, room)
-    yield from demands_of(job, snapshot, room)
+        yield from demands_if_fixed(job, snapshot, capacity)
+    yield from demands_of(job, snapshot, capacity)
 
 
 def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
     """Return what a job of one node holds beyond what tesched had said that it would."""
-    room = columns_of(snapshot).room
+    capacity = columns_of(snapshot).capacity
     if job is None or len(job.allocation) != 1:
         return ""
     share = job.allocation[0]
@@ -378,11 +378,11 @@ def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
         said = list(_demands(snapshot, te))
     except UnsupportedRequestError:
         return ""
-    takes = np.max([demand.takes[room.index[share.node]] for demand in said], axis=0)
+    takes = np.max([demand.takes[capacity.index[share.node]] for demand in said], axis=0)
     held = share.tres.as_mapping()
     more = [
         f"{name} {held.get(name, 0)} instead of {most}"
-        for name, most in zip(room.resources, takes.tolist(), strict=True)
+        for name, most in zip(capacity.resources, takes.tolist(), strict=True)
         if held.get(name, 0) > most
         and (":" not in name or most)  # any type will do where it requested none
         and (name != "mem_mib" or snapshot.settings.memory_is_shared_out)

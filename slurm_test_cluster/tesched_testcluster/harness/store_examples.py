@@ -165,7 +165,10 @@ def notice(job_id: int, preemptor: int, order_id: int) -> Notify:
     return Notify(
         job_id=JobId(job_id),
         reason=Reason(
-            code=ReasonCode.NOTICE, text="its room is needed", preemptor=JobId(preemptor), order_id=OrderId(order_id)
+            code=ReasonCode.NOTICE,
+            text="its resources are needed",
+            preemptor=JobId(preemptor),
+            order_id=OrderId(order_id),
         ),
         signal="USR1",
         target=Target.BATCH,

@@ -65,5 +65,5 @@ def test_a_summary_with_line_feeds_is_one_field_for_systemd(tmp_path: Path, monk
         systemd.bind(str(tmp_path / "s"))
         systemd.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
-        notify(STATUS="room for a\nMAINPID=1", WATCHDOG="1")
-        assert systemd.recv(1000).decode().split("\n") == [r"STATUS=room for a\nMAINPID=1", "WATCHDOG=1"]
+        notify(STATUS="ready for a\nMAINPID=1", WATCHDOG="1")
+        assert systemd.recv(1000).decode().split("\n") == [r"STATUS=ready for a\nMAINPID=1", "WATCHDOG=1"]

@@ -17,7 +17,7 @@ from tesched_policies.fitgpp import FitGpp
 from tesched_policies.patient import Patient
 from tesched_policies.victim_search import fewest_and_cheapest, plan_all
 
-from tests.builders import NOW, cluster, node, rooms, running, share, view_of, waiting
+from tests.builders import NOW, cluster, node, plans_of, running, share, view_of, waiting
 
 POLICIES = [FitGpp(), LongestRemaining(), AtRandom(), YoungestFirst(), Patient(patience_s=0)]
 every_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
@@ -39,14 +39,14 @@ def ask(policy: Policy[None], *jobs: Job, limits: Limits | None = None, te: Job 
 
 
 def victims(proposal: Proposal[None]) -> list[int]:
-    (room,) = rooms(proposal)
-    return [int(job_id) for job_id in room.victim_ids]
+    (plan,) = plans_of(proposal)
+    return [int(job_id) for job_id in plan.victim_ids]
 
 
 def why(proposal: Proposal[None]) -> str:
-    room: MakeRoom
-    (room,) = rooms(proposal)
-    return room.victims[0].why
+    plan: MakeRoom
+    (plan,) = plans_of(proposal)
+    return plan.victims[0].why
 
 
 STRANGER, COLLEAGUE, OWN = job(1, "bob", "speech"), job(2, "eve", "vision"), job(3, "ada", "other")
@@ -117,8 +117,8 @@ def test_of_several_victims_as_many_as_do_as_well_are_own_ones() -> None:
     users = ("bob", "bob", "bob", "ada")
     found = ask(FitGpp(), *(replace(one, user=user) for one, user in zip(pairs, users, strict=True)))
     assert victims(found) == [22, 21]
-    (room,) = rooms(found)
-    assert [OF_USER in one.why for one in room.victims] == [True, False]
+    (plan,) = plans_of(found)
+    assert [OF_USER in one.why for one in plan.victims] == [True, False]
 
 
 def test_where_it_would_leave_anyway_it_is_not_the_reason() -> None:
@@ -135,8 +135,8 @@ def test_one_that_stays_since_an_own_one_goes_first_is_not_called_dearer() -> No
 
 
 def test_scores_are_recorded_as_the_policy_has_them() -> None:
-    (room,) = rooms(ask(FitGpp(), STRANGER, OWN))
-    assert room.victims[0].score == 5.0, "the largest, of the longest grace period: 1 + 4"
+    (plan,) = plans_of(ask(FitGpp(), STRANGER, OWN))
+    assert plan.victims[0].score == 5.0, "the largest, of the longest grace period: 1 + 4"
 
 
 def test_prices_of_zero_have_an_order_too() -> None:

@@ -285,7 +285,7 @@ def test_one_task_of_a_gpu_with_more_cpus_beside_another_device(
 
 def test_an_order_without_victims_is_met_where_slurm_starts_the_job_by_itself() -> None:
     snapshot = site([with_threads("n1", 16)], [running(1, share("n1", 4)), waiting(9, FOUR)])
-    room, te = columns_of(snapshot).room, snapshot.jobs[JobId(9)]
+    capacity, te = columns_of(snapshot).capacity, snapshot.jobs[JobId(9)]
     order = Order(
         order_id=OrderId(1),
         preemptor=te.job_id,
@@ -295,10 +295,10 @@ def test_an_order_without_victims_is_met_where_slurm_starts_the_job_by_itself() 
         nodes=("n1",),
         victims=(),
     )
-    demand = demand_there(order, te, snapshot, room)
+    demand = demand_there(order, te, snapshot, capacity)
     assert demand is not None
-    assert fits_on(demand, [0], room)
-    full = columns_of(site([with_threads("n1", 16)], [running(1, share("n1", 8)), te])).room
+    assert fits_on(demand, [0], capacity)
+    full = columns_of(site([with_threads("n1", 16)], [running(1, share("n1", 8)), te])).capacity
     other = demand_there(order, te, snapshot, full)
     assert other is not None
     assert not fits_on(other, [0], full)

@@ -10,7 +10,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import columns_of
 from tesched_policies.fitgpp import FitGpp, fitgpp_scores
 
-from tests.builders import cluster, node, rooms, running, scored, share, traits, view_of, waiting
+from tests.builders import cluster, node, plans_of, running, scored, share, traits, view_of, waiting
 
 A, B, C, FILLER = 1, 2, 3, 50
 TE = 9
@@ -37,7 +37,7 @@ def worked_example() -> Snapshot:
 
 def victims(snapshot: Snapshot, policy: FitGpp | None = None) -> list[int]:
     """Return the victims of the only plan."""
-    (plan,) = rooms((policy or FitGpp()).propose(view_of(snapshot), None))
+    (plan,) = plans_of((policy or FitGpp()).propose(view_of(snapshot), None))
     return list(plan.victim_ids)
 
 
@@ -112,7 +112,7 @@ class TestOneVictim:
         proposal = FitGpp().propose(view_of(worked_example()), None)
         # sizes are sums of two equal squares, so that A's is the largest and its part of the score is exactly 1
         score_a = 1 + 4.0 * 60 / 180
-        (plan,) = rooms(proposal)
+        (plan,) = plans_of(proposal)
         assert (plan.preemptor, plan.nodes, scored(plan)) == (TE, ("n1",), ((A, score_a),))
         assert proposal.refusals == (
             Refusal(
@@ -187,7 +187,7 @@ class TestOneVictim:
             waiting(TE, Request(mem_per_node_mib=1, excluded_nodes=("n1",))),
         ]
         proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, graces={1: 0})), None)
-        assert scored(rooms(proposal)[0]) == ((2, 1 + 4.0),)
+        assert scored(plans_of(proposal)[0]) == ((2, 1 + 4.0),)
         assert [(one.job_id, one.code) for one in proposal.refusals] == [(1, RefusalCode.NOT_ALLOWED_NODE)]
 
 
@@ -247,7 +247,7 @@ class TestSeveralVictims:
 
     def test_a_job_of_two_nodes_asks_on_the_two_cheapest(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (2, "n2", 3), (3, "n3", 2), want=2, nodes=2)
-        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
+        (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
         # 2 and 3 of the 4 GPUs that the largest holds
         assert (plan.nodes, scored(plan)) == (("n2", "n3"), ((3, 0.5), (2, 0.75)))
 
@@ -257,19 +257,19 @@ class TestSeveralVictims:
             running(2, share("n3", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)),
         ]
-        (plan,) = rooms(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
+        (plan,) = plans_of(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
         assert plan.nodes == ("n1", "n2")
         assert plan.victim_ids == (1,)
 
     def test_a_victim_that_spans_both_nodes_pays_once(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 3), want=4, nodes=2)
-        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
+        (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
         assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
 
     def test_no_job_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
         # Job 2 is cheaper, and comes first; with job 1, which is needed in any case, it is not needed any more.
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 4), want=4, nodes=2)
-        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
+        (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
         assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
 
     def test_a_victim_that_spans_nodes_helps_where_others_yield_too(self) -> None:
@@ -282,7 +282,7 @@ class TestSeveralVictims:
             running(1, share("n1", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1, required_nodes=("n1",))),
         ]
-        (plan,) = rooms(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
+        (plan,) = plans_of(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
         assert plan.nodes == ("n1", "n2")
         assert plan.victim_ids == (1,)
 

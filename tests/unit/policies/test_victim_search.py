@@ -11,7 +11,7 @@ from tesched_core.policy import MakeRoom, Policy, Proposal
 from tesched_policies.baselines import AtRandom, LongestRemaining, NoPreemption, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import NOW, cluster, node, rooms, running, scored, share, view_of, waiting
+from tests.builders import NOW, cluster, node, plans_of, running, scored, share, view_of, waiting
 
 C = RefusalCode
 EVERY_POLICY = [FitGpp(), LongestRemaining(), AtRandom(seed=1), YoungestFirst()]
@@ -24,7 +24,7 @@ def plan(preemptor: int, nodes: str, *victims: int) -> tuple[int, str, tuple[int
 
 def plans(proposal: Proposal[None]) -> list[tuple[int, str, tuple[int, ...]]]:
     """Return the plans without their scores."""
-    return [plan(one.preemptor, ",".join(one.nodes), *one.victim_ids) for one in rooms(proposal)]
+    return [plan(one.preemptor, ",".join(one.nodes), *one.victim_ids) for one in plans_of(proposal)]
 
 
 def codes(proposal: Proposal[None]) -> list[tuple[int, int, RefusalCode]]:
@@ -80,8 +80,8 @@ class TestFold:
         # The node is empty, and an open order waits for its CPUs.
         snapshot = cluster([node("n1")], [waiting(8)])
         view = view_of(snapshot)
-        full = view.room.changed([0], -view.room.total)
-        assert plans(policy.propose(view_of(snapshot, room=full), None)) == []
+        full = view.capacity.changed([0], -view.capacity.total)
+        assert plans(policy.propose(view_of(snapshot, capacity=full), None)) == []
 
     @every_policy
     def test_free_nodes_that_leave_out_a_required_one_do_not_do(self, policy: Policy[None]) -> None:
@@ -189,15 +189,15 @@ class TestBaselines:
     # A has 55 minutes left; B 10 minutes, or 23 h 10 min, or as long as it likes
     @pytest.mark.parametrize(("limit_b_s", "victim"), [(3600, 1), (24 * 3600, 2), (None, 2)])
     def test_lrtp_selects_the_job_that_would_stay_longest(self, limit_b_s: int | None, victim: int) -> None:
-        (one,) = rooms(LongestRemaining().propose(view_of(self.example(limit_b_s)), None))
+        (one,) = plans_of(LongestRemaining().propose(view_of(self.example(limit_b_s)), None))
         assert list(one.victim_ids) == [victim]
 
     def test_lrtp_s_score_is_the_time_left_counted_down(self) -> None:
-        (one,) = rooms(LongestRemaining().propose(view_of(self.example(3600)), None))
+        (one,) = plans_of(LongestRemaining().propose(view_of(self.example(3600)), None))
         assert scored(one) == ((1, -55 * 60.0),)
 
     def test_youngest_selects_the_job_that_started_last(self) -> None:
-        (one,) = rooms(YoungestFirst().propose(view_of(self.example(None)), None))
+        (one,) = plans_of(YoungestFirst().propose(view_of(self.example(None)), None))
         assert scored(one) == ((1, 5 * 60.0),)
 
     def test_none_selects_no_job(self) -> None:
@@ -241,7 +241,7 @@ class TestAtRandom:
         names = [f"n{place}" for place in range(4 + more)]
         jobs = [whole(place + 1, name) for place, name in enumerate(names)]
         snapshot = cluster([node(name) for name in names], [*jobs, waiting(preemptor)])
-        (one,) = rooms(AtRandom(seed=seed).propose(view_of(snapshot), None))
+        (one,) = plans_of(AtRandom(seed=seed).propose(view_of(snapshot), None))
         return int(one.victim_ids[0])
 
     def test_one_seed_gives_one_choice(self) -> None:
@@ -260,7 +260,9 @@ class TestAtRandom:
 
     def test_scores_are_between_0_and_1(self) -> None:
         snapshot = cluster([node("n1")], [whole(1, "n1"), waiting(9)])
-        scores = [rooms(AtRandom(seed=seed).propose(view_of(snapshot), None))[0].victims[0].score for seed in range(20)]
+        scores = [
+            plans_of(AtRandom(seed=seed).propose(view_of(snapshot), None))[0].victims[0].score for seed in range(20)
+        ]
         assert all(0 <= score < 1 for score in scores)
         assert len(set(scores)) == 20
 

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 #: the packages that run in the daemon; the others read files of their own user
-ROOMS = ("core", "daemon", "db", "policies", "predict", "report", "slurm")
+PACKAGES = ("core", "daemon", "db", "policies", "predict", "report", "slurm")
 #: characters of the text: twice as many as are read of a script
 LENGTH = 1 << 17
 #: Seconds of this process's own time, not of the clock: over one text an expression needs some milliseconds, and one
@@ -38,9 +38,9 @@ def patterns() -> dict[str, tuple[Pattern, str]]:
     Those that modules keep, and those that stand in calls of `re`.
     """
     found: dict[str, tuple[Pattern, str]] = {}
-    for room in ROOMS:
-        for path in sorted((ROOT / room).glob("tesched_*/**/*.py")):
-            name = ".".join(path.relative_to(ROOT / room).with_suffix("").parts)
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).glob("tesched_*/**/*.py")):
+            name = ".".join(path.relative_to(ROOT / package).with_suffix("").parts)
             text = path.read_text()
             if "re." not in text:
                 continue

@@ -10,11 +10,11 @@ MOST_LINES = 400
 #: how the line of a head begins that says why its file is longer
 PHRASE = "Over 400 lines: "
 #: build/ has the source of Slurm, where the plugin was built
-ROOMS = [path for path in ROOT.iterdir() if path.is_dir() and path.name != "build" and not path.name.startswith(".")]
+PACKAGES = [path for path in ROOT.iterdir() if path.is_dir() and path.name != "build" and not path.name.startswith(".")]
 LONG = {
     path: text
-    for room in ROOMS
-    for path in sorted(room.rglob("*.py"))
+    for package in PACKAGES
+    for path in sorted(package.rglob("*.py"))
     if len((text := path.read_text(encoding="utf-8")).splitlines()) > MOST_LINES
 }
 

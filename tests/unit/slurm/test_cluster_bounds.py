@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tesched_core.model.cluster import Node, Partition
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_daemon.plausibility import unread
 from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
@@ -104,8 +104,8 @@ def test_gres_of_all_nodes_together_fit_into_64_bits() -> None:
     well = read_nodes("".join(node(name=f"n{number}", gres=f"tmp:{each}") for number in range(4096)))
     assert not any(one.doubt for one in well)
     partitions = [Partition(name="main", nodes=frozenset(one.name for one in well))]
-    room = room_of(Snapshot.of(NOW, nodes=well, partitions=partitions))
-    assert int(room.total.sum(axis=0)[room.resources.index("tmp")]) == MOST_GRES_IN_ALL
+    capacity = capacity_of(Snapshot.of(NOW, nodes=well, partitions=partitions))
+    assert int(capacity.total.sum(axis=0)[capacity.resources.index("tmp")]) == MOST_GRES_IN_ALL
     too_many = [node(name=f"n{number}", gres=f"tmp:{each + (number == 7)}") for number in range(4096)]
     assert [one.name for one in read_nodes("".join(too_many)) if one.doubt] == ["n7"]
     known = KnownNodes()
@@ -117,10 +117,10 @@ def test_an_unreadable_node_has_nothing_free_and_breaks_no_sum() -> None:
     nodes = read_nodes(node(name="odd", mem=HUGE[0]) + node(mem=str(MOST)) + node(name="n2", mem=str(MOST)))
     partitions = [Partition(name="main", nodes=frozenset({"odd", "n1", "n2"}))]
     job = running(1, share("odd", 8))
-    room = room_of(Snapshot.of(NOW, jobs=[job], nodes=nodes, partitions=partitions))
-    assert room.available.tolist() == [False, True, True]
-    assert (room.free[0] <= 0).all()
-    assert int(room.total.sum(axis=0).max()) == 2 * MOST
+    capacity = capacity_of(Snapshot.of(NOW, jobs=[job], nodes=nodes, partitions=partitions))
+    assert capacity.available.tolist() == [False, True, True]
+    assert (capacity.free[0] <= 0).all()
+    assert int(capacity.total.sum(axis=0).max()) == 2 * MOST
 
 
 def test_a_node_with_two_records_is_in_doubt() -> None:

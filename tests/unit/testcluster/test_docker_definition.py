@@ -34,7 +34,7 @@ def test_services_and_nodes_have_addresses_of_their_own() -> None:
 
 
 def test_more_nodes_than_addresses_are_refused() -> None:
-    with pytest.raises(ValueError, match="room for 230 nodes, not for 231"):
+    with pytest.raises(ValueError, match="addresses for 230 nodes, not for 231"):
         addresses(docker_definition(231))
 
 

@@ -56,11 +56,11 @@ class ShortestFirst:
 
 def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Return x, (M, T), and the seconds until the first job ends."""
-    room = problem.capacity.astype(np.float64)
+    unassigned = problem.capacity.astype(np.float64)
     waits = np.flatnonzero(problem.steps_left > 0)
     x, first_s = np.zeros(speed.shape), np.inf
     while len(waits):
-        best = _alone(speed[waits], problem.scale_factor[waits], room)
+        best = _alone(speed[waits], problem.scale_factor[waits], unassigned)
         reached = (best * speed[waits]).sum(axis=1)
         remaining_s = np.where(reached > 0, problem.steps_left[waits] / reached, np.inf)
         winner = int(remaining_s.argmin())
@@ -68,7 +68,7 @@ def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArr
             break
         first_s = min(first_s, float(remaining_s[winner]))
         x[waits[winner]] = best[winner]
-        room = np.maximum(room - problem.scale_factor[waits[winner]] * best[winner], 0.0)
+        unassigned = np.maximum(unassigned - problem.scale_factor[waits[winner]] * best[winner], 0.0)
         # A job that has nothing now has nothing later: free resources only shrink.
         keep = reached > 0
         keep[winner] = False
@@ -77,14 +77,14 @@ def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArr
 
 
 def _alone(
-    speed: NDArray[np.float64], scale_factor: NDArray[np.int64], room: NDArray[np.float64]
+    speed: NDArray[np.float64], scale_factor: NDArray[np.int64], unassigned: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Fastest share of each job if it alone has all resources, (M, T): the fastest type first, then the next."""
     best = np.zeros(speed.shape)
     free = np.ones(len(speed))
     rows = np.arange(len(speed))
     for column in np.argsort(-speed, axis=1, kind="stable").T:
-        taken = np.where(speed[rows, column] > 0, np.minimum(free, room[column] / scale_factor), 0.0)
+        taken = np.where(speed[rows, column] > 0, np.minimum(free, unassigned[column] / scale_factor), 0.0)
         best[rows, column] = taken
         free -= taken
     return best

@@ -11,7 +11,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, Ending, OrderState
+from tesched_core.model.order import HOLDS_RESOURCES, Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
@@ -88,7 +88,7 @@ class Ledger:
         assert not (new and self.paused), "an order was opened while tesched was paused"
         fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
         assert len(fresh) <= self.limits.max_victims_per_cycle
-        paying = [one.job_id for order in orders for one in order.victims if one.state in HOLDS_ROOM]
+        paying = [one.job_id for order in orders for one in order.victims if one.state in HOLDS_RESOURCES]
         assert len(set(paying)) == len(paying), "one job pays for two orders"
         served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
         assert len(set(served)) == len(served), "two orders for one job"
@@ -107,7 +107,7 @@ class Ledger:
         """Check an action right before it is performed."""
         assert self.meant_by == by, f"{by} acts after {self.meant_by} has taken over"
         if isinstance(action, Resume):
-            self._check_room_of(action.job_id)
+            self._check_capacity_of(action.job_id)
         if not isinstance(action, Notify | Requeue | Cancel | Suspend):
             return
         restarts = self.slurm.jobs[action.job_id].restarts
@@ -156,7 +156,7 @@ class Ledger:
         ]
         return self.te_users[max(asked, key=lambda pair: pair[0])[1]] if asked else ""
 
-    def _check_room_of(self, job_id: JobId) -> None:
+    def _check_capacity_of(self, job_id: JobId) -> None:
         """Check that a resumed job has its CPUs for itself: Slurm would let it share them."""
         work = self.slurm.jobs[job_id]
         others = (one for one in self.slurm.jobs.values() if one.node == work.node and one is not work)

@@ -11,7 +11,7 @@ from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, OrderState
+from tesched_core.model.order import HOLDS_RESOURCES, OrderState
 from tesched_core.model.refused import field_of
 from tesched_core.placement.can_return import loses_licenses
 from tesched_sim.engine import Daemon, Simulation
@@ -88,9 +88,9 @@ class Ledger:
         self._known |= new
         self._must(" has failed" not in decision.summary, decision.summary)
         orders = memory.open_orders()
-        rooms = [one for one in orders if one.makes_room and self.simulation.slurm.te[one.preemptor - 1]]
-        self._must(len(rooms) <= limits.max_open_orders, f"{len(rooms)} orders make victims leave")
-        paying = Counter(one.job_id for order in orders for one in order.victims if one.state in HOLDS_ROOM)
+        freeing = [one for one in orders if one.frees_resources and self.simulation.slurm.te[one.preemptor - 1]]
+        self._must(len(freeing) <= limits.max_open_orders, f"{len(freeing)} orders make victims leave")
+        paying = Counter(one.job_id for order in orders for one in order.victims if one.state in HOLDS_RESOURCES)
         self._must(max(paying.values(), default=0) < 2, f"one job pays for two orders: {paying.most_common(1)}")
         served = Counter(order.preemptor for order in orders if order.state is OrderState.OPEN)
         self._must(max(served.values(), default=0) < 2, f"two orders for one job: {served.most_common(1)}")

@@ -130,9 +130,9 @@ def test_the_order_of_workers_does_not_matter_and_no_loss_is_beyond_what_was_rep
     assert np.isfinite(found.curve.loss).all()
     if iterations:
         losses = np.concatenate([one.loss for one in curves])
-        room = 1e-9 * np.abs(losses).max()
-        assert found.curve.loss.min() >= losses.min() - room
-        assert found.curve.loss.max() <= losses.max() + room
+        capacity = 1e-9 * np.abs(losses).max()
+        assert found.curve.loss.min() >= losses.min() - capacity
+        assert found.curve.loss.max() <= losses.max() + capacity
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.pending_reason import room_would_not_help, starts_no_more
+from tesched_core.intake.pending_reason import resources_would_not_help, starts_no_more
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import By, Change
 from tesched_core.model.cluster import Job, JobState
@@ -35,7 +35,7 @@ C = RefusalCode
     ],
 )
 def test_free_resources_help_a_job_that_waits_for_resources(reason: str) -> None:
-    assert room_would_not_help(waiting(1, reason=reason)) is None
+    assert resources_would_not_help(waiting(1, reason=reason)) is None
 
 
 # The reason words of squeue(1), JOB REASON CODES, and what each waits for.
@@ -84,7 +84,7 @@ def test_free_resources_help_a_job_that_waits_for_resources(reason: str) -> None
     ],
 )
 def test_free_resources_do_not_help_a_job_that_waits_for_another_reason(reason: str, code: RefusalCode) -> None:
-    why = room_would_not_help(waiting(1, reason=reason))
+    why = resources_would_not_help(waiting(1, reason=reason))
     assert why is not None
     assert why[0] is code
     assert f"Slurm says: {reason or 'nothing yet'}" in why[1]
@@ -92,12 +92,12 @@ def test_free_resources_do_not_help_a_job_that_waits_for_another_reason(reason: 
 
 @pytest.mark.parametrize("reason", ["Resources", "Priority", "", "Dependency"])
 def test_priority_0_is_a_hold_whatever_slurm_says_besides(reason: str) -> None:
-    why = room_would_not_help(waiting(1, reason=reason, priority=0))
+    why = resources_would_not_help(waiting(1, reason=reason, priority=0))
     assert why == (C.HELD, f"it is held (Slurm says: {reason or 'priority 0'})")
 
 
 def test_no_resources_are_freed_for_a_heterogeneous_job() -> None:
-    why = room_would_not_help(waiting(1, het_job_id=JobId(1)))
+    why = resources_would_not_help(waiting(1, het_job_id=JobId(1)))
     assert why is not None
     assert why[0] is C.UNSUPPORTED
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, Partition, Request, Reservation
 from tesched_core.model.resources import JobId, Tres
-from tesched_core.model.room import Room
 from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import columns_of
@@ -33,7 +33,7 @@ def partition(*nodes: str) -> Partition:
     return Partition(name="p", nodes=frozenset(nodes))
 
 
-def polled(snapshot: Snapshot, before: SiteAnswers | None = None) -> tuple[Snapshot, Room]:
+def polled(snapshot: Snapshot, before: SiteAnswers | None = None) -> tuple[Snapshot, Capacity]:
     """Return the snapshot with answers of its own, and its resources."""
     answers = SiteAnswers(
         nodes=snapshot.nodes,
@@ -42,9 +42,9 @@ def polled(snapshot: Snapshot, before: SiteAnswers | None = None) -> tuple[Snaps
         settings=snapshot.settings,
         before=before,
     )
-    room = columns_of(snapshot).room
-    answers.room = room
-    return replace(snapshot, answers=answers), room
+    capacity = columns_of(snapshot).capacity
+    answers.capacity = capacity
+    return replace(snapshot, answers=answers), capacity
 
 
 def with_node(snapshot: Snapshot, **fields: object) -> Snapshot:
@@ -64,9 +64,9 @@ def reserved(snapshot: Snapshot) -> Snapshot:
 
 def old_answers(request: Request = ONE) -> SiteAnswers:
     """Return answers of a cycle in which the job's demands and places were worked out."""
-    snapshot, room = polled(site())
-    demands_of(replace(JOB, request=request), snapshot, room)
-    PlacesOfCycle(snapshot=snapshot, room=room).of(replace(JOB, request=request))
+    snapshot, capacity = polled(site())
+    demands_of(replace(JOB, request=request), snapshot, capacity)
+    PlacesOfCycle(snapshot=snapshot, capacity=capacity).of(replace(JOB, request=request))
     assert snapshot.answers is not None
     return snapshot.answers
 
@@ -76,14 +76,14 @@ def test_the_next_cycle_of_the_same_site_works_nothing_out_anew(monkeypatch: pyt
     # Another job runs by now, and the nodes' records say so.
     jobs = {JobId(9): running(9, share("n2", 8), user="eve"), JobId(8): running(8, share("n3", 32), user="ada")}
     now = with_node(replace(site(), jobs=jobs), state="MIXED", held=Tres(cpus=8), flags=frozenset({"PLANNED"}))
-    snapshot, room = polled(now, before)
-    expected = demands_of(JOB, now, room)
+    snapshot, capacity = polled(now, before)
+    expected = demands_of(JOB, now, capacity)
     monkeypatch.setattr("tesched_core.placement.demand.unsupported", lambda *_args, **_named: pytest.fail("worked out"))
-    (found,) = demands_of(replace(JOB, job_id=JobId(2)), snapshot, room)
+    (found,) = demands_of(replace(JOB, job_id=JobId(2)), snapshot, capacity)
     assert found.job.job_id == 2, "it is the demand of the job that was asked for"
     assert (found.allowed == expected[0].allowed).all()
     assert (found.takes == expected[0].takes).all()
-    assert PlacesOfCycle(snapshot=snapshot, room=room).of(JOB).can_start
+    assert PlacesOfCycle(snapshot=snapshot, capacity=capacity).of(JOB).can_start
 
 
 @pytest.mark.parametrize(
@@ -108,16 +108,16 @@ def test_the_next_cycle_of_the_same_site_works_nothing_out_anew(monkeypatch: pyt
 )
 def test_of_another_site_all_is_worked_out_anew(request_: Request, change: Callable[[Snapshot], Snapshot]) -> None:
     job, now = replace(JOB, request=request_), change(site())
-    snapshot, room = polled(now, old_answers(request_))
-    assert said(job, snapshot, room) == said(job, now, room)
+    snapshot, capacity = polled(now, old_answers(request_))
+    assert said(job, snapshot, capacity) == said(job, now, capacity)
 
 
-def said(job: Job, snapshot: Snapshot, room: Room) -> object:
+def said(job: Job, snapshot: Snapshot, capacity: Capacity) -> object:
     """Return a job's demands and places as values that can be compared."""
-    places = PlacesOfCycle(snapshot=snapshot, room=room).of(job)
+    places = PlacesOfCycle(snapshot=snapshot, capacity=capacity).of(job)
     where = places.can_start, None if places.nodes is None else places.nodes.tolist()
     try:
-        demands = demands_of(job, snapshot, room)
+        demands = demands_of(job, snapshot, capacity)
     except UnsupportedRequestError as error:
         return where, str(error)
     return where, [(one.nodes, one.allowed.tolist(), one.takes.tolist(), one.all_memory) for one in demands]
@@ -126,19 +126,19 @@ def said(job: Job, snapshot: Snapshot, room: Room) -> object:
 def test_in_a_reservation_with_other_nodes_it_is_worked_out_anew() -> None:
     job = replace(JOB, reservation="mine")
     one = Reservation(name="mine", start_time=NOW - 1, end_time=NOW + 99, nodes=frozenset({"n2"}))
-    before, room = polled(replace(site(), reservations={"mine": one}))
-    assert demands_of(job, before, room)[0].allowed.tolist() == [False, True, False]
+    before, capacity = polled(replace(site(), reservations={"mine": one}))
+    assert demands_of(job, before, capacity)[0].allowed.tolist() == [False, True, False]
     moved = replace(site(), reservations={"mine": replace(one, nodes=frozenset({"n3"}))})
-    now, room = polled(moved, before.answers)
-    assert demands_of(job, now, room)[0].allowed.tolist() == [False, False, True]
+    now, capacity = polled(moved, before.answers)
+    assert demands_of(job, now, capacity)[0].allowed.tolist() == [False, False, True]
 
 
 def test_what_is_not_modelled_is_said_again() -> None:
     request = replace(ONE, not_modelled=("--odd=1",))
-    snapshot, room = polled(site())
+    snapshot, capacity = polled(site())
     for _ in range(2):
         with pytest.raises(UnsupportedRequestError, match="--odd=1"):
-            demands_of(replace(JOB, request=request), snapshot, room)
+            demands_of(replace(JOB, request=request), snapshot, capacity)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_what_is_not_modelled_is_said_again() -> None:
 def test_jobs_that_keep_their_nodes_for_their_user_are_worked_out_each_time(
     request_: Request, exclusive_user: bool
 ) -> None:
-    snapshot, room = polled(with_partition(site(), exclusive_user=exclusive_user))
-    room = replace(room, kept_by=())
+    snapshot, capacity = polled(with_partition(site(), exclusive_user=exclusive_user))
+    capacity = replace(capacity, kept_by=())
     alone = replace(JOB, request=request_)
-    assert demands_of(alone, snapshot, room)[0].allowed.tolist() == [False, True, True]
+    assert demands_of(alone, snapshot, capacity)[0].allowed.tolist() == [False, True, True]
     gone = replace(snapshot, jobs={})
-    assert demands_of(alone, gone, room)[0].allowed.tolist() == [True, True, True]
+    assert demands_of(alone, gone, capacity)[0].allowed.tolist() == [True, True, True]
 
 
 def test_a_closed_cycle_keeps_none_before_it() -> None:

@@ -53,10 +53,12 @@ def test_what_a_job_wants_without_some_is_what_it_would_want_if_they_had_never_c
     exclusive_user: bool, request_: Request, user: str, gone: tuple[JobId, ...]
 ) -> None:
     snapshot, job = site(exclusive_user=exclusive_user), waiting(10, request_, user=user)
-    room = columns_of(snapshot).room
-    found = WithoutSome(snapshot=snapshot, room=room).demands(job, demands_of(job, snapshot, room), frozenset(gone))
+    capacity = columns_of(snapshot).capacity
+    found = WithoutSome(snapshot=snapshot, capacity=capacity).demands(
+        job, demands_of(job, snapshot, capacity), frozenset(gone)
+    )
     rest = replace(snapshot, jobs={job_id: one for job_id, one in snapshot.jobs.items() if job_id not in gone})
-    wanted = demands_of(job, rest, columns_of(rest).room)
+    wanted = demands_of(job, rest, columns_of(rest).capacity)
     assert allowed([*found]) == allowed(wanted)
     assert [one.nodes for one in found] == [one.nodes for one in wanted]
 
@@ -64,28 +66,28 @@ def test_what_a_job_wants_without_some_is_what_it_would_want_if_they_had_never_c
 @pytest.mark.parametrize(("user", "same"), [("eve", True), ("ada", False)])
 def test_jobs_of_users_that_keep_no_node_are_alike(user: str, same: bool) -> None:
     snapshot = site()
-    room = columns_of(snapshot).room
-    kinds = [kind_of(waiting(10, ONE, user=one), snapshot, room) for one in (user, "zoe")]
+    capacity = columns_of(snapshot).capacity
+    kinds = [kind_of(waiting(10, ONE, user=one), snapshot, capacity) for one in (user, "zoe")]
     assert (kinds[0] == kinds[1]) is same
 
 
 def test_demands_are_worked_out_once_for_a_job_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot, job = site(), waiting(10, ALONE, user="eve")
-    room = columns_of(snapshot).room
-    now, asked = demands_of(job, snapshot, room), []
+    capacity = columns_of(snapshot).capacity
+    now, asked = demands_of(job, snapshot, capacity), []
 
     def demands(*args: object, **options: object) -> object:
         asked.append(args)
         return demands_of(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(alike, "demands_of", demands)
-    anew = WithoutSome(snapshot=snapshot, room=room)
+    anew = WithoutSome(snapshot=snapshot, capacity=capacity)
     for gone in ((TE,), (BE,), (TE, BE)):
         anew.demands(job, now, frozenset(gone))
     assert len(asked) == 1
     assert not anew.costs(job, now)
     several = replace(job, request=replace(SEVERAL, sharing="USER"))
-    assert anew.costs(several, demands_of(several, snapshot, room))
+    assert anew.costs(several, demands_of(several, snapshot, capacity))
 
 
 @pytest.mark.parametrize("request_", [ONE, SEVERAL])
@@ -96,9 +98,9 @@ def test_job_that_may_want_whole_nodes_is_counted_both_ways_if_some_were_gone(re
         Partition(name="whole", nodes=frozenset({"n4"}), exclusive_user=True, oversubscribe="EXCLUSIVE"),
     ]
     snapshot = replace(snapshot, partitions={one.name: one for one in known})
-    room, job = columns_of(snapshot).room, waiting(10, request_, user="eve", partitions=("p", "whole"))
-    anew, gone, cpus = WithoutSome(snapshot=snapshot, room=room), frozenset({TE, BE}), []
+    capacity, job = columns_of(snapshot).capacity, waiting(10, request_, user="eve", partitions=("p", "whole"))
+    anew, gone, cpus = WithoutSome(snapshot=snapshot, capacity=capacity), frozenset({TE, BE}), []
     for one in (job, with_whole_nodes(job)):
-        now = demands_of(one, snapshot, room, binds=False)
+        now = demands_of(one, snapshot, capacity, binds=False)
         cpus.append([int(demand.takes[0, 0]) for demand in anew.demands(one, now, gone)])
-    assert cpus[0][0] < cpus[1][0] == room.total[0, 0]
+    assert cpus[0][0] < cpus[1][0] == capacity.total[0, 0]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement import places
 from tesched_core.placement.alike import kind_of
@@ -26,15 +26,15 @@ def test_the_possible_starts_of_a_job_are_computed_once_and_not_for_each_pair(mo
     be = [waiting(101 + number, on("n2"), user="bob") for number in range(MANY)]
     snapshot = cluster([node("n1"), node("n2")], [*te, *be])
     found = Deadlines.of(
-        Memory(), snapshot, Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600)), columns_of(snapshot).room, 1.0
+        Memory(), snapshot, Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600)), columns_of(snapshot).capacity, 1.0
     )
     assert found is not None
     found.waiting = tuple(Deadline(job=job, delayed_s=500.0, bound_s=600.0, at=found.now + 100) for job in be)
     asked: list[int] = []
 
-    def kind(job: Job, snapshot: Snapshot, room: Room) -> object:
+    def kind(job: Job, snapshot: Snapshot, capacity: Capacity) -> object:
         asked.append(job.job_id)
-        return kind_of(job, snapshot, room)
+        return kind_of(job, snapshot, capacity)
 
     monkeypatch.setattr(places, "kind_of", kind)
     assert [found.why_te_waits(job) for job in te] == [None] * MANY

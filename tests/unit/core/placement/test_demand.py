@@ -6,33 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.request import demand_per_node, requested_gpus, wants_all_memory
 from tesched_core.model.resources import Tres
-from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.constraint import UnsupportedConstraintError, has_features
 from tesched_core.placement.demand import Demand, demand_of
 
 from tests.builders import NOW, cluster, node, running, share, waiting
 
 
-def demand(job: Job, snapshot: Snapshot) -> tuple[Demand, Room]:
-    room = room_of(snapshot)
-    return demand_of(job, snapshot, room), room
+def demand(job: Job, snapshot: Snapshot) -> tuple[Demand, Capacity]:
+    capacity = capacity_of(snapshot)
+    return demand_of(job, snapshot, capacity), capacity
 
 
 def allowed(job: Job, snapshot: Snapshot) -> set[str]:
     """Return the names of the nodes where the job may run."""
-    wanted, room = demand(job, snapshot)
-    return {room.names[row] for row in np.flatnonzero(wanted.allowed)}
+    wanted, capacity = demand(job, snapshot)
+    return {capacity.names[row] for row in np.flatnonzero(wanted.allowed)}
 
 
 def fitting(job: Job, snapshot: Snapshot) -> set[str]:
     """Return the names of the nodes where the job fits now."""
-    wanted, room = demand(job, snapshot)
-    return {room.names[row] for row in np.flatnonzero(wanted.fits(room))}
+    wanted, capacity = demand(job, snapshot)
+    return {capacity.names[row] for row in np.flatnonzero(wanted.fits(capacity))}
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ class TestAllowed:
 
     def test_a_complete_node_list_allows_no_other_node(self) -> None:
         snapshot = cluster([node("n1"), node("n2"), node("n3")])
-        wanted, room = demand(waiting(1, Request(required_nodes=("n3",))), snapshot)
-        assert [room.names[row] for row in np.flatnonzero(wanted.allowed)] == ["n3"]
+        wanted, capacity = demand(waiting(1, Request(required_nodes=("n3",))), snapshot)
+        assert [capacity.names[row] for row in np.flatnonzero(wanted.allowed)] == ["n3"]
         assert wanted.required == (2,)
 
     def test_an_incomplete_node_list_allows_others_beside_it(self) -> None:
@@ -241,7 +241,7 @@ class TestReservations:
         assert allowed(waiting(1, time_limit_s=None), self.snapshot(start=NOW + 1e9, end=NOW + 2e9)) == {"n1"}
 
 
-class TestRoom:
+class TestCapacity:
     """What is free."""
 
     def test_free_is_what_no_job_holds(self) -> None:
@@ -253,31 +253,31 @@ class TestRoom:
                 running(3, share("elsewhere", 99)),
             ],
         )
-        room = room_of(snapshot)
-        assert room.resources == ("cpu", "mem_mib", "gpu", "gpu:a100")
+        capacity = capacity_of(snapshot)
+        assert capacity.resources == ("cpu", "mem_mib", "gpu", "gpu:a100")
         # n1: 32 - 8 - 4, 1000 - 100 - 200, 4 - 1 twice; n2: 16 - 2, 500 - 50
-        assert room.free.tolist() == [[20, 700, 3, 3], [14, 450, 0, 0]]
-        assert room.total.tolist() == [[32, 1000, 4, 4], [16, 500, 0, 0]]
+        assert capacity.free.tolist() == [[20, 700, 3, 3], [14, 450, 0, 0]]
+        assert capacity.total.tolist() == [[32, 1000, 4, 4], [16, 500, 0, 0]]
 
     def test_a_suspended_job_gives_back_its_cpus_alone(self) -> None:
         job = running(1, share("n1", 8, 100, {"gpu": 2}))
         n1 = node("n1", cpus=32, mem_mib=1000, gres={"gpu": 4})
-        assert room_of(cluster([n1], [job])).free.tolist() == [[24, 900, 2]]
-        assert room_of(cluster([n1], [replace(job, state=JobState.SUSPENDED)])).free.tolist() == [[32, 900, 2]]
+        assert capacity_of(cluster([n1], [job])).free.tolist() == [[24, 900, 2]]
+        assert capacity_of(cluster([n1], [replace(job, state=JobState.SUSPENDED)])).free.tolist() == [[32, 900, 2]]
 
     def test_a_completing_job_still_holds_its_resources(self) -> None:
         ending = running(1, share("n1", 8), state=JobState.COMPLETED, flags=frozenset({"COMPLETING"}))
-        assert room_of(cluster([node("n1", cpus=32)], [ending])).free[0, 0] == 24
+        assert capacity_of(cluster([node("n1", cpus=32)], [ending])).free[0, 0] == 24
 
     def test_a_change_gives_new_free_resources(self) -> None:
-        room = room_of(cluster([node("n1", cpus=32), node("n2", cpus=32)]))
-        changed = room.changed([1, 1], np.array([[-8, 0], [-4, -10]]))
+        capacity = capacity_of(cluster([node("n1", cpus=32), node("n2", cpus=32)]))
+        changed = capacity.changed([1, 1], np.array([[-8, 0], [-4, -10]]))
         assert changed.free.tolist() == [[32, 64_000], [20, 63_990]]
-        assert room.free.tolist() == [[32, 64_000], [32, 64_000]]
+        assert capacity.free.tolist() == [[32, 64_000], [32, 64_000]]
 
     def test_free_resources_cannot_be_written_to(self) -> None:
-        room = room_of(cluster([node("n1")]))
-        for array in (room.free, room.total, room.changed([0], np.array([[-1, 0]])).free):
+        capacity = capacity_of(cluster([node("n1")]))
+        for array in (capacity.free, capacity.total, capacity.changed([0], np.array([[-1, 0]])).free):
             with pytest.raises(ValueError, match="read-only"):
                 array[0, 0] = 0
 
@@ -353,12 +353,12 @@ class TestFits:
         assert fitting(job("gpu:a100", 2), snapshot) == set()
 
     def test_a_gres_that_no_node_has_fits_nowhere_and_is_named(self) -> None:
-        wanted, room = demand(
+        wanted, capacity = demand(
             waiting(1, Request(gres_per_node=(("fpga", 1),), mem_per_node_mib=1)), cluster([node("n1")])
         )
         assert wanted.unknown_gres == "fpga"
-        assert not wanted.fits(room).any()
+        assert not wanted.fits(capacity).any()
 
     def test_rows_may_be_read_one_by_one(self) -> None:
-        wanted, room = demand(waiting(1, Request(cpus=9, mem_per_node_mib=1)), self.snapshot())
-        assert wanted.fits(room, np.array([1, 0, 1])).tolist() == [True, False, True]
+        wanted, capacity = demand(waiting(1, Request(cpus=9, mem_per_node_mib=1)), self.snapshot())
+        assert wanted.fits(capacity, np.array([1, 0, 1])).tolist() == [True, False, True]

@@ -13,7 +13,7 @@ from tesched_core.placement.fewest import fewest_that_free, least_of_all
 from tesched_core.placement.what_if import WhatIf
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import cluster, node, rooms, running, share, view_of, waiting
+from tests.builders import cluster, node, plans_of, running, share, view_of, waiting
 
 
 def found(wanted: list[int], frees: list[list[int]], score: list[float], less_than: int = 99) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ def test_what_is_there_already_counts_for_nothing() -> None:
 def test_a_node_s_plan_has_the_fewest() -> None:
     jobs = [running(number, share("n1", cpus)) for number, cpus in enumerate((2, 2, 4, 4), 1)]
     view = view_of(cluster([node("n1", cpus=12)], [*jobs, waiting(9, cpus=8)]))
-    (plan,) = rooms(FitGpp().propose(view, None))
+    (plan,) = plans_of(FitGpp().propose(view, None))
     assert plan.victim_ids == (3, 4)
 
 
@@ -84,11 +84,11 @@ def test_no_set_of_victims_is_below_the_least_of_all(
     )
     size = 6
     view = view_of(cluster([node(f"n{n}", cpus=size, mem_mib=size) for n in (1, 2, 3)], [*held, te]))
-    (demand,) = demands_of(te, view.snapshot, view.room_after_orders)
+    (demand,) = demands_of(te, view.snapshot, view.capacity_after_orders)
     rows, pool = range(len(view.running)), np.ones(len(view.running), dtype=np.bool_)
 
     def enough(victims: tuple[int, ...]) -> bool:
-        what_if = WhatIf(demand, view.running, pool, np.zeros(len(pool)), view.room_after_orders)
+        what_if = WhatIf(demand, view.running, pool, np.zeros(len(pool)), view.capacity_after_orders)
         for one in victims:
             what_if.take(one)
         return what_if.rows_for_all(()) is not None
@@ -97,7 +97,7 @@ def test_no_set_of_victims_is_below_the_least_of_all(
         (count for count in range(len(rows) + 1) if any(enough(victims) for victims in combinations(rows, count))),
         99,
     )
-    least = least_of_all(demand, view.running, pool, view.room_after_orders)
+    least = least_of_all(demand, view.running, pool, view.capacity_after_orders)
     assert least <= fewest or fewest == 99
 
 
@@ -105,8 +105,8 @@ def test_where_jobs_are_alike_the_least_of_all_is_what_it_takes() -> None:
     te = waiting(90, cpus=7)
     jobs = [running(4 * n + part, share(f"n{n}", 3)) for n in (1, 2) for part in range(4)]
     view = view_of(cluster([node(f"n{n}", cpus=12) for n in (1, 2)], [*jobs, te]))
-    (demand,) = demands_of(te, view.snapshot, view.room_after_orders)
-    room, everyone = view.room_after_orders, np.ones(8, dtype=np.bool_)
-    assert least_of_all(demand, view.running, everyone, room) == 3
+    (demand,) = demands_of(te, view.snapshot, view.capacity_after_orders)
+    capacity, everyone = view.capacity_after_orders, np.ones(8, dtype=np.bool_)
+    assert least_of_all(demand, view.running, everyone, capacity) == 3
     of_two = view.running.job_id % 4 < 2
-    assert least_of_all(demand, view.running, of_two, room) > 4, "two of them on each node are not enough"
+    assert least_of_all(demand, view.running, of_two, capacity) > 4, "two of them on each node are not enough"

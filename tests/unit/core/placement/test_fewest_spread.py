@@ -101,7 +101,7 @@ def test_the_reach_is_that_of_the_best_set() -> None:
         takes = np.tile(np.array([count, 0, 1], dtype=np.int64), (2, 1))
         return takes, takes
 
-    reach = reach_of(replace(by_cpu, takes_of=with_gpu), rows, columns.room.free, columns.running, pool)
+    reach = reach_of(replace(by_cpu, takes_of=with_gpu), rows, columns.capacity.free, columns.running, pool)
     assert reach.tasks.tolist()[:4] == [[0, 0], [1, 0], [4, 0], [4, 0]]
 
     def without_gpu(count: int, _: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,15 +109,17 @@ def test_the_reach_is_that_of_the_best_set() -> None:
         return takes, takes
 
     by_cpu = replace(by_cpu, takes_of=without_gpu)
-    assert reach_of(by_cpu, rows, columns.room.free, columns.running, pool).tasks.tolist()[:2] == [[1, 3], [4, 4]]
-    without = reach_of(by_cpu, rows, columns.room.free, columns.running, np.zeros(3, dtype=np.bool_))
+    assert reach_of(by_cpu, rows, columns.capacity.free, columns.running, pool).tasks.tolist()[:2] == [[1, 3], [4, 4]]
+    without = reach_of(by_cpu, rows, columns.capacity.free, columns.running, np.zeros(3, dtype=np.bool_))
     assert without.tasks.tolist() == [[1, 3]] * (MOST_VICTIMS + 1)
 
 
 def test_of_many_jobs_the_largest_are_added_up() -> None:
     jobs = [running(job_id, share("n1", 1 + job_id % 2)) for job_id in range(1, 21)]
     columns = columns_of(cluster([node("n1", cpus=30)], jobs))
-    reach = reach_of(uneven(1, tasks=8), np.array([0]), columns.room.free, columns.running, np.ones(20, dtype=np.bool_))
+    reach = reach_of(
+        uneven(1, tasks=8), np.array([0]), columns.capacity.free, columns.running, np.ones(20, dtype=np.bool_)
+    )
     assert MOST_SETS < 20 * 19 / 2
     assert MOST_JOBS >= 20
     assert reach.tasks[:, 0].tolist()[:4] == [0, 2, 4, 6]

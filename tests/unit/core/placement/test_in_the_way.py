@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
 
@@ -33,9 +33,9 @@ def site(te: Sequence[Job], job: Job, *, be: Sequence[Job] = (), nodes: int = 2)
 
 def found(seen: Snapshot) -> InTheWay | None:
     """Return what is in the way of the waiting job."""
-    room = room_of(seen)
+    capacity = capacity_of(seen)
     return in_the_way(
-        demands_of(seen.jobs[waiting(WAITS).job_id], seen, room), te_held(te_jobs(seen), seen, room), room
+        demands_of(seen.jobs[waiting(WAITS).job_id], seen, capacity), te_held(te_jobs(seen), seen, capacity), capacity
     )
 
 
@@ -103,15 +103,15 @@ def test_in_the_way_are_those_that_started_since_and_no_more_than_needed(
             jobs.append(running(number, share(f"n{place}", cores), start_time=NOW - ago))
     be = [running(30 + place, share(f"n{place}", cores)) for place, cores in enumerate(taken, start=1) if cores]
     seen = site(jobs, waiting(WAITS, cpus=cpus), be=be, nodes=3)
-    room = room_of(seen)
-    held = te_held(te_jobs(seen), seen, room)
-    demands = demands_of(seen.jobs[waiting(WAITS).job_id], seen, room)
+    capacity = capacity_of(seen)
+    held = te_held(te_jobs(seen), seen, capacity)
+    demands = demands_of(seen.jobs[waiting(WAITS).job_id], seen, capacity)
 
     def fits_if_gone(gone: set[int]) -> bool:
         kept = [job for job in jobs if job.job_id not in gone]
-        return fits_now(demands, room_of(site(kept, waiting(WAITS, cpus=cpus), be=be, nodes=3)))
+        return fits_now(demands, capacity_of(site(kept, waiting(WAITS, cpus=cpus), be=be, nodes=3)))
 
-    way = in_the_way(demands, held, room)
+    way = in_the_way(demands, held, capacity)
     starts = sorted({job.start_time or 0.0 for job in jobs}, reverse=True)
     expected = [
         start for start in starts if fits_if_gone({job.job_id for job in jobs if (job.start_time or 0.0) >= start})

@@ -10,7 +10,7 @@ from tesched_core.model.cluster import Node, Partition, Request, Reservation, Sl
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import demand_of, demands_of
 from tesched_core.placement.modelled import unsupported, unsupported_in
 from tesched_core.policy import MakeRoom
@@ -246,7 +246,7 @@ def test_threads_a_core_with_cpus_for_each_gpu(release: str, tasks: int, gpus: i
     # A node with one thread a core takes it anyway, and that one alone.
     snapshot = cluster([*nodes, node("n2", gres={"gpu": 4})], [te], settings=SlurmSettings(release=release))
     assert not unsupported(te, snapshot)
-    demand = demand_of(te, snapshot, room_of(snapshot))
+    demand = demand_of(te, snapshot, capacity_of(snapshot))
     assert demand.allowed.tolist() == [is_modelled, True]
 
 
@@ -266,7 +266,7 @@ def test_fewer_cpus_by_gpu_than_its_tasks_need(release: str, change: dict[str, A
     snapshot = cluster([node("n1", gres={"gpu": 4})], [te], settings=SlurmSettings(release=release))
     assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with 4 tasks")
     if is_modelled:
-        assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+        assert demand_of(te, snapshot, capacity_of(snapshot)).per_node[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -328,14 +328,14 @@ def test_whole_nodes_in_all_partitions_where_one_gives_no_others(partitions: tup
     for release, takes in (("22.05.8", cpus), ("26.05.5", 8 if partitions[0] == "q" else 1)):
         settings = SlurmSettings(release=release)
         snapshot = cluster([node("n1", cpus=8), node("n2", cpus=8)], [te], partitions=known, settings=settings)
-        assert demands_of(te, snapshot, room_of(snapshot))[0].takes[:, 0].tolist() == [takes, takes]
+        assert demands_of(te, snapshot, capacity_of(snapshot))[0].takes[:, 0].tolist() == [takes, takes]
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
     te = waiting(9, Request(tasks=4, cpus=4, tasks_per_core=2, gres_per_node=(("gpu", 1),), mem_per_node_mib=1))
     snapshot = cluster([two_threads("n1", {"gpu": 4})], [te])
     assert not unsupported(te, snapshot)
-    assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+    assert demand_of(te, snapshot, capacity_of(snapshot)).per_node[0] == 4
 
 
 @pytest.mark.parametrize(("release", "is_modelled"), [("22.05.8", False), ("26.05.5", True)])

@@ -14,7 +14,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.modelled import with_whole_tasks
 from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed, is_open
@@ -113,7 +113,7 @@ def test_beside_more_cpus_by_mincpus_the_number_stays_open() -> None:
     for least, number in ((1, 1), (5, 0)):
         te = waiting(9, replace(three, min_cpus_per_node=least))
         view = view_of(cluster(PAIRS, [*full, te]))
-        assert bool(candidates_of(te, view, view.room).fixed) is bool(number)
+        assert bool(candidates_of(te, view, view.capacity).fixed) is bool(number)
         assert can_be_fixed(te, view) is bool(number)
 
 
@@ -130,10 +130,10 @@ def test_the_number_is_set_while_mincpus_changes_no_cpus(release: str, numbers: 
     snapshot = cluster(
         [node(f"n{one}", cpus=16) for one in range(4)], [waiting(9, four)], settings=SlurmSettings(release=release)
     )
-    te, room = snapshot.jobs[JobId(9)], room_of(snapshot)
-    assert [one.nodes for one in demands_if_fixed(te, snapshot, room)] == numbers
+    te, capacity = snapshot.jobs[JobId(9)], capacity_of(snapshot)
+    assert [one.nodes for one in demands_if_fixed(te, snapshot, capacity)] == numbers
     assert [count for count in (1, 2, 3, 4) if is_open(te, release, count)] == numbers
-    assert demand_on(te, 2, snapshot, room).nodes == (2 if numbers else 1)
+    assert demand_on(te, 2, snapshot, capacity).nodes == (2 if numbers else 1)
 
 
 def test_mincpus_on_each_of_several_nodes_is_planned_on_22_05() -> None:
@@ -176,7 +176,7 @@ def test_few_numbers_are_tried() -> None:
         [node(f"n{one}") for one in range(9)],
         [waiting(9, replace(THREE, gres_per_job=(), tasks=9, cpus=9, max_nodes=9))],
     )
-    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
     assert [one.nodes for one in found] == list(range(1, MOST_NUMBERS + 1))
 
 
@@ -185,7 +185,7 @@ def test_a_number_that_its_partition_does_not_give_is_not_planned() -> None:
         part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), **limits)  # type: ignore[arg-type] # numbers
         te = waiting(9, replace(THREE, gres_per_job=()))
         snapshot = cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part])
-        found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
         assert [one.nodes for one in found] == numbers
 
 
@@ -196,7 +196,7 @@ def test_a_job_without_a_number_gets_the_fewest_nodes_that_its_partition_gives()
         te = waiting(9, Request(cpus=tasks, tasks=tasks, cpus_per_task=1, max_nodes=tasks, mem_per_node_mib=1))
         part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), min_nodes=3)
         view = view_of(cluster(nodes, [te], partitions=[part]))
-        found = candidates_of(te, view, view.room)
+        found = candidates_of(te, view, view.capacity)
         assert [one.nodes for one in found.as_asked] == [3], tasks
         assert [one.nodes for one in found.fixed] == ([3] if tasks == 4 else []), tasks
 
@@ -209,7 +209,7 @@ def test_a_number_that_its_user_has_set_below_what_the_partition_gives_is_imposs
         te = waiting(9, request)
         part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), min_nodes=3)
         view = view_of(cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part]))
-        assert bool(candidates_of(te, view, view.room).impossible) is impossible, request
+        assert bool(candidates_of(te, view, view.capacity).impossible) is impossible, request
 
 
 def test_a_partition_that_gives_fewer_nodes_than_it_wants_makes_it_impossible() -> None:
@@ -217,26 +217,26 @@ def test_a_partition_that_gives_fewer_nodes_than_it_wants_makes_it_impossible() 
     for most, impossible in ((3, False), (2, True)):
         part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), max_nodes=most)
         view = view_of(cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part]))
-        assert bool(candidates_of(te, view, view.room).impossible) is impossible
+        assert bool(candidates_of(te, view, view.capacity).impossible) is impossible
 
 
 def test_all_memory_or_a_default_of_gpus_is_read_for_the_fewest_nodes() -> None:
     te = waiting(9, replace(THREE, mem_per_node_mib=0, gres_per_node=(("gpu", 1),), gres_per_job=()))
     snapshot = cluster(PAIRS, [te], settings=SlurmSettings(def_mem_per_gpu_mib=100))
-    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
     assert [one.nodes for one in found] == [1]
     named = replace(te, request=replace(te.request, mem_per_node_mib=None, mem_per_gres=(("gpu", 50),)))
     snapshot = cluster(PAIRS, [named], settings=SlurmSettings(def_mem_per_gpu_mib=100))
-    found = demands_if_fixed(named, snapshot, room_of(snapshot))
+    found = demands_if_fixed(named, snapshot, capacity_of(snapshot))
     assert [one.nodes for one in found] == [1, 2]
 
 
 def test_what_it_takes_of_its_orders_nodes_is_known_before_it_is_bound() -> None:
     snapshot = cluster(PAIRS, [waiting(9, FEW_CPUS)], settings=SlurmSettings(def_cpus_per_gpu=2, release="22.05.8"))
-    room, te = room_of(snapshot), snapshot.jobs[JobId(9)]
-    assert demand_on(te, 1, snapshot, room).per_node.tolist()[:3] == [6, 1, 1]
+    capacity, te = capacity_of(snapshot), snapshot.jobs[JobId(9)]
+    assert demand_on(te, 1, snapshot, capacity).per_node.tolist()[:3] == [6, 1, 1]
     with pytest.raises(UnsupportedRequestError):
-        demand_on(replace(te, array_tasks="1-2"), 1, snapshot, room)
+        demand_on(replace(te, array_tasks="1-2"), 1, snapshot, capacity)
 
 
 def test_mincpus_is_a_multiple_of_a_tasks_cpus_on_26_05() -> None:

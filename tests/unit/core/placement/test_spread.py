@@ -9,7 +9,7 @@ import pytest
 from tesched_core.model.cluster import Node, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.spread import _counts, share_on
 from tesched_core.policy import MakeRoom, Proposal
@@ -116,9 +116,9 @@ def test_whole_cores_and_devices_of_each_task_count() -> None:
     jobs = [running(1, share("n2", 0, 0, {"gpu": 1})), waiting(9, request)]
     snapshot = cluster(nodes, jobs)
     assert plans(FitGpp().propose(view_of(snapshot), None)) == [("n1,n2", (1,))]
-    room = room_of(cluster(nodes, [waiting(9, request)]))
-    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
-    assert share_on(demand, [0, 1], room.free)[:, :3].tolist() == [[12, 120, 3], [4, 40, 1]]
+    capacity = capacity_of(cluster(nodes, [waiting(9, request)]))
+    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, capacity)
+    assert share_on(demand, [0, 1], capacity.free)[:, :3].tolist() == [[12, 120, 3], [4, 40, 1]]
 
 
 def test_cores_that_tasks_share_are_taken_whole() -> None:
@@ -126,18 +126,18 @@ def test_cores_that_tasks_share_are_taken_whole() -> None:
     one = replace(node("n2", cpus=2), sockets=1, cores_per_socket=1, threads_per_core=2)
     request = Request(cpus=6, tasks=6, min_nodes=2, max_nodes=2, mem_per_cpu_mib=10)
     snapshot = cluster([two, one], [waiting(9, request)])
-    room = room_of(snapshot)
-    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
+    capacity = capacity_of(snapshot)
+    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, capacity)
     # five tasks take three cores, and memory for six CPUs; one takes one
-    assert share_on(demand, [0, 1], room.free)[:, :2].tolist() == [[6, 60], [2, 20]]
+    assert share_on(demand, [0, 1], capacity.free)[:, :2].tolist() == [[6, 60], [2, 20]]
 
 
 def test_what_it_takes_of_its_nodes_is_an_even_share_where_that_fits() -> None:
     snapshot = cluster([node("n1"), node("n2")], [waiting(9, replace(EIGHT, min_nodes=2))])
-    room = room_of(snapshot)
-    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
-    assert share_on(demand, [0, 1], room.free)[:, 0].tolist() == [12, 12]
-    less = room.changed([0], np.array([[-22, 0]]))
+    capacity = capacity_of(snapshot)
+    demand = demand_of(snapshot.jobs[JobId(9)], snapshot, capacity)
+    assert share_on(demand, [0, 1], capacity.free)[:, 0].tolist() == [12, 12]
+    less = capacity.changed([0], np.array([[-22, 0]]))
     assert share_on(demand, [0, 1], less.free)[:, 0].tolist() == [3, 21]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
 from tesched_core.model.resources import JobId
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
 from tesched_core.policy import MakeRoom
@@ -49,8 +49,8 @@ def may_start(nodes: Sequence[Node], request: Request, settings: SlurmSettings |
     partition = Partition(name="p", nodes=frozenset(one.name for one in nodes))
     job = waiting(9, request)
     snapshot = cluster(nodes, [job], partitions=[partition], settings=settings or SlurmSettings(release="22.05.8"))
-    room = room_of(snapshot)
-    return fits_now(demands_of(job, snapshot, room, binds=False), room)
+    capacity = capacity_of(snapshot)
+    return fits_now(demands_of(job, snapshot, capacity, binds=False), capacity)
 
 
 class TestGpusInAll:
@@ -350,9 +350,10 @@ class TestWithoutBinding:
         busy = [running(1, share("n1", 4, gres={"shard": 4}))]
         for request, amount in ((shards, 3), (sockets, 2)):
             snapshot = cluster([one], [*busy, waiting(9, request)])
-            column = 0 if request is sockets else room_of(snapshot).resources.index("shard")
+            column = 0 if request is sockets else capacity_of(snapshot).resources.index("shard")
             job = snapshot.jobs[JobId(9)]
             wanted = [
-                demands_of(job, snapshot, room_of(snapshot), binds=binds)[0].takes[0, column] for binds in (False, True)
+                demands_of(job, snapshot, capacity_of(snapshot), binds=binds)[0].takes[0, column]
+                for binds in (False, True)
             ]
             assert wanted == [amount, 5]

@@ -7,9 +7,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
-from tesched_core.model.room import Room
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus
 
@@ -27,24 +27,26 @@ def with_threads(threads: int, mem_mib: int = 20_000, cores: int = CORES) -> Nod
     return replace(plain, sockets=1, cores_per_socket=cores, threads_per_core=threads)
 
 
-def room_with(threads: int, mem_mib: int = 20_000, cores: int = CORES) -> Room:
-    return room_of(cluster([with_threads(threads, mem_mib, cores)]))
+def capacity_with(threads: int, mem_mib: int = 20_000, cores: int = CORES) -> Capacity:
+    return capacity_of(cluster([with_threads(threads, mem_mib, cores)]))
 
 
-def demand(request: Request, *, single_cpus: bool = True, most_cpus: int | None = None) -> tuple[Demand, Room]:
+def demand(request: Request, *, single_cpus: bool = True, most_cpus: int | None = None) -> tuple[Demand, Capacity]:
     """Return the job's demand on two nodes of two threads a core."""
     nodes = [replace(with_threads(2), name=name) for name in ("n1", "n2")]
     partition = Partition(name="p", nodes=frozenset({"n1", "n2"}), max_cpus_per_node=most_cpus)
     settings = SlurmSettings(single_cpus=single_cpus, release="22.05.8")
     te = waiting(9, request)
     snapshot = cluster(nodes, [te], partitions=[partition], settings=settings)
-    room = room_of(snapshot)
-    return demand_of(te, snapshot, room), room
+    capacity = capacity_of(snapshot)
+    return demand_of(te, snapshot, capacity), capacity
 
 
-def wanted_mib(request: Request, room: Room, nodes: int = 1, *, by_gpu: bool = False, single_cpus: bool = True) -> int:
+def wanted_mib(
+    request: Request, capacity: Capacity, nodes: int = 1, *, by_gpu: bool = False, single_cpus: bool = True
+) -> int:
     """Return the MiB that must be free on the only node."""
-    (mib,) = memory_for_all_cpus(request, nodes, room, by_gpu=by_gpu, single_cpus=single_cpus).tolist()
+    (mib,) = memory_for_all_cpus(request, nodes, capacity, by_gpu=by_gpu, single_cpus=single_cpus).tolist()
     return int(mib)
 
 
@@ -72,7 +74,7 @@ def test_with_what_must_be_free_slurm_counts_enough(threads: int, each: int, sin
         request = replace(TWO_TASKS, tasks=tasks, cpus=wanted, cpus_per_task=each)
         cores = -(-wanted // threads)
         for in_all in range(wanted, CORES * threads + 3):
-            must = wanted_mib(request, room_with(threads, in_all * 1000), single_cpus=single_cpus)
+            must = wanted_mib(request, capacity_with(threads, in_all * 1000), single_cpus=single_cpus)
             must = max(must, 1000 * (wanted if single_cpus else cores * threads))
             for free in range(must, in_all * 1000 + 1, 1000):
                 counted = counted_by_slurm(free, wanted, threads, each, single_cpus=single_cpus)
@@ -82,21 +84,21 @@ def test_with_what_must_be_free_slurm_counts_enough(threads: int, each: int, sin
 @pytest.mark.parametrize(("mem_mib", "free_mib"), [(20_000, 8000), (8999, 8000), (7999, 8000), (6999, 6000)])
 def test_of_a_node_with_memory_for_fewer_cpus_all_that_is_for_whole_cores(mem_mib: int, free_mib: int) -> None:
     """Memory for 7 CPUs is never for whole cores: more is wanted than there is."""
-    assert wanted_mib(TWO_TASKS, room_with(2, mem_mib)) == free_mib
+    assert wanted_mib(TWO_TASKS, capacity_with(2, mem_mib)) == free_mib
 
 
 def test_memory_for_whole_cores_is_for_a_part_of_one_with_tasks_of_three_cpus() -> None:
     """With CR_Core 8 CPUs are 6 for such tasks; of 10, 12 CPUs in all, there would be 9."""
     by_node = replace(ON_TWO_NODES, tasks=4, cpus=12, cpus_per_task=3, tasks_per_node=2)
-    assert wanted_mib(by_node, room_with(2), 2, single_cpus=False) == 6000
-    assert wanted_mib(by_node, room_with(2, 10_999, cores=6), 2, single_cpus=False) == 11_000
+    assert wanted_mib(by_node, capacity_with(2), 2, single_cpus=False) == 6000
+    assert wanted_mib(by_node, capacity_with(2, 10_999, cores=6), 2, single_cpus=False) == 11_000
     # of 9 one core has half of it, and none of three CPUs is left
-    assert wanted_mib(by_node, room_with(2, 9_999, cores=6), 2, single_cpus=False) == 6000
-    assert wanted_mib(replace(by_node, cpus_per_task=1, cpus=4), room_with(2), 2, single_cpus=False) == 0
+    assert wanted_mib(by_node, capacity_with(2, 9_999, cores=6), 2, single_cpus=False) == 6000
+    assert wanted_mib(replace(by_node, cpus_per_task=1, cpus=4), capacity_with(2), 2, single_cpus=False) == 0
 
 
 def test_no_more_is_wanted_where_it_could_not() -> None:
-    two = room_with(2)
+    two = capacity_with(2)
     for request in (
         replace(TWO_TASKS, tasks=1, cpus=1),
         replace(TWO_TASKS, tasks=3, cpus=3),
@@ -106,11 +108,11 @@ def test_no_more_is_wanted_where_it_could_not() -> None:
         replace(TWO_TASKS, mem_per_cpu_mib=None, mem_per_node_mib=500),
     ):
         assert wanted_mib(request, two) == 0, request
-    assert wanted_mib(TWO_TASKS, room_with(1), by_gpu=True) == 0
+    assert wanted_mib(TWO_TASKS, capacity_with(1), by_gpu=True) == 0
 
 
 def test_on_several_nodes_only_where_the_tasks_on_each_are_known() -> None:
-    two = room_with(2)
+    two = capacity_with(2)
     assert wanted_mib(ON_TWO_NODES, two, 2) == 0
     for known in (
         replace(ON_TWO_NODES, tasks_per_node=2),
@@ -121,18 +123,18 @@ def test_on_several_nodes_only_where_the_tasks_on_each_are_known() -> None:
 
 
 def test_cpus_of_gpus_and_more_on_a_node_are_a_part_of_a_core_too() -> None:
-    one_task, two = replace(TWO_TASKS, tasks=1, cpus=1), room_with(2)
+    one_task, two = replace(TWO_TASKS, tasks=1, cpus=1), capacity_with(2)
     assert wanted_mib(one_task, two, by_gpu=True) == 8000
     assert wanted_mib(replace(one_task, min_cpus_per_node=2), two) == 8000
 
 
 @pytest.mark.parametrize(("single_cpus", "free_mib"), [(True, 8000), (False, 2000)])
 def test_it_must_be_free_and_is_not_held(single_cpus: bool, free_mib: int) -> None:
-    wanted, room = demand(TWO_TASKS, single_cpus=single_cpus)
+    wanted, capacity = demand(TWO_TASKS, single_cpus=single_cpus)
     assert wanted.takes[0].tolist()[:2] == [2, free_mib]
     held = wanted.takes if wanted.holds is None else wanted.holds
     assert held[0].tolist()[:2] == [2, 2000]
-    assert wanted.fits(room).all()
+    assert wanted.fits(capacity).all()
 
 
 def test_cpus_by_gpu_are_counted_with_the_tasks_own() -> None:
@@ -177,7 +179,7 @@ def test_nor_shares_of_gpus_in_all() -> None:
 
 
 def test_without_a_limit_all_nodes_are_allowed() -> None:
-    assert np.all(limit_allows(TWO_TASKS, 1, room_with(2), None, by_gpu=True))
+    assert np.all(limit_allows(TWO_TASKS, 1, capacity_with(2), None, by_gpu=True))
 
 
 def eight_cores(name: str) -> Node:
@@ -208,8 +210,8 @@ def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch 
     for memory, fits in ((by_cpu, started), (by_node, True)):
         te = waiting(9, memory)
         snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
-        room = room_of(snapshot)
-        assert demand_of(te, snapshot, room).fits(room).tolist() == [fits, True], memory
+        capacity = capacity_of(snapshot)
+        assert demand_of(te, snapshot, capacity).fits(capacity).tolist() == [fits, True], memory
 
 
 def test_tasks_with_gres_that_share_cores_have_several_nodes_where_their_number_is_open() -> None:
@@ -221,5 +223,5 @@ def test_tasks_with_gres_that_share_cores_have_several_nodes_where_their_number_
         [te],
         settings=SlurmSettings(release="22.05.8"),
     )
-    demand = demand_of(te, snapshot, room_of(snapshot))
+    demand = demand_of(te, snapshot, capacity_of(snapshot))
     assert (demand.nodes, demand.allowed.tolist()) == (2, [True, True])

@@ -125,8 +125,8 @@ def test_a_job_that_is_too_large_for_what_is_left_is_passed_over() -> None:
 def slowly(priority: NDArray[np.float64], sizes: list[int], capacity: list[int]) -> list[int]:
     """Return the same by the words of the paper: one job after the other."""
     found = [NOWHERE] * len(sizes)
-    for kind, room in enumerate(capacity):
-        left = room
+    for kind, accelerators in enumerate(capacity):
+        left = accelerators
         for job in sorted(range(len(sizes)), key=lambda row: -priority[row, kind]):
             if found[job] == NOWHERE and sizes[job] <= left:
                 found[job] = kind
@@ -229,13 +229,13 @@ def test_staying_costs_no_job_speed_and_no_resources_that_are_not_there(
     before = np.array([kind for _, kind, _ in jobs], dtype=np.intp)
     speed = np.array([row for _, _, row in jobs], dtype=np.float64).reshape(-1, 3)
     flat = np.zeros_like(speed)
-    room = np.array(capacity, dtype=np.int64)
-    after = assign((0, 1, 2), flat, flat, flat, throughput=speed, scale_factor=sizes, capacity=room)
-    found = kept(before, after, alike_types=alike(speed), scale_factor=sizes, capacity=room)
+    accelerators = np.array(capacity, dtype=np.int64)
+    after = assign((0, 1, 2), flat, flat, flat, throughput=speed, scale_factor=sizes, capacity=accelerators)
+    found = kept(before, after, alike_types=alike(speed), scale_factor=sizes, capacity=accelerators)
     assert ((found == NOWHERE) == (after == NOWHERE)).all()
     runs = np.flatnonzero(found != NOWHERE)
     assert (speed[runs, found[runs]] == speed[runs, after[runs]]).all()
     used = np.zeros(3, dtype=np.int64)
     np.add.at(used, found[runs], sizes[runs])
-    assert (used <= room).all()
+    assert (used <= accelerators).all()
     assert changes(before, found).started.sum() <= changes(before, after).started.sum()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOMS = sorted(path.parent for path in ROOT.glob("*/tesched_*/__init__.py"))
+PACKAGES = sorted(path.parent for path in ROOT.glob("*/tesched_*/__init__.py"))
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def project() -> dict[str, Any]:
 
 def test_the_wheel_holds_every_package_but_the_test_cluster_and_the_papers_models(project: dict[str, Any]) -> None:
     packages = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
-    there = {str(room.relative_to(ROOT)) for room in ROOMS}
+    there = {str(package.relative_to(ROOT)) for package in PACKAGES}
     assert packages == there - {"slurm_test_cluster/tesched_testcluster", "papers/tesched_papers"}
 
 
@@ -33,12 +33,12 @@ def test_what_builds_tesched_is_of_one_version_and_locked(project: dict[str, Any
 
 
 def test_every_tool_sees_the_same_packages(project: dict[str, Any]) -> None:
-    outer = {room.parent.name for room in ROOMS}
+    outer = {package.parent.name for package in PACKAGES}
     tools = project["tool"]
     assert set(tools["hatch"]["build"]["dev-mode-dirs"]) == outer
     assert set(tools["mypy"]["mypy_path"]) == outer | {"docs/examples"}
     assert set(tools["mypy"]["files"]) == outer | {"tests", "benchmarks", "docs/examples"}
-    linted = {room.name for room in ROOMS} - {"tesched_testcluster"}
+    linted = {package.name for package in PACKAGES} - {"tesched_testcluster"}
     assert set(tools["importlinter"]["root_packages"]) == linted
     (circles,) = (one for one in tools["importlinter"]["contracts"] if one["type"] == "acyclic_siblings")
     assert set(circles["ancestors"]) == linted
@@ -48,16 +48,16 @@ def test_no_outer_folder_is_a_package() -> None:
     assert not [str(path) for path in ROOT.glob("*/__init__.py")]
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_no_package_is_a_stub(room: Path) -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_no_package_is_a_stub(package: Path) -> None:
     defined = [
         node
-        for path in room.rglob("*.py")
+        for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     ]
     assert defined
-    assert (room / "py.typed").exists()
+    assert (package / "py.typed").exists()
 
 
 def test_core_has_few_packages() -> None:
@@ -71,11 +71,11 @@ def test_no_module_of_a_policy_is_named_in_core_or_in_the_store() -> None:
         "__pycache__"
     }
     assert {"gavel", "slaq", "pdors"} <= policies
-    rooms = (ROOT / "core" / "tesched_core", ROOT / "db" / "tesched_db")
+    packages = (ROOT / "core" / "tesched_core", ROOT / "db" / "tesched_db")
     imports = [
         (path, node.module)
-        for room in rooms
-        for path in room.rglob("*.py")
+        for package in packages
+        for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tesched_policies")
     ]

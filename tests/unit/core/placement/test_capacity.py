@@ -11,7 +11,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.columns_of import capacity_of
 from tesched_core.placement.demand import Demand, demand_of, demands_of, share_of
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
@@ -20,8 +20,8 @@ from tests.builders import cluster, excused, node, running, share, view_of, wait
 
 
 def free(snapshot: Snapshot, name: str = "n1") -> dict[str, int]:
-    room = room_of(snapshot)
-    return dict(zip(room.resources, room.free[room.index[name]].tolist(), strict=True))
+    capacity = capacity_of(snapshot)
+    return dict(zip(capacity.resources, capacity.free[capacity.index[name]].tolist(), strict=True))
 
 
 def victims(snapshot: Snapshot) -> list[tuple[tuple[str, ...], list[int]]]:
@@ -62,13 +62,13 @@ class TestCores:
     def test_one_thread_a_core_takes_both(self) -> None:
         request = Request(cpus=4, tasks=4, threads_per_core=1, mem_per_node_mib=1)
         snapshot = cluster([threaded("n1"), node("n2")], [waiting(9, request)])
-        demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        demand = demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
         assert share_of(demand, [0, 1])[:, 0].tolist() == [8, 4]
         assert demand.per_node[0] == 8
 
     def test_a_node_with_cores_for_cpus_gives_them_out_one_by_one(self) -> None:
         snapshot = cluster([threaded("n1", cores_per_socket=32)], [waiting(9, Request(cpus=3, mem_per_node_mib=1))])
-        assert share_of(demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)), [0])[0, 0] == 3
+        assert share_of(demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot)), [0])[0, 0] == 3
 
     def test_memory_of_a_whole_node_is_counted_for_each_of_its_cpus(self) -> None:
         request = Request(exclusive=True, mem_per_cpu_mib=2001)
@@ -112,9 +112,9 @@ class TestPartitions:
     def test_the_higher_tier_is_tried_first(self) -> None:
         parts = [self.partition("p", "n1"), self.partition("q", "n2", tier=5)]
         snapshot = cluster([node("n1"), node("n2")], [waiting(9, partitions=("p", "q"))], partitions=parts)
-        first, second = demands_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        first, second = demands_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
         assert (first.allowed.tolist(), second.allowed.tolist()) == ([False, True], [True, False])
-        union = demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        union = demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
         assert union.allowed.tolist() == [True, True]
 
     def test_nodes_of_a_partition_tried_before_are_kept_from_the_next(self) -> None:
@@ -166,7 +166,7 @@ class TestPartitions:
         parts = [self.partition("p", "n1"), self.partition("q", "n2", def_cpus_per_gpu=4, def_mem_per_gpu_mib=50)]
         nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 4})]
         snapshot = cluster(nodes, [te], partitions=parts, settings=SlurmSettings(def_cpus_per_gpu=3))
-        amounts = [one.per_node[:2].tolist() for one in demands_of(te, snapshot, room_of(snapshot))]
+        amounts = [one.per_node[:2].tolist() for one in demands_of(te, snapshot, capacity_of(snapshot))]
         assert amounts == [[6, 6], [8, 100]]
 
     @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ class TestPartitions:
         te = replace(te, gres_per_task=two) if by_task else replace(te, gres_per_node=two)
         settings = SlurmSettings(def_cpus_per_gpu=3)
         snapshot = cluster([node("n1", gres={"gpu": 4})], [waiting(9, te)], settings=settings)
-        assert demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)).per_node[0] == wanted
+        assert demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot)).per_node[0] == wanted
 
     def test_default_memory_of_a_gpu_needs_one_victim_and_not_the_whole_node(self) -> None:
         parts = [self.partition("p", "n1", def_mem_per_gpu_mib=700)]
@@ -260,7 +260,7 @@ class TestNumberOfNodes:
 
     def wanted(self, request: Request, *nodes: Node) -> Demand:
         snapshot = cluster(nodes, [waiting(9, request)])
-        return demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        return demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot))
 
     def test_one_if_one_is_large_enough(self) -> None:
         request = Request(cpus=6, tasks=2, cpus_per_task=3, max_nodes=2, mem_per_node_mib=1)

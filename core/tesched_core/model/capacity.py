@@ -12,7 +12,7 @@ from tesched_core.model.column_layout import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Room:
+class Capacity:
     """Total and free resources of each node: [nodes, resources], in the units of `Tres`."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Room:
     #: [nodes] shards of each GPU; None: no GPU has shards
     shards_each: NDArray[np.int64] | None = None
 
-    def changed(self, rows: Sequence[int] | NDArray[np.intp], by: NDArray[np.int64]) -> Room:
+    def changed(self, rows: Sequence[int] | NDArray[np.intp], by: NDArray[np.int64]) -> Capacity:
         """Return the resources after `by` [rows, resources] was added to the free part of these rows (minus takes)."""
         free = self.free.copy()
         np.add.at(free, np.asarray(rows, dtype=np.intp), by)
