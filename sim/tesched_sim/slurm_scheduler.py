@@ -44,9 +44,12 @@ class Scheduler:
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
         """Reserve resources on these nodes for a waiting job, from now until it starts or is let go."""
+        slurm = self.slurm
         self.reserved[row] = nodes
         for node in nodes:
-            self.kept[node] += self.slurm.held_on(row, node)
+            self.kept[node] += slurm.held_on(row, node)
+        if self._fits_on(row, nodes):
+            slurm.stirred = True  # it starts now: no event of its own says that its nodes are free already
 
     def let_go(self, row: int) -> None:
         """Drop the job's reserved resources."""
@@ -60,8 +63,6 @@ class Scheduler:
             self.let_go(row)
         if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):
             self.keep(row, self.slurm.bound[row])
-            # Its nodes may be free already: it starts now, also where no job has ended.
-            self.slurm.stirred = True
 
     def run(self) -> None:
         """Start all jobs that may start now."""
@@ -116,12 +117,14 @@ class Scheduler:
             if slurm.state[row] is JobPhase.DONE:
                 self.let_go(row)  # it was cancelled
                 continue
-            demand = slurm.workload.demand[row]
-            fits = all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes)
-            if fits and slurm.waits(row):
+            if self._fits_on(row, nodes) and slurm.waits(row):
                 self.let_go(row)
                 slurm.start(row, nodes)
         slurm.stirred = False
+
+    def _fits_on(self, row: int, nodes: tuple[int, ...]) -> bool:
+        slurm, demand = self.slurm, self.slurm.workload.demand[row]
+        return all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes)
 
     def _pass(self, line: PriorityQueue, arrived: list[int]) -> None:
         slurm = self.slurm
