@@ -73,6 +73,12 @@ MUTATIONS = (
         "> shadow.at + 1e9\n",
     ),
     Mutation(
+        "resources reserved where they are free start a job",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "if self._fits_on(row, nodes):\n            slurm.stirred",
+        "if False:\n            slurm.stirred",
+    ),
+    Mutation(
         "spare resources are spare once", "sim/tesched_sim/slurm_scheduler.py", "shadow.take(nodes, demand)", "pass"
     ),
     Mutation("a job that ends by then frees resources", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),

@@ -39,6 +39,12 @@ def test_a_te_job_that_fits_starts_at_once_and_no_victim_is_notified() -> None:
     assert (starts(result)[1], preemptions(result)) == (20, [])
 
 
+def test_a_te_job_that_comes_with_one_that_waits_for_its_victim_starts_at_once_where_it_fits() -> None:
+    # Both come at 20. The first waits for its victim until 320; the second fits beside the other job.
+    result = with_fitgpp(*[Sketch(run=900, gpus=5, grace=300)] * 2, te(20, 10), te(20, 10, gpus=3), nodes=2)
+    assert (starts(result)[2:], len(preemptions(result))) == ([320, 20], 1)
+
+
 def test_a_victim_that_leaves_sooner_than_it_must_frees_resources_sooner() -> None:
     assert starts(with_fitgpp(Sketch(run=100, grace=30, yields=5), te(20, 10)))[1] == 25
 

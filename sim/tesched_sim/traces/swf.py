@@ -1,7 +1,8 @@
 """The Standard Workload Format, version 2, of the Parallel Workloads Archive.
 
-A line has 18 numbers; -1 stands for "not known". Processors are taken for CPUs, memory is in KiB a processor.
-Users, groups (accounts) and programs (job names) are numbers there.
+A line has 18 numbers; -1 stands for "not known". Some logs append fields of their own, which are passed over.
+Processors are taken for CPUs, memory is in KiB a processor. Users, groups (accounts) and programs (job names) are
+numbers there.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ def read_swf(path: Path) -> Recorded:
         if not line.strip() or line.startswith(";"):
             continue
         words = line.split()
-        if len(words) != FIELDS:
+        if len(words) < FIELDS:
             raise WorkloadError(f"{path}:{number}: it has {len(words)} fields; a job of SWF has {FIELDS}")
         try:
-            values = [finite(word) for word in words]
+            values = [finite(word) for word in words[:FIELDS]]
         except ValueError:
             raise WorkloadError(f"{path}:{number}: a field is not a number") from None
         cpus = int(values[_WANTED_CPUS] if values[_WANTED_CPUS] > 0 else values[_USED_CPUS])

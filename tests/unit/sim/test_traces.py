@@ -78,6 +78,12 @@ class TestSwf:
         path.write_bytes(gzip.compress(SWF.encode()))
         assert len(traces.read(path).run_s) == 2
 
+    def test_fields_that_a_log_appends_are_passed_over(self, tmp_path: Path) -> None:
+        appended = "".join(f"{line} 0.5 queue-a\n" if line[0] != ";" else f"{line}\n" for line in SWF.splitlines())
+        found, plain = traces.read(written(tmp_path, appended)), traces.read(written(tmp_path, SWF))
+        assert found.submit_s.tolist() == plain.submit_s.tolist()
+        assert (found.partitions, found.left_out) == (plain.partitions, plain.left_out)
+
     @pytest.mark.parametrize(
         ("line", "says"),
         [("1 2 3", "it has 3 fields; a job of SWF has 18"), (" ".join(["x"] * 18), "a field is not a number")],
