@@ -359,8 +359,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "a nice value without an answer is not taken for ignored",
         "core/tesched_core/fields/priority.py",
-        "return unchanged and one.taken_at is not None and context.now > one.taken_at + RESEND_AFTER_S",
-        "return unchanged and (one.taken_at is None or context.now > one.taken_at + RESEND_AFTER_S)",
+        "if not _is_unchanged(one, job) or one.taken_at is None:\n        return False",
+        "if not _is_unchanged(one, job):\n        return False\n    if one.taken_at is None:\n        return True",
     ),
     Mutation(
         "no nice value that Slurm cannot have",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _JUMP, _LATELY = "core/tesched_core/orders/clock_jump.py", "core/tesched_core/fields/put_back_lately.py"
+_PRIORITY, _THROTTLE = "core/tesched_core/fields/priority.py", "core/tesched_core/fields/throttle.py"
+_SLURM = "sim/tesched_sim/slurm.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
 _CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
 
@@ -51,6 +53,68 @@ OUTAGE_MUTATIONS = (
     Mutation("back again: the very value alone", _LATELY, "return bool(job.nice == one.value)", "return job.nice != 0"),
     Mutation("back again: not for long", _LATELY, "0 <= now - each[1] <= KNOWN_FOR_S", "True"),
     Mutation("back again: by a clock that is set", _JUMP, "(one, at + by_s) for one, at", "(one, at) for one, at"),
+    Mutation(
+        "back again: a hold, too",
+        _LATELY,
+        "if one.field is Field.HOLD and _is_held_again",
+        "if False and _is_held_again",
+    ),
+    Mutation("back again: an admin's hold is left", _LATELY, " and snapshot.controller_is_new", ""),
+    Mutation(
+        "raise: one that changed nothing once is not ignored",
+        _PRIORITY,
+        "return one.at > one.taken_at and context.now",
+        "return context.now",
+    ),
+    Mutation(
+        "raise: one that may be lost is not ignored",
+        _PRIORITY,
+        "_is_unchanged(one, job) and context.snapshot.controller_is_new",
+        "False",
+    ),
+    Mutation(
+        "throttle: put back after the array's end",
+        _THROTTLE,
+        "return next(iter(context.tasks_of(job_id)), None)",
+        "return next((task for task in context.tasks_of(job_id) if not task.finished), None)",
+    ),
+    Mutation(
+        "throttle: undo, too",
+        _THROTTLE,
+        "job in snapshot.jobs.values()}",
+        "job in snapshot.jobs.values() if not job.finished}",
+    ),
+    Mutation(
+        "throttle: none is sent for ever of an array that has ended",
+        _THROTTLE,
+        "if is_over and sets(outcome.action, self.field)",
+        "if False and sets(outcome.action, self.field)",
+    ),
+    Mutation("simulated time goes on", _SLURM, "at_s = max(at_s, self.now)", "pass"),
+    Mutation(
+        "simulated outage: what ended is known for a while",
+        _CONTROLLER,
+        "self.slurm.forgets_from = self.slurm.now + FORGETS_AFTER_S",
+        "pass",
+    ),
+    Mutation(
+        "simulated outage: all nodes report to each slurmctld",
+        _CONTROLLER,
+        "slurm.up[node] or node in",
+        "slurm.up[node] and node not in",
+    ),
+    Mutation(
+        "simulated array: its record is known with its tasks",
+        _SLURM,
+        "if self._is_old(row) and not self._stands_for_others(row):",
+        "if self._is_old(row):",
+    ),
+    Mutation(
+        "simulated poll: a late answer is there when it comes",
+        "sim/tesched_sim/engine.py",
+        "self._look_again(AGAIN_S if at is None else",
+        "self._look_again(AGAIN_S if True else",
+    ),
     Mutation("simulated outage: nothing starts", "sim/tesched_sim/slurm_scheduler.py", "slurm.is_away or not", "not"),
     Mutation(
         "simulated outage: a late command is lost",

@@ -4,6 +4,10 @@
 
 Each run draws its workload, policies, lever, limits and faults from its own seed, seed after seed. What does not hold
 is printed with a line that makes the same run again; with any, the command ends with status 1.
+
+    python -m benchmarks.misbehaviour --days 100 --contender patient+slaq --jobs 5 --every-s 900
+
+is faults in quick succession, for one policy.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 from tesched_testcluster.harness.faults.misbehaving_days import Found, Run, perform
 
@@ -22,9 +28,13 @@ from tesched_testcluster.harness.faults.misbehaving_days import Found, Run, perf
 EVERY_S = 30.0
 
 
-def made(seed: int, jobs: int, kinds: str) -> Found:
-    """Draw the run of a seed, and make it."""
-    return perform(Run.of(seed, jobs=jobs, kinds=kinds))
+#: of a run, what may be given instead of drawn
+GIVEN = ("jobs", "kinds", "contender", "lever", "every_s")
+
+
+def made(seed: int, given: Mapping[str, Any]) -> Found:
+    """Draw the run of a seed, but for what is given, and make it."""
+    return perform(Run.of(seed, **given))
 
 
 def main() -> int:
@@ -35,9 +45,12 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="the run of this seed alone")
     parser.add_argument("--jobs", type=int, default=60, help="jobs of a run (60)")
     parser.add_argument("--kinds", default="", help="kinds of faults, with / between them (all)")
+    parser.add_argument("--contender", default="", help="policies, such as patient+slaq (drawn)")
+    parser.add_argument("--lever", default="", help="requeue, auto or plugin (drawn)")
+    parser.add_argument("--every-s", type=float, help="mean seconds between two faults of one kind (drawn)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="at once (one a core)")
     chosen = parser.parse_args()
-    one = partial(made, jobs=chosen.jobs, kinds=chosen.kinds)
+    one = partial(made, given={name: getattr(chosen, name) for name in GIVEN})
     if chosen.only is not None:
         found = one(chosen.only)
         print(found.run)
@@ -60,7 +73,7 @@ def _all(one: partial[Found], chosen: argparse.Namespace) -> int:
                 if found.violations:
                     violated += 1
                     print(f"seed {found.run.seed}, {found.run.contender}: {found.violations[0]}")
-                    print(f"    {found.reproduces}", flush=True)
+                    print(f"    python -m benchmarks.misbehaviour --only {found.run.seed}{_said(chosen)}", flush=True)
                 if time.monotonic() - told > EVERY_S:
                     told = time.monotonic()
                     print(f"{days:.1f} of {chosen.days:g} days, {runs} runs, {violated} violated", flush=True)
@@ -72,6 +85,12 @@ def _all(one: partial[Found], chosen: argparse.Namespace) -> int:
     said = f"{violated} violated, see above" if violated else "no violation"
     print(f"{days:.0f} simulated days in {runs} runs, {took_s:.0f} s: {said}")
     return int(bool(violated))
+
+
+def _said(chosen: argparse.Namespace) -> str:
+    """Options of a run, as they were given."""
+    given = {name: getattr(chosen, name) for name in GIVEN}
+    return "".join(f" --{name.replace('_', '-')} {value}" for name, value in given.items() if value)
 
 
 if __name__ == "__main__":

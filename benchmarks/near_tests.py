@@ -265,7 +265,7 @@ NEAR = {
     ),
     "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
-    "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py"),
+    "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
     "slurm_scheduler": ("tests/unit/sim/test_marks.py", "tests/scenarios/test_sim_preemption.py", _OUTAGES),
     "clock_jump": (
         "tests/unit/core/intake/test_delays.py",
@@ -322,7 +322,9 @@ NEAR = {
         "tests/scenarios/test_fill.py",
         "tests/scenarios/test_missing.py",
     ),
+    "throttle": (_LEFT, "tests/scenarios/test_shares.py"),
     "priority": (
+        _AGAIN,
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",
         "tests/scenarios/test_victim.py",

@@ -21,6 +21,8 @@ from tesched_sim.slurm import Event, JobPhase, Slurm
 AWAY_S = (30.0, 900.0)
 #: seconds from its return until a node has reported, and until the first pass over the queue
 REPORTS_S, FIRST_PASS_S = (1.0, 60.0), 5.0
+#: seconds from its return until it first forgets jobs that ended long ago (PURGE_JOB_INTERVAL)
+FORGETS_AFTER_S = 60.0
 #: seconds by which the state may be older after a kill: slurmctld begins to write it five seconds after a change
 OLDER_S = (0.5, 8.0)
 #: seconds after which one that is to be killed soon after a command is killed without
@@ -135,8 +137,9 @@ class ControllerFaults:
         slurm = self.slurm
         self.is_away = slurm.is_away = True
         self._back_s = slurm.now + dice.uniform(*AWAY_S)
-        reports_s = {node: self._back_s + dice.uniform(*REPORTS_S) for node in range(len(slurm.up)) if slurm.up[node]}
-
+        # Also those that have not reported to the last one.
+        nodes = [node for node in range(len(slurm.up)) if slurm.up[node] or node in slurm.unreported]
+        reports_s = {node: self._back_s + dice.uniform(*REPORTS_S) for node in nodes}
         self._reports_s = dict(reports_s)
 
         def comes() -> None:
@@ -149,15 +152,18 @@ class ControllerFaults:
 
         slurm.later(self._back_s, comes)
         for node, at in reports_s.items():
-            slurm.later(at, partial(self._has_reported, node))
+            slurm.later(at, partial(self._has_reported, node, at))
 
     def _is_back(self) -> None:
         self.is_away = self.slurm.is_away = False
         self.starts += 1
+        self.slurm.forgets_from = self.slurm.now + FORGETS_AFTER_S
         self.slurm.stirred = True
 
-    def _has_reported(self, node: int) -> None:
-        self._reports_s.pop(node, None)
+    def _has_reported(self, node: int, at: float) -> None:
+        if self._reports_s.get(node) != at:
+            return  # to one that has ended since
+        del self._reports_s[node]
         if node in self.slurm.unreported:
             self.slurm.node_up(node)
 

@@ -179,7 +179,8 @@ class Daemon:
             return False
         seen = self.eyes.see()
         if isinstance(seen, Failure):
-            self._look_again(AGAIN_S)
+            at = self.eyes.answers_at_s if isinstance(self.eyes, MisbehavingObserver) else None
+            self._look_again(AGAIN_S if at is None else max(at - slurm.now, 0.0))
             return False
         self.seen_s = slurm.now
         # It polls only after a change: what it saw says nothing of how long a job waited in between.

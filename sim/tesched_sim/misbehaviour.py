@@ -373,6 +373,11 @@ class MisbehavingObserver(SimulatedObserver):
             return frozen(replace(seen, jobs=kept))
         return seen
 
+    @property
+    def answers_at_s(self) -> float | None:
+        """When an answer comes that is under way; None: none is."""
+        return None if self._late is None else self._late[0]
+
     def _dated(self) -> Snapshot:
         return self.misbehaviour.clocks.dated(self.observe())
 

@@ -164,6 +164,8 @@ class Slurm:
         self.came_back: dict[int, float] = {}
         #: slurmctld is away; of nodes that are up those that have not reported since; until when no reason is known
         self.is_away = False
+        #: from when on it forgets jobs that ended too long ago
+        self.forgets_from = -inf
         self.unreported: set[int] = set()
         self.unexamined_until = 0.0
         #: seconds by which its clock is ahead
@@ -254,11 +256,32 @@ class Slurm:
 
     def forget(self) -> None:
         """Forget the jobs that ended too long ago for slurmctld to know them (MinJobAge)."""
+        if self.now < self.forgets_from:
+            return
         while self._ended and self.now - self.end_s[self._ended[0]] > MIN_JOB_AGE_S:
             row = self._ended.popleft()
             # One that was put back in the queue meanwhile has ended again since, or runs.
-            if self.state[row] is JobPhase.DONE and self.now - self.end_s[row] > MIN_JOB_AGE_S:
+            if self._is_old(row) and not self._stands_for_others(row):
                 self.known.pop(row, None)
+                self._forget_array(row)
+
+    def _is_old(self, row: int) -> bool:
+        return self.state[row] is JobPhase.DONE and self.now - self.end_s[row] > MIN_JOB_AGE_S
+
+    def _stands_for_others(self, row: int) -> bool:
+        """Check whether this is the record of an array of which other tasks are known."""
+        arrays = self.arrays
+        if arrays is None or arrays.of[row] < 0 or arrays.record_of(row) != row:
+            return False
+        return any(one in self.known for one in arrays.rows[arrays.of[row]] if one != row)
+
+    def _forget_array(self, row: int) -> None:
+        """Forget the record of an array with the last one of its tasks."""
+        if self.arrays is None or self.arrays.of[row] < 0:
+            return
+        record = self.arrays.record_of(row)
+        if self._is_old(record) and not self._stands_for_others(record):
+            self.known.pop(record, None)
 
     def rows_of(self, row: int) -> list[int]:
         """Return the rows that the record of this one stands for: of an array, all tasks that have not started."""
@@ -451,8 +474,9 @@ class Slurm:
     # What happens by itself.
 
     def push(self, at_s: float, event: Event, row: int, epoch: int = 0) -> None:
-        """Let this happen then. An event of a job is void when its run has ended or changed by then."""
+        """Let this happen then, or now if that has passed. One of a job is void when its run has ended or changed."""
         self._sequence += 1
+        at_s = max(at_s, self.now)
         epoch = self._epoch[row] if event in {Event.END, Event.LEAVE} else epoch
         heappush(self.heap, (at_s, event, self._sequence, row, epoch))
 

@@ -1,4 +1,7 @@
-"""Effect of each lever on a job of a real Slurm, and when it is refused."""
+"""Effect of each lever on a job of a real Slurm, and when it is refused.
+
+Over 400 lines: one lever after the other, each by itself.
+"""
 
 from __future__ import annotations
 
@@ -238,6 +241,25 @@ def test_throttle_of_an_array_with_finished_tasks_is_set_and_put_back(cluster: L
     sent(client, number(array, Field.THROTTLE, 0, previous=1))
     assert throttle() == 0
     cluster.wait_for(lambda: len(tasks()) == 19, "all tasks to run")
+
+
+@pytest.mark.gate
+def test_tasks_of_an_array_that_has_ended_run_by_the_throttle_that_it_got_then(
+    cluster: LocalCluster, connect: Connect
+) -> None:
+    """Its user may requeue it while Slurm knows it: what tesched has set of it is put back after its end, too."""
+    client = connect(cluster)
+    array = JobId(cluster.sbatch("--requeue", "--array=0-3%2", wrap="true"))
+
+    def each(name: str) -> list[str]:
+        return [record[name] for record in cluster.jobs(array)]
+
+    cluster.wait_for(lambda: each("JobState") == ["COMPLETED"] * 4, "all tasks to end")
+    sent(client, number(array, Field.THROTTLE, 1, previous=2))
+    assert each("ArrayTaskThrottle") == ["1"] * 4
+    for task in range(4):
+        cluster.run("scontrol", "requeue", f"{array}_{task}")
+    cluster.wait_for(lambda: each("Reason").count("JobArrayTaskLimit") == 3, "three to wait for one")
     assert refused(client, number(JobId(999_999), Field.THROTTLE, 1, previous=0)) is FailureKind.NOT_FOUND
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tesched_sim.fault_settings import FaultKind
+from tesched_sim.workloads import make
 from tesched_testcluster.harness.faults.misbehaving_days import Run, perform
 
 from tests.examples import examples
@@ -32,6 +33,17 @@ CASES = (
     ("fitgpp+pdors", "auto"),
     ("fitgpp+gavel", "requeue"),
 )
+#: runs, with faults of each kind every 900 s, that violated a rule once, and how many jobs they have
+FOUND = (
+    (673, "fitgpp+pdors", "auto", 8),
+    (734, "fitgpp+pdors", "auto", 8),
+    (625, "fitgpp", "requeue", 30),
+    (729, "patient", "requeue", 30),
+    (661, "patient+slaq", "requeue", 5),
+    (2004, "lrtp", "plugin", 30),
+)
+#: of the five jobs that this seed draws none is a best-effort job
+SEED_OF_TE_ALONE = 25
 #: runs in which every kind of fault must have happened
 ENOUGH = 20
 
@@ -45,6 +57,22 @@ def test_no_job_is_lost_or_run_twice_no_limit_passed_and_nothing_left_behind(
     jobs = JOBS_OF.get(contender.partition("+")[2], JOBS)
     found = perform(Run.of(seed, jobs=jobs, contender=contender, lever=lever))
     assert not found.violations, f"{found.run}: {found.violations[0]}"
+
+
+@pytest.mark.parametrize(("seed", "contender", "lever", "jobs"), FOUND)
+def test_runs_of_faults_in_quick_succession_in_which_one_was_found_hold(
+    seed: int, contender: str, lever: str, jobs: int
+) -> None:
+    found = perform(Run.of(seed, jobs=jobs, contender=contender, lever=lever, every_s=900))
+    assert not found.violations, found.violations[0]
+
+
+def test_a_run_of_gavels_has_a_job_for_it_whatever_is_drawn() -> None:
+    of_te_alone = make("poisson", seed=SEED_OF_TE_ALONE, **Run.of(SEED_OF_TE_ALONE, jobs=5).workload)
+    assert of_te_alone.te.all()
+    run = Run.of(SEED_OF_TE_ALONE, jobs=5, contender="fitgpp+gavel")
+    assert not run.jobs().te.all()
+    assert run.simulation().daemon is not None
 
 
 @given(seed=st.integers(1, 10**6))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tesched_core.fields.put_back_lately import KNOWN_FOR_S
+from tesched_core.model.actions import Status, releases, sets
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
+from tesched_core.policy import HELD_BY_US, HoldJob
+from tesched_policies.baselines import NoPreemption
 
-from tests.builders import NOW
-from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
+from tests.builders import NOW, node, running, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver, explicitly_first, first_in_queue, nice_back, one_node
+from tests.scenarios.test_two_raises import Wants
 
 RAISED = -1001
+HOLD = HoldJob(job_id=JobId(2), why="not its turn")
 
 
 def put_back() -> Driver:
@@ -52,3 +59,67 @@ def test_any_other_value_is_its_users_and_so_is_the_same_one_much_later() -> Non
 def test_what_was_put_back_is_known_by_a_clock_that_is_set() -> None:
     drive = put_back()
     assert [at for _, at in shift_times(drive.memory, 3600.0).put_back] == [NOW + 46 + 3600]
+
+
+def released(at_s: float) -> Driver:
+    """Return two jobs, of which the waiting one was held for its policy, and is seen to be free then."""
+    jobs = [running(BE, HALF, start_time=NOW), waiting(2, cpus=32, priority=98)]
+    drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Wants(intents=(HOLD,)), run_times={2: 60.0})
+    drive.obeys(*drive.cycle(0))
+    assert drive.jobs[JobId(2)].held
+    drive.best_effort = Wants()
+    drive.obeys(*drive.cycle(at_s - 5))
+    drive.cycle(at_s)
+    assert not drive.memory.changes_of(Field.HOLD)
+    return drive
+
+
+def test_a_hold_that_is_there_again_after_a_start_of_slurmctld_is_released_again() -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    (action,) = drive.cycle(620)
+    assert releases(action)
+    drive.obeys(action)
+    drive.cycle(625)
+    assert not drive.memory.changes_of(Field.HOLD)
+
+
+def test_one_that_its_policy_wants_again_by_then_stays_and_is_known() -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    drive.best_effort = Wants(intents=(HOLD,))
+    assert drive.cycle(620) == ()
+    drive.best_effort = Wants()
+    assert [releases(action) for action in drive.cycle(640)] == [True]
+
+
+def test_without_a_sign_of_a_start_a_hold_is_an_admins() -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    assert drive.cycle(22) == ()
+    assert drive.cycle(21 + KNOWN_FOR_S) == ()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    assert drive.cycle(40) == ()
+
+
+@pytest.mark.parametrize("at_s", [6, 20])
+def test_a_raise_that_changed_nothing_once_is_set_again_as_slurmctld_may_have_been_killed(at_s: float) -> None:
+    drive = one_node()
+    drive.says(Status.SENT, *drive.cycle(0))
+    assert drive.cycle(at_s) == (first_in_queue(-1001),)
+    drive.obeys(*drive.decision.actions)
+    assert not any(sets(action, Field.PRIORITY) for action in drive.cycle(at_s + 6))
+
+
+def test_while_slurmctld_was_started_lately_no_raise_counts_as_ignored() -> None:
+    drive = one_node()
+    drive.nodes["n2"] = replace(drive.nodes["n1"], name="n2", state="UNKNOWN")
+    for at_s in (0, 5, 10):
+        assert first_in_queue(-1001) in drive.cycle(at_s)
+        drive.says(Status.SENT, *drive.decision.actions)
+    drive.nodes["n2"] = replace(drive.nodes["n2"], state="DOWN")
+    assert drive.cycle(15) == (first_in_queue(-1001),)
+    drive.says(Status.SENT, *drive.decision.actions)
+    assert drive.cycle(20) == (explicitly_first(1101, previous=100),)

@@ -22,7 +22,7 @@ from tesched_policies.fill import Fill
 
 from tests.builders import NOW, node, running, share, view_of, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
-from tests.scenarios.test_shares import EARLY, grown, throttles, two_arrays
+from tests.scenarios.test_shares import EARLY, Site, grown, throttles, two_arrays
 from tests.scenarios.test_two_raises import BOOST, FIRST, MOVES, TURN, Wants, boosted
 
 
@@ -71,16 +71,39 @@ def test_the_throttle_of_an_array_that_one_answer_does_not_show_is_put_back_late
     assert throttles(site.cycle(34))[EARLY] == (3, 0)
 
 
-def test_that_of_an_array_that_slurm_has_forgotten_or_shows_as_ended_is_forgotten() -> None:
+def with_one_that_ended() -> Site:
+    """Return the site as all tasks of an array have ended, of which the throttle was set to 3."""
     site = two_arrays()
     site.obeys(*grown(site))
     for job in list(site.jobs.values()):
         if job.array_job_id == EARLY:
             site.ends(job.job_id, JobState.CANCELLED)
-    site.cycle(31)
+    return site
+
+
+def test_that_of_an_array_of_which_all_tasks_have_ended_is_put_back_too() -> None:
+    site = with_one_that_ended()
+    actions = site.cycle(31)
+    assert throttles(actions)[EARLY] == (3, 0)
+    assert changed_still(site.memory, site.snapshot(31)) == 2, "that of the other array is set as well"
+    site.obeys(*actions)
+    site.cycle(36)
     assert EARLY not in site.memory.changes_of(Field.THROTTLE)
+
+
+def test_where_slurm_takes_none_of_an_array_that_has_ended_it_is_over() -> None:
+    site = with_one_that_ended()
+    site.says(Status.FAILED, *site.cycle(31), kind=FailureKind.BUSY)
+    assert EARLY in site.memory.changes_of(Field.THROTTLE)
+    site.says(Status.FAILED, *site.cycle(36), kind=FailureKind.ALREADY_DONE)
+    assert EARLY not in site.memory.changes_of(Field.THROTTLE)
+
+
+def test_that_of_an_array_that_slurm_has_forgotten_is_forgotten() -> None:
+    site = with_one_that_ended()
     site.jobs = {}
     site.cycle(32)
+    assert EARLY in site.memory.changes_of(Field.THROTTLE)
     site.cycle(700)
     assert site.memory.changes == {}
     assert site.memory.jobs == {}

@@ -61,6 +61,7 @@ def want_of(order: Order, context: CycleContext) -> Want[int] | None:
 def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleContext) -> Change[int]:
     """Change that makes the job first: what was set of its nice value, for whatever purpose, is raised further."""
     one = None if one is None or one.restored else one
+    one = None if one is None else _not_lost(one, job, context)
     undone = 0 if one is None else times_undone(one, job, By.PREEMPTOR)
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
@@ -113,12 +114,24 @@ def after(one: Change[int], outcome: Outcome, orders: Orders, *, is_first: bool)
 
 
 def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
-    """Check whether Slurm took a nice value some time ago, and it has changed nothing.
+    """Check whether Slurm took a nice value some time ago, and again in a later poll, and it has changed nothing.
 
-    A command that got no answer says nothing of that: it is sent again. An explicit priority is a lasting change.
+    A command that got no answer says nothing of that: it is sent again. So is the first one that changed nothing:
+    slurmctld may have been killed after it, and gone on with an older state. An explicit priority is a lasting change.
     """
-    unchanged = one.field is Field.NICE and job.nice == one.previous
-    return unchanged and one.taken_at is not None and context.now > one.taken_at + RESEND_AFTER_S
+    if not _is_unchanged(one, job) or one.taken_at is None:
+        return False
+    return one.at > one.taken_at and context.now > one.taken_at + RESEND_AFTER_S
+
+
+def _is_unchanged(one: Change[int], job: Job) -> bool:
+    return one.field is Field.NICE and job.nice == one.previous
+
+
+def _not_lost(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
+    """Return the change; of a nice value that may be lost with a slurmctld that was killed, as if it were not taken."""
+    is_lost = _is_unchanged(one, job) and context.snapshot.controller_is_new
+    return replace(one, taken_at=None) if is_lost else one
 
 
 def _what_undid_it(one: Change[int], job: Job) -> str:

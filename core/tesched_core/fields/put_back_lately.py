@@ -2,8 +2,9 @@
 
 slurmctld writes its state some seconds after a change. If it is killed before, its successor, or a backup, has what
 tesched had set, and not that it was put back (22.05.8). So a change that is over is known for `KNOWN_FOR_S` more, and
-until an answer has come after that: a job that shows the very value again has it put back again. Of holds nothing is
-known, as one of an admin's is shown alike, nor of begin times and throttles, of which the next poll says enough.
+until an answer has come after that: a job that shows the very value again has it put back again. An admin's hold is
+shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was started lately. Of begin
+times and throttles nothing is known: the next poll says enough.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.model.change import Change
+from tesched_core.model.change import HELD, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import HELD_BY_US
 
 #: Seconds for which what was put back is known: slurmctld begins to write after five, and a large state takes some.
 KNOWN_FOR_S = 15.0
@@ -30,7 +32,11 @@ def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
     changes = {name: dict(by_job) for name, by_job in memory.changes.items()}
     for one, _ in memory.put_back:
         job, mine = snapshot.jobs.get(one.job_id), changes.setdefault(_kept_by(one), {})
-        if job is not None and not job.finished and one.job_id not in mine and _shows(one, job):
+        if job is None or job.finished or one.job_id in mine:
+            continue
+        if one.field is Field.HOLD and _is_held_again(job, snapshot):
+            mine[one.job_id] = replace(one, value=HELD, taken_at=None)
+        elif _shows(one, job):
             mine[one.job_id] = one
     return replace(memory, changes={name: by_job for name, by_job in changes.items() if by_job})
 
@@ -48,11 +54,19 @@ def _over(before: Memory, after: Memory) -> Iterator[Change[Any]]:
         for job_id, one in before.changes_of(name).items():
             if job_id not in left and not (one.dry or one.restored or one.value == one.previous):
                 yield one
+    held = after.changes_of(Field.HOLD)
+    for job_id, one in before.changes_of(Field.HOLD).items():
+        if job_id not in held and one.by is None and not (one.dry or one.restored):
+            yield one
 
 
 def _kept_by(one: Change[Any]) -> Field:
     """Return the field under which a change is kept: an explicit priority stands for a nice value."""
-    return Field.NODES if one.field is Field.NODES else Field.NICE
+    return Field.NICE if one.field is Field.PRIORITY else one.field
+
+
+def _is_held_again(job: Job, snapshot: Snapshot) -> bool:
+    return job.pending and job.held and job.reason == HELD_BY_US and snapshot.controller_is_new
 
 
 def _shows(one: Change[Any], job: Job) -> bool:

@@ -3,6 +3,9 @@
 A policy proposes `ThrottleArray` for an array at each poll for as long as it shares workers with others. The throttle
 that an array came with is its user's limit: put back when no policy proposes one any more, or none of its tasks waits.
 What others have set meanwhile is the user's limit from then on.
+
+It is put back also when all tasks have ended, for as long as Slurm shows one of them: a user may requeue the array, and
+its tasks would run by the throttle that it has (22.05.8). Where Slurm takes no such change, it is over with the array.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Orders
 from tesched_core.fields.reconcile import FieldRule, Want
-from tesched_core.model.actions import Reason, ReasonCode, SetField
+from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetField, sets
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
@@ -32,12 +35,12 @@ class ThrottleRule(FieldRule[int]):
     most_a_poll = 50
 
     def record(self, job_id: JobId, context: CycleContext) -> Job | None:
-        """Return a record of the array that has not ended: all show the throttle."""
-        return next((task for task in context.tasks_of(job_id) if not task.finished), None)
+        """Return a record of the array: all show the throttle."""
+        return next(iter(context.tasks_of(job_id)), None)
 
     def can_be_set(self, job: Job) -> bool:
-        """Check that a task of the array has not ended."""
-        return not job.finished
+        """Return True: Slurm sets the throttle of an array whose tasks have ended, too."""
+        return True
 
     def read(self, job: Job) -> int:
         """Read the number of tasks that may run; 0: any number."""
@@ -59,9 +62,18 @@ class ThrottleRule(FieldRule[int]):
         why = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
         return self.action(one.job_id, why, one.previous, self.read(job))
 
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take in what became of the commands; of an array that has ended Slurm may take none, and nothing is left."""
+        super().learned(outcomes, orders, context)
+        for outcome in outcomes:
+            array, failure = outcome.action.job_id, outcome.failure
+            is_over = failure is not None and failure.kind is FailureKind.ALREADY_DONE
+            if is_over and sets(outcome.action, self.field) and all(one.finished for one in context.tasks_of(array)):
+                context.changes_of(self.name).pop(array, None)
+
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the throttles that are to be put back: an array's id may be no task's any more."""
-        here = {job.array_job_id for job in snapshot.jobs.values() if not job.finished}
+        here = {job.array_job_id for job in snapshot.jobs.values()}
         changes = memory.changes_of(self.name)
         return sum(one.value != one.previous and not one.dry and array in here for array, one in changes.items())
 

@@ -165,6 +165,11 @@ class Snapshot:
             traits=MappingProxyType(dict(traits or {})),
         )
 
+    @property
+    def controller_is_new(self) -> bool:
+        """Check whether slurmctld was started lately, as it shows: until they have reported, nodes are UNKNOWN."""
+        return any(node.state == "UNKNOWN" for node in self.nodes.values())
+
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""
         return replace(self, traits=traits, columns=None)

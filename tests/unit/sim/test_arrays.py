@@ -17,7 +17,7 @@ from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.arrays import TrainingModel, TrainingProgress
 from tesched_sim.engine import Simulation
 from tesched_sim.observer import SimulatedObserver
-from tesched_sim.slurm import JobPhase
+from tesched_sim.slurm import MIN_JOB_AGE_S, JobPhase
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import SimulatedNodes, Workload
 
@@ -159,3 +159,18 @@ def test_slaq_throttles_the_training_that_would_keep_the_other_waiting() -> None
     throttled = {one.job_id for decision in seen for one in decision.actions if sets(one, Field.THROTTLE)}
     assert throttled == {100, 200}
     assert with_slaq.start_s[1] < without.start_s[1]
+
+
+def test_the_record_of_an_array_is_known_for_as_long_as_one_of_its_tasks() -> None:
+    run = begun(arrays(3))
+    slurm = run.slurm
+    for row in (2, 0):
+        slurm.cancel(row)
+    slurm.now += MIN_JOB_AGE_S + 1
+    slurm.cancel(1)
+    slurm.forget()
+    assert set(slurm.known) == {1, 2}, "the last one's id is the array's"
+    throttles(run, 3, 1)
+    slurm.now += MIN_JOB_AGE_S + 1
+    slurm.forget()
+    assert not slurm.known

@@ -13,10 +13,12 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import in_turn
 from tesched_policies.fitgpp import FitGpp
+from tesched_sim.controller_faults import FORGETS_AFTER_S
 from tesched_sim.engine import Daemon, Simulation
 from tesched_sim.fault_settings import FaultKind, FaultSettings
 from tesched_sim.job_record import hold, set_nice
-from tesched_sim.slurm import Event, JobPhase
+from tesched_sim.misbehaviour import MisbehavingObserver
+from tesched_sim.slurm import MIN_JOB_AGE_S, Event, JobPhase
 from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.store_faults import Failing, fails
 
@@ -95,6 +97,23 @@ class TestSlurmctldIsAway:
         site.run.go_on(site.slurm.now + 2000)
         assert site.slurm.nice[1] == 0
 
+    def test_after_its_return_a_job_that_ended_long_before_is_known_for_a_minute(self) -> None:
+        site = Away()
+        site.slurm.fail(0)
+        site.slurm.end_s[0] -= MIN_JOB_AGE_S
+        site.restarts()
+        assert FIRST in site.sees().jobs
+        site.run.go_on(site.slurm.now + FORGETS_AFTER_S + 1)
+        assert FIRST not in site.sees().jobs
+
+    def test_what_has_not_reported_to_it_has_not_to_the_next_one(self) -> None:
+        site = Away()
+        site.restarts()
+        site.restarts()
+        assert site.sees().controller_is_new
+        site.run.go_on(site.slurm.now + 61)
+        assert not site.sees().controller_is_new
+
 
 class TestAnOlderState:
     def test_what_was_set_last_is_as_it_was_before(self) -> None:
@@ -125,6 +144,32 @@ class TestAnOlderState:
         assert site.slurm.state[1] is JobPhase.RUNNING
         site.is_killed()
         assert (site.slurm.state[1], site.slurm.restarts[1], site.slurm.free[0, 0] > 0) == (JobPhase.PENDING, 0, True)
+
+
+class TestLateAnswer:
+    def test_the_daemon_has_it_when_it_comes(self) -> None:
+        site = Misbehaving(FaultKind.LATE_ANSWER)
+        at = site.slurm.now
+        assert isinstance(site.eyes.see(), Failure)
+        assert site.eyes.answers_at_s is not None
+        assert at + 1 <= site.eyes.answers_at_s <= at + 8
+        faults = FaultSettings(seed=1, share=1, every_s=1e9, kinds=FaultKind.LATE_ANSWER)
+        behaviour = replace(Behaviour.slurm(poll_s=0), faults=faults)
+        run = Simulation(workload([Sketch(at=0, run=1000)]), behaviour, policies=in_turn(FitGpp()), limits=Limits())
+        daemon = run.daemon
+        assert daemon is not None
+        assert isinstance(daemon.eyes, MisbehavingObserver)
+        daemon.look()
+        comes = daemon.eyes.answers_at_s
+        assert comes is not None
+        assert any(at == comes and event == Event.WAKE for at, event, *_ in run.slurm.heap)
+
+
+def test_what_was_to_happen_before_now_happens_now() -> None:
+    site = Away()
+    at = site.slurm.now
+    site.slurm.later(at - 5, lambda: None)
+    assert site.slurm.heap[0][0] == at
 
 
 class TestClocks:

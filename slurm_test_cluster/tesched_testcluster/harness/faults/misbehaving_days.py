@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import count as count_up
 from math import inf
 from random import Random
 
@@ -32,10 +33,14 @@ NEEDS = {
 }
 #: polls in which undo must have put everything back, and seconds between two of them
 UNDO_POLLS, UNDO_EVERY_S = 100, 6.0
+#: seconds in which a daemon that was asleep may still send a command: undo awaits the end of its lease
+LEASE_S = 10.0
 #: polls of undo after which users release the jobs that they hold
 HELD_POLLS = 20
 #: simulated days after which a job that has not ended is lost
 LONGEST_DAYS = 60
+#: added to the seed of a workload that has no best-effort job, for the next one
+FURTHER = 10**7
 USERS = ("ada", "bob", "eve")
 
 
@@ -50,7 +55,15 @@ class Run:
     ends_with_undo: bool
 
     @staticmethod
-    def of(seed: int, *, jobs: int = 60, kinds: str = "", contender: str = "", lever: str = "") -> Run:
+    def of(
+        seed: int,
+        *,
+        jobs: int = 60,
+        kinds: str = "",
+        contender: str = "",
+        lever: str = "",
+        every_s: float | None = None,
+    ) -> Run:
         """Draw a run; what is given is not drawn, and nothing else changes for it."""
         dice = Random(seed)  # noqa: S311 - no secret
         te, be = dice.choice(TE_POLICIES), dice.choice(BE_POLICIES)
@@ -72,7 +85,7 @@ class Run:
         values = {
             "site.faults.seed": str(seed + 1),
             "site.faults.share": str(dice.choice([0.01, 0.05, 0.15])),
-            "site.faults.every_s": str(dice.choice([7_200, 40_000])),
+            "site.faults.every_s": _given_or(every_s, dice.choice([7_200, 40_000])),
             "site.faults.kinds": kinds,
             "site.poll_s": str(dice.choice([0, 0, 30])),
             "site.pass_s": str(dice.choice([0, 0, 5])),
@@ -98,7 +111,9 @@ class Run:
     def jobs(self) -> Workload:
         """Return the workload: some jobs ignore their notice, some leave at once; each has a user."""
         rng = np.random.default_rng([self.seed, 7])
-        workload = make("poisson", seed=self.seed, **self.workload)
+        # Of a few jobs all may be TE jobs, with which a policy for best-effort jobs has no work.
+        drawn = (make("poisson", seed=self.seed + one * FURTHER, **self.workload) for one in count_up())
+        workload = next(one for one in drawn if not one.te.all())
         count = len(workload)
         leaves_s = rng.choice([inf, 5.0, 1e9], size=count)
         alone = np.ones(count, dtype=np.bool_) if workload.array is None else workload.array < 0
@@ -115,6 +130,10 @@ class Run:
         return simulation(self.contender, setting, self.jobs())
 
 
+def _given_or(given: float | None, drawn: float) -> str:
+    return f"{drawn if given is None else given:g}"
+
+
 @dataclass(kw_only=True)
 class Found:
     """Outcome of a run."""
@@ -123,11 +142,6 @@ class Found:
     days: float = 0.0
     happened: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-
-    @property
-    def reproduces(self) -> str:
-        """Return the command that makes the same run."""
-        return f"python -m benchmarks.misbehaviour --only {self.run.seed} --jobs {self.run.workload['jobs']}"
 
 
 def perform(run: Run) -> Found:
@@ -153,15 +167,22 @@ def _perform(run: Run, simulated: Simulation, daemon: Daemon) -> None:
     span_s = float(simulated.workload.submit_s[-1])
     part = Random(run.seed).uniform(0.2, 1.0) if run.ends_with_undo else 1.0  # noqa: S311 - no secret
     simulated.go_on(part * span_s)
+    if run.ends_with_undo:
+        _see_what_a_kill_has_left(simulated, daemon)
     daemon.heal()
     if run.ends_with_undo:
-        assert daemon.faults is not None
-        if daemon.faults.controller.killed_s > daemon.seen_s:
-            daemon.look()  # `undo` is another process, which does not know what was put back right before the kill
         simulated.daemon = None
+        simulated.go_on(simulated.slurm.now + LEASE_S)
         _undo(simulated, daemon, ledger)
     simulated.go_on(simulated.slurm.now + LONGEST_DAYS * DAY_S)
     ledger.check_end(undone=run.ends_with_undo)
+
+
+def _see_what_a_kill_has_left(simulated: Simulation, daemon: Daemon) -> None:
+    """Let the daemon poll after the last kill: `undo`, another process, knows of nothing that was put back before."""
+    assert daemon.faults is not None
+    while daemon.faults.controller.killed_s > daemon.seen_s and simulated.slurm.done < len(simulated.workload):
+        simulated.go_on(simulated.slurm.now + UNDO_EVERY_S)
 
 
 def _undo(simulated: Simulation, daemon: Daemon, ledger: Ledger) -> None:

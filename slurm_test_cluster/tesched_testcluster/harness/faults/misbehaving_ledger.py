@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
-from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Suspend
+from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Rerun, Suspend
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
@@ -26,6 +27,8 @@ AT_REST_S = 60.0
 #: seconds by which a grace period may be shorter where it is not known when the notice arrived: an answer that was late
 #: by 8 s, and a command that was late by 5 s
 UNCLEAR_S = 13.0
+#: seconds within which a rerun that did not reach Slurm is tried again: some polls
+TRIES_EACH_S = 30.0
 
 
 class ViolationError(AssertionError):
@@ -55,6 +58,10 @@ class Ledger:
     _by_slurm_for: dict[tuple[int, int], int] = field(default_factory=dict)
     #: when an action has reached Slurm last
     _acted_s: float = 0.0
+    #: when a cycle has last meant to put a job that failed back in the queue, and when one has last come while it was
+    #: to be seen that it had failed, by row
+    _tried_s: dict[int, float] = field(default_factory=dict)
+    _seen_failed_s: dict[int, float] = field(default_factory=dict)
     _records: int = 0
     _known: set[OrderId] = field(default_factory=set)
 
@@ -106,7 +113,11 @@ class Ledger:
             self._must(refused in memory.refused, f"Slurm has refused to set {refused}, and status does not say so")
         self.denied.clear()
         for one in decision.actions:
+            if isinstance(one, Rerun):
+                self._tried_s[one.job_id - 1] = self.simulation.slurm.now
             self._must(bool(one.reason.text), f"{one} has no reason")
+        slurm = self.simulation.slurm
+        self._seen_failed_s |= {row: slurm.now for row in slurm.failed if row in slurm.known}
         self._check_rest(memory)
 
     def _check_rest(self, memory: Memory) -> None:
@@ -221,7 +232,8 @@ class Ledger:
                 continue  # Slurm changes nothing of it any more
             name = f"job {row + 1}"
             wanted = slurm.nice_by_hand.get(row, 0)
-            if slurm.nice[row] != wanted:
+            # With an explicit priority Slurm sets it to 0, and ignores it from then on.
+            if slurm.nice[row] != wanted and row not in slurm.fixed:
                 yield f"{name} has nice {slurm.nice[row]}, and {wanted} by hand"
             if row in slurm.held and row not in slurm.held_by_user:
                 yield f"{name} is held"
@@ -236,10 +248,20 @@ class Ledger:
             off = slurm.priority[row] - slurm.own_priority(row)
             if row not in slurm.held and abs(off) > len(slurm.state) * 2 + 2:
                 yield f"job {row + 1} has a priority that is {off:+} off"
-        if slurm.arrays is not None and slurm.arrays.throttle != slurm.workload.throttle.tolist():
-            yield f"throttles are {slurm.arrays.throttle}"
+        yield from self._throttles_left()
         if slurm.marks:
             yield f"{len(slurm.marks)} jobs are marked"
+
+    def _throttles_left(self) -> Iterator[str]:
+        """Yield throttles that are not their users'; of an array of which no task is known there is none."""
+        slurm = self.simulation.slurm
+        if slurm.arrays is None:
+            return
+        own = slurm.workload.throttle.tolist()
+        for array, rows in enumerate(slurm.arrays.rows):
+            now = slurm.arrays.throttle[array]
+            if now != own[array] and any(row in slurm.known for row in rows):
+                yield f"array {rows[-1] + 1} has throttle {now}, and {own[array]} of its user"
 
     def check_end(self, *, undone: bool) -> None:
         """Check that no job is lost, and that nothing is under way."""
@@ -248,9 +270,18 @@ class Ledger:
             why = "suspended" if state is JobPhase.SUSPENDED else "held" if row in slurm.held else state.name
             self._must(state is JobPhase.DONE, f"job {row + 1} has not ended: {why}")
             lost = row in slurm.failed
-            self._must(not lost or undone, f"job {row + 1} died of its notice, and was not run again")
+            excused = undone or self._was_out_of_reach(row)
+            self._must(not lost or excused, f"job {row + 1} died of its notice, and was not run again")
         if not undone:
             self._must_settle()
+
+    def _was_out_of_reach(self, row: int) -> bool:
+        """Check whether slurmctld has forgotten a job that failed before tesched could have put it back in the queue.
+
+        Each answer that shows it to have failed must have been followed by a try, up to the last one.
+        """
+        tried_s, failed_s = self._tried_s.get(row, -inf), self._seen_failed_s.get(row, -inf)
+        return row not in self.simulation.slurm.known and tried_s >= failed_s - TRIES_EACH_S
 
     def _must_settle(self) -> None:
         simulation, daemon = self.simulation, self.daemon
