@@ -108,7 +108,19 @@ MUTATIONS = (
         "now - running.started <= seconds",
     ),
     Mutation("cool-down", "core/tesched_core/guard/eligibility.py", "and now - at < seconds", "and now - at < 0"),
-    Mutation("nobody pays in vain", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
+    Mutation("no superfluous victim", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
+    Mutation(
+        "jobs that span nodes are weighed on all of them",
+        "policies/tesched_policies/victim_search.py",
+        "    return _fewer_that_span(question, found)",
+        "    return found",
+    ),
+    Mutation(
+        "of those that span nodes and are enough the cheapest goes",
+        "core/tesched_core/placement/spanning.py",
+        "in_order = np.lexsort((running.job_id[singles], score[singles]))",
+        "in_order = np.lexsort((running.job_id[singles], -score[singles]))",
+    ),
     Mutation(
         "a victim is taken once",
         "policies/tesched_policies/ground.py",

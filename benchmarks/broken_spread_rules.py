@@ -55,9 +55,18 @@ SPREAD_MUTATIONS = (
     Mutation(
         "devices by task: not spread where tasks share cores",
         _DEMAND,
-        "allowed & fill_cores(request, threads_of(capacity)) if self.binds else allowed",
+        "allowed & (fill_cores(request, threads_of(capacity)) | self.with_two) if self.binds else allowed",
         "allowed",
     ),
+    Mutation("devices by task: two free on each node", _DEMAND, "& by_task, 2, 0)", "& by_task, 1, 0)"),
+    Mutation(
+        "devices by task: two free, where it was seen",
+        _UNEVEN,
+        "and several and settings.release.startswith(_GPUS_SEEN_ON)",
+        "and several",
+    ),
+    Mutation("devices by task: two free, for memory by node", _UNEVEN, "others or by_cpu or parts", "others or parts"),
+    Mutation("devices by task: two free, of whole cores", _UNEVEN, "or by_cpu or parts_of_cores or", "or by_cpu or"),
     Mutation(
         "devices by task: nor evenly",
         _DEMAND,

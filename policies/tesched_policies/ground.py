@@ -48,6 +48,8 @@ class VictimQuestion:
     capacity: Capacity
     #: prices of the nodes for it, which are others' too: a search that changes them takes a copy
     prices: Callable[[], NodePrices]
+    #: [nodes] numbers of victims below which no set of them is enough there (`placement/fewest.py`)
+    least: Callable[[], NDArray[np.int64]]
 
 
 #: Finds victims, and the nodes that they free; None if there is no such set.
@@ -258,6 +260,7 @@ class Ground:
                 score=price,
                 capacity=self.capacity,
                 prices=lambda: self._node_prices(demand, pool, price),
+                least=lambda: self._least_on(demand, pool),
             )
         )
 
@@ -279,6 +282,10 @@ class Ground:
         """Return a number of victims below which no set of them is enough (`placement/fewest.py`)."""
         if demand.uneven is not None:
             return 0
+        return fewest_of(demand, self._least_on(demand, pool))
+
+    def _least_on(self, demand: Demand, pool: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return [nodes] such a number for each of them."""
         find = partial(least_on, demand, self.running, pool, self.capacity)
 
         def follow(found: NDArray[np.int64], nodes: NDArray[np.intp]) -> None:
@@ -287,7 +294,7 @@ class Ground:
             found[there] = find(there)[there]
 
         key = id(demand), self._mask_of[id(pool)]
-        return fewest_of(demand, self._up_to_date(self._least, key, demand, partial(find, demand.allowed), follow))
+        return self._up_to_date(self._least, key, demand, partial(find, demand.allowed), follow)
 
     def _fits(self, demand: Demand) -> NDArray[np.bool_]:
         """Return [nodes] whether the demand fits on what is free."""

@@ -27,6 +27,8 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand
+from tesched_core.placement.node_prices import NodePrices
+from tesched_core.placement.spanning import Spanning, fewest_on, least_where_jobs_span, sets_of_nodes
 from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
@@ -41,6 +43,9 @@ Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
 #: Says until when a job waits for resources that come free by themselves, instead of preempting the victims found.
 Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
 
+#: sets of nodes of which each is tried for fewer victims, and victims that are tried as the first to go
+MOST_NODE_SETS, MOST_STARTS = 64, 8
+
 
 def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
@@ -48,35 +53,57 @@ def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
     not to be needed, or fewer dear ones (`placement/node_prices.py`). The node with the fewest victims wins, then the
     lowest sum of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of
-    them counts once. In the end no victim is left without which the job would still fit somewhere.
+    them counts once, and fewer of those that span some are taken instead, where they are enough. In the end no victim
+    is left without which the job would still fit somewhere.
     """
     demand = question.demand
     if not demand.allowed[list(demand.required)].all():
         return None
-    prices = question.prices()
-    cheapest = prices.cheapest_of(demand.required) if demand.required else prices.cheapest()
-    if cheapest is None:
-        return None
+    found = _node_by_node(question)
+    if found is None or demand.nodes < 2 or len(found.victims) < 2:
+        return found
+    return _fewer_that_span(question, found)
+
+
+def _node_by_node(question: VictimQuestion, first: int | None = None) -> FoundVictims | None:
+    """Take the nodes one by one, the cheapest first, once the victim `first` has gone, and give back superfluous ones.
+
+    None if not all that may be victims are enough.
+    """
+    demand, prices, own = question.demand, question.prices(), False
     what_if = WhatIf(demand, question.running, question.pool, question.score, question.capacity, prices.fitting)
+    if first is not None:
+        prices, own = prices.copy(), True
+        _let_go((first,), what_if, prices)
     chosen: list[int] = []
     while True:
-        row, victims = cheapest
-        chosen.append(row)
-        for victim in victims:
-            what_if.take(victim)
-        if len(chosen) == demand.nodes:
-            break
-        if len(chosen) == 1:
-            prices = prices.copy()
-        prices.close(row)
-        # A victim that spans nodes has freed resources on the others too, and is no longer to be had there.
-        touched = sorted({node for victim in victims for node in what_if.nodes_of(victim)})
-        prices.update(np.array(touched, dtype=np.intp), what_if.free, what_if.pool)
         wanted = set(demand.required) - set(chosen)
         cheapest = prices.cheapest_of(wanted) if wanted else prices.cheapest()
         if cheapest is None:
             return None
-    rows = tuple(chosen)
+        row, victims = cheapest
+        chosen.append(row)
+        if len(chosen) == demand.nodes:
+            break
+        if not own:
+            prices, own = prices.copy(), True
+        prices.close(row)
+        _let_go(victims, what_if, prices)
+    for victim in victims:
+        what_if.take(victim)
+    return _without_superfluous(what_if, tuple(chosen))
+
+
+def _let_go(victims: Sequence[int], what_if: WhatIf, prices: NodePrices) -> None:
+    """Let victims go: those that span nodes free resources on others too, and are no longer to be had there."""
+    for victim in victims:
+        what_if.take(victim)
+    touched = sorted({node for victim in victims for node in what_if.nodes_of(victim)})
+    prices.update(np.array(touched, dtype=np.intp), what_if.free, what_if.pool)
+
+
+def _without_superfluous(what_if: WhatIf, rows: tuple[int, ...]) -> FoundVictims:
+    """Give back, dearest first, each without which the job still fits somewhere; it fits on all of `rows` now."""
     for victim in reversed(what_if.taken()):
         # A victim that spans nodes may have freed enough for the whole job, so check all rows.
         what_if.give_back(victim)
@@ -86,6 +113,54 @@ def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
         else:
             rows = without
     return FoundVictims(what_if.taken(), tuple(sorted(rows)))
+
+
+def _fewer_that_span(question: VictimQuestion, found: FoundVictims) -> FoundVictims:
+    """Return fewer victims than those found where some that span nodes are enough, else these.
+
+    One that is enough by itself: the cheapest such. Else the fewest on the nodes that were found, on any of a small
+    cluster, and on those that are cheapest once a victim that spans some has gone (`placement/spanning.py`).
+    """
+    demand, running, free = question.demand, question.running, question.capacity.free
+    about = running, question.pool, question.score, free
+    spanning = Spanning.of(demand, *about, question.prices().fitting)
+    if spanning.widest < 2:
+        return found
+    best, least = found, question.least()
+    bound = least_where_jobs_span(demand, least, spanning.widest)
+    if len(best.victims) <= bound:
+        return best
+    if spanning.single is not None:
+        return _with_these(question, (spanning.single,), best)
+
+    def better(nodes: Sequence[int]) -> FoundVictims:
+        victims = fewest_on(demand, nodes, *about, less_than=len(best.victims))
+        return _with_these(question, victims, best._replace(nodes=tuple(nodes))) if victims else best
+
+    best = better(best.nodes)
+    sets = sets_of_nodes(demand, least, spanning.widest, less_than=len(best.victims), most=MOST_NODE_SETS)
+    for nodes in sets:
+        if len(best.victims) <= max(bound, 2):
+            return best
+        best = better(nodes)
+    for start in spanning.by_worth[:MOST_STARTS]:
+        if len(best.victims) <= max(bound, 2):
+            break
+        other = _node_by_node(question, start)
+        if other is not None:
+            best = min(best, other, key=lambda one: len(one.victims))
+            best = better(other.nodes)
+    return best
+
+
+def _with_these(question: VictimQuestion, victims: Sequence[int], before: FoundVictims) -> FoundVictims:
+    what_if = WhatIf(question.demand, question.running, question.pool, question.score, question.capacity)
+    for victim in victims:
+        what_if.take(victim)
+    rows = what_if.rows_for_all(before.nodes)
+    if rows is None:
+        raise AssertionError(f"victims {victims} are not enough")
+    return _without_superfluous(what_if, rows)
 
 
 def in_order(question: VictimQuestion) -> FoundVictims | None:

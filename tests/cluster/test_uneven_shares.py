@@ -97,20 +97,43 @@ def test_slurm_leaves_tasks_with_a_gpu_each_waiting_where_they_share_cores(make_
     cluster.wait_state(te, "RUNNING")
 
 
-def test_no_victim_leaves_for_more_tasks_with_a_gpu_each_than_fill_a_core(
+@pytest.mark.gate
+def test_victims_leave_for_tasks_that_share_cores_where_two_gpus_come_free_on_each(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(THREADS)
-    jobs = [running(cluster, "-w", name, "-n8") for name in ("a1", "a2")]
+    jobs = [running(cluster, "-w", name, "-n6", "--gres=gpu:1") for name in ("a1", "a2")]
+    # Of the GPUs of a2 two are free, and of its CPUs two will be, or all.
+    running(cluster, "-w", "a2", "-n2", "--gres=gpu:1", "--no-requeue")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
-        te = submitted(cluster, "-p", "two", "-N2", "-n6", "--gpus-per-task=1")
-        cluster.wait_for(lambda: "devices for each of 6 tasks" in daemon.ask("explain", str(te)).stdout, "why it waits")
+        te = submitted(cluster, "-p", "two", "-N2", "-n7", "--gpus-per-task=1")
+        if installed_release() == (22, 5):
+            assert cluster.wait_state(te, "RUNNING")["NodeList"] == "a[1-2]"
+            assert sorted(cluster.put_back(jobs)) == jobs
+        else:
+            cluster.wait_for(
+                lambda: "devices for each of 7 tasks" in daemon.ask("explain", str(te)).stdout, "why it waits"
+            )
+            assert cluster.put_back(jobs) == []
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+
+
+def test_no_victim_leaves_for_them_where_one_gpu_is_free_on_a_node(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(THREADS)
+    jobs = [running(cluster, "-w", name, "-n6") for name in ("a1", "a2")]
+    running(cluster, "-w", "a2", "-n2", "--gres=gpu:3", "--no-requeue")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = submitted(cluster, *BY_TASK)
+        cluster.wait_for(lambda: "would free enough" in daemon.ask("explain", str(te)).stdout, "why it waits")
         daemon.await_polls(cluster)
         assert cluster.put_back(jobs) == []
-        # Two fill a core on each node.
-        other = submitted(cluster, *BY_TASK)
+        # One on each node starts.
+        cluster.run("scancel", str(te))
+        other = submitted(cluster, "-p", "two", "-N2", "-n2", "--gpus-per-task=1")
         cluster.wait_state(other, "RUNNING")
-        assert sorted(cluster.put_back(jobs)) == jobs
 
 
 @pytest.mark.parametrize(

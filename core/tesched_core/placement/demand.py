@@ -73,6 +73,7 @@ from tesched_core.placement.uneven import (
     kinds_of,
     may_be_uneven,
     start_with_devices,
+    start_with_two_devices,
     tasks_together,
     threads_of,
 )
@@ -288,6 +289,7 @@ def _demand_in(
         all_memory=all_memory,
         release=settings.release,
         binds=binds,
+        with_two=start_with_two_devices(request, threads_of(capacity), partition, settings),
         # In this one 22.05 starts it with less only if it is bound to nodes that the other one does not have.
         all_where_free=bool(binds and by_gpu and defaults.elsewhere_per_gpu_mib and not request.required_nodes),
         least_cpus=cpus_for_sockets(request, snapshot.nodes, capacity.threads, certain=binds)
@@ -339,6 +341,8 @@ class _Amounts:
     release: str
     #: what certainly starts it if it is bound to nodes; else what may be enough for Slurm
     binds: bool
+    #: [nodes] on which two of the devices of its tasks must be free, however few tasks are there
+    with_two: NDArray[np.bool_]
     #: where no victim has to leave, and it is bound to no nodes, it starts only if all of a node's memory is free
     all_where_free: bool = False
     #: [nodes] CPUs that must be free, however few the job wants
@@ -371,6 +375,11 @@ class _Amounts:
             holds, takes = takes if holds is None else holds, takes.copy()
             takes[:, 0] = np.maximum(takes[:, 0], 0 if self.least_cpus is None else self.least_cpus)
             takes[:, 1] = np.maximum(takes[:, 1], self._memory_for_all_cpus(in_all or nodes))
+        if self.binds and self.with_two.any():
+            names = dict(with_bare_names(request.gres_per_task))
+            by_task = np.array([name in names for name in capacity.resources])
+            least_free = np.where(self.with_two[:, np.newaxis] & by_task, 2, 0)
+            takes, holds = np.maximum(takes, least_free), takes if holds is None else holds
         if not self.whole:
             takes = with_one_gpus_shards(takes, capacity, certain=self.binds)
         if self.all_where_free:
@@ -395,7 +404,8 @@ class _Amounts:
     def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
         """Return [nodes] on which Slurm certainly starts a job of so many nodes, with devices for each task too."""
         exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
-        return start_with_devices(self.request, nodes, threads_of(self.capacity), exact) & self._limit_allows(nodes)
+        threads = threads_of(self.capacity)
+        return start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""
@@ -423,7 +433,7 @@ class _Amounts:
             # On one node there is no other share, and `Demand.allowed` says on which it starts.
             least=max(least, 2),
             most=most,
-            allowed=allowed & fill_cores(request, threads_of(capacity)) if self.binds else allowed,
+            allowed=allowed & (fill_cores(request, threads_of(capacity)) | self.with_two) if self.binds else allowed,
             kinds=kinds_of(request, capacity, self.release, binds=self.binds),
             takes_of=takes_of,
             devices=devices[1] if devices is not None else 0,

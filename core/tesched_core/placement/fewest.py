@@ -19,7 +19,7 @@ from tesched_core.placement.demand import Demand
 #: sets that are compared at most on one node, and jobs of a set; above that the cheapest first is good enough
 MOST_SETS, MOST_JOBS = 5000, 6
 #: more victims than there are: on that node no set is enough
-_NEVER = 2**31
+NEVER = 2**31
 
 
 def fewest_that_free(
@@ -62,7 +62,7 @@ def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], capa
 def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
     """Return that number by the `least` of each node, for a job whose tasks are spread in one way."""
     if demand.nodes > len(least):
-        return _NEVER
+        return NEVER
     of_required = int(least[list(demand.required)].max(initial=0))
     return max(of_required, int(least.min() if demand.nodes == 1 else np.sort(least)[demand.nodes - 1]))
 
@@ -75,7 +75,7 @@ def least_on(
     missing = demand.takes - capacity.free
     where = running.share_node
     shares = np.flatnonzero(here[where] & pool[running.share_job])
-    least = np.where(here, 0, _NEVER)
+    least = np.where(here, 0, NEVER)
     for resource in np.flatnonzero((missing[here] > 0).any(axis=0)).tolist():
         frees = running.frees[:, resource]
         order = shares[np.lexsort((-frees[shares], where[shares]))]
@@ -85,7 +85,7 @@ def least_on(
         lacks = missing[:, resource]
         too_few = np.bincount(nodes[reached < lacks[nodes]], minlength=len(least))
         all_of_them = np.bincount(nodes, minlength=len(least))
-        needed = np.where(too_few == all_of_them, _NEVER, too_few + 1)
+        needed = np.where(too_few == all_of_them, NEVER, too_few + 1)
         least = np.maximum(least, np.where(lacks > 0, needed, 0))
     return least
 

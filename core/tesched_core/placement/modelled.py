@@ -19,7 +19,7 @@ from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each,
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
-from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices
+from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices, start_with_two_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -216,7 +216,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
     on_each = devices_on_each(request, max(request.min_nodes, 1))
     exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
-    if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact).any():
+    with_two = start_with_two_devices(by_task, threads, partition, settings)
+    if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact, with_two).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)

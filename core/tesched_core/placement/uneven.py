@@ -6,12 +6,14 @@ where whole tasks use up the CPUs that it counts, and leaves it waiting where th
 
 - Tasks with a GPU each on a node with fewer GPUs than CPUs: it counts whole cores for them, and of 3 tasks with 1 GPU
   free on the first node and two threads a core, 2 CPUs and 1 task are there, and 1 CPU and 1 task on the other. So each
-  task must fill cores, or the tasks on a node one core.
+  task must fill cores, or the tasks on a node one core. Or two GPUs must be free on each node, for tasks of one CPU on
+  two threads a core: what is left over for the last one is rounded up to a core, which then has two tasks.
 - Nodes with different numbers of threads a core: of 5 tasks on a node of two with 6 CPUs free, and on one of one with
   1, it takes 3 CPUs of the first. With as many CPUs a task as a core has threads, tasks want what is left for them.
 
 Source: `_cpus_to_use` of select/cons_tres, job_test.c, and gres_select_filter.c of 22.05.8; about 500 mixtures of free
-CPUs and GPUs on two and three nodes were tried (docs/reference/slurm-requests.md).
+CPUs and GPUs on two and three nodes were tried, and 200 of the last kind on two to five
+(docs/reference/slurm-requests.md).
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import Request
+from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import NO_GRES, PerGpu
+from tesched_core.model.request import NO_GRES, PerGpu, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 
 #: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
@@ -116,14 +118,15 @@ def kinds_of(request: Request, capacity: Capacity, release: str, *, binds: bool)
 
 
 def start_with_devices(
-    request: Request, nodes: int, threads: NDArray[np.intp], exact: NDArray[np.bool_]
+    request: Request, nodes: int, threads: NDArray[np.intp], exact: NDArray[np.bool_], with_two: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return [nodes] on which Slurm certainly starts a job of so many nodes that wants devices for each task.
 
     Of one node, all. Of several those on which each task fills cores (`fill_cores`); or where, of a fixed number, each
     has one task, tasks that fill one core, or tasks of one CPU that fill cores and are all that it can have: by
-    --ntasks-per-node, or where the node has no more devices. `threads` are the hardware threads of a core, [nodes],
-    and `exact` says which have just the devices of `devices_on_each`.
+    --ntasks-per-node, or where the node has no more devices; or those `with_two` free devices each
+    (`start_with_two_devices`). `threads` are the hardware threads of a core, [nodes], and `exact` says which have just
+    the devices of `devices_on_each`.
     """
     found = fill_cores(request, threads)
     if nodes < 2:
@@ -134,6 +137,28 @@ def start_with_devices(
     if request.min_nodes == request.max_nodes == nodes and request.tasks == on_each * nodes:
         no_more = (each == 1) & (on_each % used == 0) & (exact | by_node)
         found = found | (on_each * each == used) | (on_each == 1) | no_more
+    return found | with_two
+
+
+def start_with_two_devices(
+    request: Request, threads: NDArray[np.intp], partition: Partition | None, settings: SlurmSettings
+) -> NDArray[np.bool_]:
+    """Return [nodes] on which tasks of one CPU and one GPU start, however shared out, if two GPUs are free on each.
+
+    Tried on nodes of two threads a core, given out as whole cores (22.05), with memory by node.
+    """
+    by_task = [(name, count) for name, count in request.gres_per_task if name not in NO_GRES]
+    one_gpu = len(by_task) == 1 and by_task[0][1] == 1 and by_task[0][0].partition(":")[0] == "gpu"
+    of_one = request.cpus == request.tasks and max(request.cpus_per_task, request.min_cpus_per_node) <= 1
+    other_gres = request.gres_per_node or request.gres_per_job or request.gres_per_socket or request.cpus_per_gres
+    others = other_gres or request.tasks_per_node or request.tasks_per_core or request.sockets_per_node
+    by_cpu = request.mem_per_cpu_mib is not None or bool(request.mem_per_gres)
+    parts_of_cores = settings.single_cpus or (partition is not None and partition.max_cpus_per_node is not None)
+    several = 1 < request.min_nodes == request.max_nodes < request.tasks
+    seen = one_gpu and of_one and several and settings.release.startswith(_GPUS_SEEN_ON)
+    if not seen or others or by_cpu or parts_of_cores or takes_whole_nodes(request, partition):
+        return np.zeros(len(threads), dtype=np.bool_)
+    found: NDArray[np.bool_] = _used(request, threads) == 2
     return found
 
 

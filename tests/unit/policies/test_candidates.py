@@ -267,9 +267,10 @@ def test_shards_that_may_be_of_two_gpus_are_not_waited_for() -> None:
 
 
 def test_on_several_nodes_what_slurm_may_start_by_itself_is_not_waited_for() -> None:
-    """22.05 leaves three tasks a node with a GPU each waiting on nodes of two threads a core, whatever is free."""
-    six = Request(cpus=6, tasks=6, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 1),))
-    nodes = [with_threads("n1", 8, 4), with_threads("n2", 8, 4)]
+    """Three tasks of three CPUs a node, with a GPU each, do not fill the cores of nodes of two threads a core."""
+    request = Request(cpus=18, tasks=6, cpus_per_task=3, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    six = replace(request, gres_per_task=(("gpu", 1),))
+    nodes = [with_threads("n1", 32, 4), with_threads("n2", 32, 4)]
     assert planned(site(nodes, [waiting(9, six)])) == []
 
 

@@ -8,6 +8,7 @@ from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import MakeRoom, Policy, Proposal
+from tesched_policies import victim_search
 from tesched_policies.baselines import AtRandom, LongestRemaining, NoPreemption, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
@@ -102,6 +103,62 @@ class TestFold:
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert plans(proposal) == [plan(9, "n2")]
         assert proposal.refusals == ()
+
+
+class TestJobsThatSpanNodes:
+    """What a job frees on several nodes counts together for a TE job that wants several."""
+
+    def wants(self, cpus: int, **extra: int) -> Job:
+        """Return a TE job of two nodes with so many CPUs on each."""
+        nodes = extra.get("nodes", 2)
+        request = Request(
+            cpus=nodes * cpus, tasks=nodes, cpus_per_task=cpus, min_nodes=nodes, max_nodes=nodes, mem_per_node_mib=1
+        )
+        return waiting(9, request)
+
+    def test_one_that_is_enough_goes_in_the_place_of_a_small_one_on_each_node(self) -> None:
+        jobs = [running(1, share("a1", 8)), running(2, share("a2", 8)), running(3, share("a1", 24), share("a2", 24))]
+        proposal = FitGpp().propose(view_of(cluster([node("a1"), node("a2")], [*jobs, self.wants(8)])), None)
+        assert plans(proposal) == [plan(9, "a1,a2", 3)]
+
+    def test_of_several_that_are_enough_the_one_with_the_lowest_score_goes(self) -> None:
+        nodes = [node(name) for name in ("a1", "a2", "b1", "b2")]
+        jobs = [
+            running(1, share("a1", 8)),
+            running(2, share("a2", 8)),
+            running(3, share("a1", 24), share("a2", 24)),
+            running(4, share("b1", 20), share("b2", 20)),
+            running(5, share("b1", 12), share("b2", 12)),
+        ]
+        view = view_of(cluster(nodes, [*jobs, self.wants(8)], exempt=[5]))
+        assert plans(FitGpp().propose(view, None)) == [plan(9, "b1,b2", 4)]
+
+    def test_two_go_in_the_place_of_one_on_each_of_three_nodes(self) -> None:
+        nodes = [node(name) for name in ("a1", "a2", "a3")]
+        jobs = [
+            *(running(number, share(f"a{number}", 8)) for number in (1, 2, 3)),
+            running(4, share("a1", 24), share("a2", 24)),
+            running(5, share("a3", 24)),
+        ]
+        proposal = FitGpp().propose(view_of(cluster(nodes, [*jobs, self.wants(8, nodes=3)])), None)
+        assert plans(proposal) == [plan(9, "a1,a2,a3", 3, 4)]
+
+    @pytest.mark.parametrize("sets", [64, 0])
+    @pytest.mark.parametrize("starts", [8, 0])
+    def test_one_that_a_later_victim_makes_superfluous_stays(
+        self, monkeypatch: pytest.MonkeyPatch, sets: int, starts: int
+    ) -> None:
+        # On a2 all must go, more than are weighed as sets. Job 2 is one of them, and is enough on a1, too.
+        monkeypatch.setattr(victim_search, "MOST_NODE_SETS", sets)
+        monkeypatch.setattr(victim_search, "MOST_STARTS", starts)
+        jobs = [
+            running(1, share("a1", 12)),
+            running(2, share("a1", 20), share("a2", 5)),
+            *(running(number, share("a2", 1)) for number in range(11, 18)),
+        ]
+        view = view_of(cluster([node("a1"), node("a2", cpus=12)], [*jobs, self.wants(12)]))
+        (one,) = plans_of(FitGpp().propose(view, None))
+        assert sorted(one.victim_ids) == [2, *range(11, 18)]
 
 
 class TestRefusals:

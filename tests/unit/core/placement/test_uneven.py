@@ -232,7 +232,25 @@ class TestDevicesForEachTask:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
         nodes.append(with_threads("n3", 12, 1, gpus=4))
         request = replace(BY_TASK, tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task)
-        assert bool(plans(nodes, [], replace(request, min_cpus_per_node=of_a_task))) is starts
+        later = SlurmSettings(release="26.05.5")
+        assert bool(plans(nodes, [], replace(request, min_cpus_per_node=of_a_task), later)) is starts
+
+    def test_tasks_that_share_cores_start_where_each_node_has_two_gpus_free(self) -> None:
+        """5 tasks on 2 and 3 free GPUs (22.05); with 1 and 4 Slurm would leave them waiting."""
+        nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
+        jobs = [running(1, share("n1", 2, gres={"gpu": 1}))]
+        of_five = replace(BY_TASK, tasks=5, cpus=5)
+        for held, victims in ((2, ()), (3, (2,))):
+            second = running(2, share("n2", 2, gres={"gpu": held}))
+            assert plans(nodes, [*jobs, second], of_five) == [("n1,n2", victims)]
+        all_jobs = [*jobs, running(2, share("n2", 2, gres={"gpu": 2}))]
+        by_type = replace(of_five, gres_per_task=(("gpu", 2),), tasks=3, cpus=3)
+        for other in (by_type, replace(of_five, tasks_per_node=3), replace(of_five, mem_per_cpu_mib=1)):
+            assert plans(nodes, all_jobs, other) == []
+        for settings in (SlurmSettings(release="26.05.5"), SlurmSettings(release="22.05.8", single_cpus=True)):
+            assert plans(nodes, all_jobs, of_five, settings) == []
+        as_before = [with_threads("n1", 8, 2, gpus=4), with_threads("n2", 8, 2, gpus=1)]
+        assert plans(as_before, [], of_five) == []
 
     def test_a_number_of_nodes_that_is_left_open_is_set(self) -> None:
         nodes = [with_threads(name, 8, 2, gpus=4) for name in ("n1", "n2")]
@@ -242,7 +260,7 @@ class TestDevicesForEachTask:
     def test_with_more_gpus_on_a_node_only_by_a_number_of_tasks_for_each(self) -> None:
         nodes = [with_threads(name, 8, 2, gpus=5) for name in ("n1", "n2")]
         eight = replace(BY_TASK, tasks=8, cpus=8)
-        assert plans(nodes, [], eight) == []
+        assert plans(nodes, [], eight, SlurmSettings(release="26.05.5")) == []
         assert plans(nodes, [], replace(eight, tasks_per_node=4)) == [("n1,n2", ())]
         assert plans(nodes, [], replace(eight, tasks=6, cpus=6, tasks_per_node=3)) == []
         of_three = replace(BY_TASK, cpus=12, cpus_per_task=3, tasks_per_node=2, min_cpus_per_node=3)
