@@ -5,9 +5,27 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _GROUND, _PASSED = (f"policies/tesched_policies/{name}.py" for name in ("ground", "passed_over"))
+_READ, _ROOM = "core/tesched_core/placement/read_jobs.py", "core/tesched_core/placement/capacity_of.py"
+_COLUMNS = "core/tesched_core/placement/columns_of.py"
 _NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/tesched_policies/candidates.py"
 
 KEPT_MUTATIONS = (
+    Mutation("kept: columns of another site", _READ, "before.jobs.lasting is site.lasting", "True"),
+    Mutation("kept: columns by the job's object", _READ, "(known.ids[rows] == ids) & ", ""),
+    Mutation("kept: columns by its traits' object", _READ, " & (known.traits_ids[rows] == traits_ids)", ""),
+    Mutation(
+        "kept: columns by a reservation", _COLUMNS, 'np.flatnonzero(facts["is_reserved"])', "np.array([], np.intp)"
+    ),
+    Mutation("kept: columns by what is learned", _READ, "    if not len(changed):\n", "    if True:\n"),
+    Mutation("kept: columns by limits", _ROOM, "known.limits == snapshot.limits", "True"),
+    Mutation("kept: columns by nodes", _ROOM, "one is was or _LASTING(one) == _LASTING(was)", "True"),
+    Mutation("kept: what nodes say is held", _ROOM, " if one is not was]", " if False]"),
+    Mutation(
+        "kept: objects of columns",
+        _READ,
+        "            jobs=jobs,\n",
+        "            jobs=_objects([None] * len(jobs)),\n",
+    ),
     Mutation("kept: no answer after a plan", _GROUND, "        self._answers.clear()\n", ""),
     Mutation("kept: prices after a plan", _GROUND, "found.update(nodes, free, pool)", "pass"),
     Mutation("kept: where it fits after a plan", _GROUND, "found[nodes] = demand.fits(self.capacity, nodes)", "pass"),

@@ -71,8 +71,8 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "withdrawn: not hopeless for others",
         _SEARCH,
-        "hopeless.add((asker, *one.shape))",
-        'hopeless.add(("", *one.shape))',
+        "hopeless.add((asker, ground.shape_of(one)))",
+        'hopeless.add(("", ground.shape_of(one)))',
     ),
     Mutation("grown: a victim", _BOOST, 'return f"it asks for {grown}" if grown else ""', 'return ""'),
     Mutation("grown: not by a policy's move", _BOOST, "size_of(job, context.own_request(job))", "size_of(job)"),

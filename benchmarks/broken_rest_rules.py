@@ -9,7 +9,7 @@ _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS = "slurm/tesched_slurm/columns.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
-_JOB_ROWS = "db/tesched_db/job_rows.py"
+_JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
@@ -123,25 +123,34 @@ REST_MUTATIONS = (
     Mutation(
         "store: traits that are not known any more are written",
         _JOB_ROWS,
-        "    found |= before.traits.keys() - snapshot.traits.keys()\n",
+        "    found |= dict.fromkeys(before.traits.keys() - snapshot.traits.keys())\n",
         "",
     ),
     Mutation(
         "store: since when an unchanged job is idle is written",
         _JOB_ROWS,
-        "{job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items()}",
-        "set()",
+        "dict.fromkeys(job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items())",
+        "{}",
     ),
     Mutation(
         "store: a job that is gone counts no more",
         _JOB_ROWS,
-        "            self._count.subtract(_kind(known.values) for known in gone)\n",
+        "            self._count.subtract(known.kind for known in gone)\n",
         "",
     ),
     Mutation(
         "store: a job that is seen again counts",
         _JOB_ROWS,
-        "            self._count.update(_kind(known.values) for known in back.values())\n",
+        "            self._count.update(known.kind for known in back.values())\n",
         "",
     ),
+    Mutation(
+        "store: traits of a job that has changed are written",
+        _JOB_VALUES,
+        "then[1] != now[1] or then[0].comment",
+        "then[0].comment",
+    ),
+    Mutation("store: a request that has changed is written", _JOB_VALUES, "then[0].request != now[0].request", "False"),
+    Mutation("store: a new name is written", _JOB_VALUES, "_SUBMITTED(then[0]) != _SUBMITTED(now[0])", "False"),
+    Mutation("store: another comment of a job counts", _JOB_VALUES, " or then[0].comment != now[0].comment", ""),
 )

@@ -400,15 +400,15 @@ MUTATIONS = (
     Mutation("notice: a declared time is bounded", _CLASSIFY, "min(seconds_s, most_s)", "seconds_s"),
     Mutation(
         "notice: an unread script's job is no victim",
-        "core/tesched_core/placement/columns_of.py",
+        "core/tesched_core/placement/read_jobs.py",
         "return 8 if traits.unread else 0",
         "return 0",
     ),
     Mutation(
         "notice: KillWait counts where nothing is declared",
         "core/tesched_core/placement/columns_of.py",
-        "return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))",
-        "return traits.grace_period_s",
+        "np.where(bare, kill_wait_s, declared)",
+        "np.where(bare, 0.0, declared)",
     ),
     Mutation(
         "notice: options end at the first command",

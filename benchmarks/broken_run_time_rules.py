@@ -17,7 +17,7 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: the notice of another run is none", _FINISHED, " and victim.restarts == job.restarts", ""),
     Mutation("run times: the owner's word comes first", _SNAPSHOT, "traits.run_time_s is not None:", "False:"),
     Mutation("run times: the bound goes by the low quantile", _ELIGIBLE, "running.may_end_at", "running.ends_at"),
-    Mutation("run times: ends go by the median", _COLUMNS, "started + expected.median_s", "started + expected.high_s"),
+    Mutation("run times: ends go by the median", _COLUMNS, "learned[:, _MEDIAN])", "learned[:, _LOW])"),
     Mutation("run times: what must fit goes by the high one", _COLUMNS, "one.high_s if one", "one.median_s if one"),
     Mutation("run times: a run counts once", _STORE, "if name not in there]", "if name]"),
     Mutation("run times: the newest are kept", _STORE, "offset(MOST_RUNS - 1)", "offset(10**6)"),

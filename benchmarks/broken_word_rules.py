@@ -44,8 +44,8 @@ WORD_MUTATIONS = (
     Mutation(
         "said: of an outlived job its words count",
         _CLASSIFY,
-        "if one.about is not About.NOTICE)\n            traits",
-        ")\n            traits",
+        "if one.about is not About.NOTICE)\n            found",
+        ")\n            found",
     ),
     Mutation(
         "said: of another class",
@@ -160,13 +160,13 @@ WORD_MUTATIONS = (
     ),
     Mutation(
         "patience: no time while it is held",
-        "db/tesched_db/job_rows.py",
+        "db/tesched_db/job_values.py",
         "job.pending and not job.held and job",
         "job.pending and job",
     ),
     Mutation(
         "patience: nor right after its release",
-        "db/tesched_db/job_rows.py",
+        "db/tesched_db/job_values.py",
         "and not job.held and job.eligible_time is not None",
         "and not job.held",
     ),

@@ -227,10 +227,13 @@ NEAR = {
     "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py", _OUTAGES),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
-    "job_rows": (
-        "tests/integration/test_db_unchanged.py",
-        "tests/integration/test_class_of_a_run.py",
-        "tests/integration/test_cli_explain.py",
+    **dict.fromkeys(
+        ("job_rows", "job_values"),
+        (
+            "tests/integration/test_db_unchanged.py",
+            "tests/integration/test_class_of_a_run.py",
+            "tests/integration/test_cli_explain.py",
+        ),
     ),
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
@@ -314,7 +317,14 @@ NEAR = {
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),
-    "columns_of": ("tests/scenarios/test_notice.py", "tests/unit/core/placement/test_expected_runs.py"),
+    **dict.fromkeys(
+        ("columns_of", "read_jobs", "room_of"),
+        (
+            "tests/properties/test_kept_columns.py",
+            "tests/scenarios/test_notice.py",
+            "tests/unit/core/placement/test_expected_runs.py",
+        ),
+    ),
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "nice_rule": (

@@ -25,8 +25,10 @@ from tesched_core.intake.patience import patience_ends
 from tesched_core.model.actions import Action, holds, sets
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
 from tesched_core.model.field import Field
+from tesched_core.model.known_jobs import KnownCluster
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -89,7 +91,7 @@ def step(
         before=memory.answers,
     )
     snapshot = replace(snapshot, leave_times=memory.leave_times, declined=memory.declined, answers=answers)
-    columns = snapshot.columns or columns_of(snapshot)
+    columns, known = _columns(snapshot, memory)
     answers.capacity = columns.capacity
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
@@ -155,7 +157,7 @@ def step(
     # The last of all: a note may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
     answers.close()
-    memory = replace(memory, newly_lost=frozenset(), answers=answers)
+    memory = replace(memory, newly_lost=frozenset(), answers=answers, known=known)
     memory = with_put_back(before, memory, snapshot.taken_at)
     told = (Refusal(job_id=one, preemptor=one, code=RefusalCode.NOTE, text=text) for one, text in notes.items())
     decision = Decision(
@@ -171,6 +173,14 @@ def step(
         bound=_bound(late, context),
     )
     return memory, decision
+
+
+def _columns(snapshot: Snapshot, memory: Memory) -> tuple[ClusterColumns, KnownCluster | None]:
+    """Return the columns, and what the next cycle need not read again; nothing where the observer has given them."""
+    if snapshot.columns is not None:
+        return snapshot.columns, None
+    columns = columns_of(snapshot, memory.known)
+    return columns, columns.known
 
 
 def _too_late_now(

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
-from itertools import compress
+from itertools import compress, filterfalse
 from operator import is_not
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
-from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.intake.job_times import StateChange, last_run_s, times
-from tesched_core.intake.patience import patience_ends
-from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
-from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
+from tesched_db.job_values import another_job, changed_values, job_values
 from tesched_db.rows import IN_PARTS, Values
 from tesched_db.tables import HistoryRow, JobRow, storable
 
@@ -74,6 +71,21 @@ class Known:
             return self.stored or {}
         return {**job_values(self.job, self.traits, self.idle_since), "question": self.question}
 
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Class and state, as last written."""
+        if self.job is None or self.traits is None:
+            stored = self.stored or {}
+            return stored["job_class"], stored["state"]
+        return self.traits.job_class.value, self.job.state.value
+
+    def is_another(self, job: Job) -> bool:
+        """Check whether `job` merely has the id of this one."""
+        one = self.job
+        if one is None:
+            return another_job(self.values, job)
+        return another_job({"submit_time": one.submit_time, "restarts": one.restarts, "user": storable(one.user)}, job)
+
 
 @dataclass
 class PresentJobs:
@@ -94,7 +106,7 @@ class PresentJobs:
         last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
         present = session.execute(select(*_KNOWN).where(JobRow.last_seen.is_(None)), execution_options=IN_PARTS)
         jobs = {JobId(row.job_id): _known(row) for row in present}
-        count = Counter(_kind(known.values) for known in jobs.values())
+        count = Counter(known.kind for known in jobs.values())
         return PresentJobs(jobs=jobs, next_key=(last or 0) + 1, _count=count)
 
     def counts(self) -> dict[str, dict[str, int]]:
@@ -129,10 +141,11 @@ class PresentJobs:
                 snapshot.idle_since.get(job_id),
             )
         ]
-        gone = [self.jobs.pop(job_id) for job_id in self.jobs.keys() - snapshot.jobs.keys()]
+        # In C: it is done at each poll for each job.
+        gone = [self.jobs.pop(job_id) for job_id in [*filterfalse(snapshot.jobs.__contains__, self.jobs)]]
         if gone:
             self._mark_gone(connection, gone, seen_before if seen_before is not None else snapshot.taken_at)
-            self._count.subtract(_kind(known.values) for known in gone)
+            self._count.subtract(known.kind for known in gone)
         for start in range(0, len(changed), MOST_AT_ONCE):
             self._renew(connection, changed[start : start + MOST_AT_ONCE], snapshot, seen_before)
         self._last = snapshot
@@ -167,20 +180,25 @@ class PresentJobs:
         parted: list[Known] = []
         for job, traits in changed:
             known = self.jobs.get(job.job_id)
-            before = known.values if known is not None else {}
-            values = job_values(job, traits, snapshot.idle_since.get(job.job_id))
-            if before:
-                self._count[_kind(before)] -= 1
-            self._count[_kind(values)] += 1
-            if known is not None and another_job(before, job):
-                parted.append(known)
-                known, before = None, {}
+            idle_since = snapshot.idle_since.get(job.job_id)
+            if known is not None:
+                self._count[known.kind] -= 1
+                if known.is_another(job):
+                    parted.append(known)
+                    known = None
+            before: Values = {}
+            if known is None or known.job is None or known.traits is None:
+                before, values = known.values if known is not None else {}, job_values(job, traits, idle_since)
+            else:
+                before, values = changed_values((known.job, known.traits, known.idle_since), (job, traits, idle_since))
+                before["question"] = known.question
+            self._count[traits.job_class.value, job.state.value] += 1
             values["question"] = _question(job, before.get("question"))
             if known is None:
                 known = Known(key=self.next_key)
                 self.next_key += 1
                 new.append({**values, "key": known.key, "first_submit_time": job.submit_time, "first_seen": at})
-            elif different := tuple(name for name in _CHANGING if values[name] != before[name]):
+            elif different := tuple(name for name, value in values.items() if value != before[name]):
                 altered[different].append({f"b_{name}": values[name] for name in different} | {"b_key": known.key})
             if not before or _milestone(before) != _milestone(values):
                 history.append(_history_values(known.key, job, at))
@@ -209,11 +227,11 @@ class PresentJobs:
                 rows = session.execute(select(*_KNOWN).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
                 latest.update({row.job_id: row for row in rows})
         found = {job.job_id: (job, _known(latest[job.job_id])) for job in jobs if job.job_id in latest}
-        back = {job_id: known for job_id, (job, known) in found.items() if not another_job(known.values, job)}
+        back = {job_id: known for job_id, (job, known) in found.items() if not known.is_another(job)}
         if back:
             connection.execute(_UPDATE_JOB.values(last_seen=None), [{"b_key": known.key} for known in back.values()])
             self.jobs.update(back)
-            self._count.update(_kind(known.values) for known in back.values())
+            self._count.update(known.kind for known in back.values())
 
     def _sum_up(self, connection: Connection, jobs: Mapping[int, Job]) -> None:
         """Write how long the jobs that have just ended waited and ran, given by key."""
@@ -255,16 +273,13 @@ def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[Jo
     """Return the jobs that are not, with all that is written of them, the very objects of the snapshot before."""
     if before is None:
         return snapshot.jobs
-    found = {job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items()}
-    found |= before.traits.keys() - snapshot.traits.keys()
+    found: dict[JobId, None] = {}
     for now, then in ((snapshot.jobs, before.jobs), (snapshot.traits, before.traits)):
         # In C: it is done at each poll for each job.
-        found.update(compress(now, map(is_not, now.values(), map(then.get, now))))
-    return [job_id for job_id in snapshot.jobs if job_id in found] if found else ()
-
-
-def _kind(values: Values) -> tuple[str, str]:
-    return values["job_class"], values["state"]
+        found |= dict.fromkeys(compress(now, map(is_not, now.values(), map(then.get, now))))
+    found |= dict.fromkeys(job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items())
+    found |= dict.fromkeys(before.traits.keys() - snapshot.traits.keys())
+    return [job_id for job_id in found if job_id in snapshot.jobs]
 
 
 def of_te(snapshot: Snapshot, decision: Decision) -> Values:
@@ -277,8 +292,8 @@ def of_te(snapshot: Snapshot, decision: Decision) -> Values:
 
 def _held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """Amounts of CPUs and GPUs that TE jobs hold, and that all nodes have."""
-    jobs = snapshot.jobs
-    of_te = [job_id for job_id, traits in snapshot.traits.items() if traits.job_class is JobClass.TE]
+    jobs, wanted = snapshot.jobs, JobClass.TE
+    of_te = [job_id for job_id, traits in snapshot.traits.items() if traits.job_class is wanted]
     te = (share.tres for job_id in of_te if job_id in jobs for share in jobs[job_id].allocation)
     return {"te": _cpus_and_gpus(te), "all": _cpus_and_gpus(node.total for node in snapshot.nodes.values())}
 
@@ -289,76 +304,6 @@ def _cpus_and_gpus(amounts: Iterable[Tres]) -> dict[str, int]:
         cpus += tres.cpus
         gpus += dict(tres.gres).get("gpu", 0)
     return {"cpu": cpus, "gpu": gpus}
-
-
-def another_job(values: Values, job: Job) -> bool:
-    """Check whether `job` merely has the id of the job that was last written as `values`.
-
-    Slurm's counter wraps, and starts anew when slurmctld loses its state. A requeue resets the submit time too, but
-    then the count of restarts has gone up, and the user is the same.
-    """
-    if job.submit_time == values["submit_time"]:
-        return False
-    return job.restarts == 0 or job.restarts < values["restarts"] or storable(job.user) != values["user"]
-
-
-def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) -> Values:
-    """Values that are written of a job, by column."""
-    # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
-    is_eligible = job.pending and not job.held and job.eligible_time is not None
-    patience_until = patience_ends(job, traits) if is_eligible else None
-    return {
-        "job_id": job.job_id,
-        "submit_time": job.submit_time,
-        "array_job_id": job.array_job_id,
-        "array_task_id": job.array_task_id,
-        "het_job_id": job.het_job_id,
-        "het_offset": job.het_offset,
-        "label": storable(job.label),
-        "name": storable(job.name),
-        "user": storable(job.user),
-        "account": storable(job.account),
-        "partition": storable(",".join(job.partitions)),
-        "qos": storable(job.qos),
-        "job_class": traits.job_class.value,
-        "rule": storable(traits.rule),
-        "grace_period_s": traits.grace_period_s,
-        "grace_source": storable(traits.grace_source),
-        "notice_signal": traits.notice_signal,
-        "notice_target": traits.notice_target.value,
-        "notice_source": traits.notice_source,
-        "exit0": traits.exit0.value,
-        "elastic": traits.elastic,
-        "ends": traits.job_class is JobClass.BE and ends_when_preempted(job.comment),
-        "most_preemptions": traits.most_preemptions,
-        "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
-        **_requested(job.request),
-        "state": job.state.value,
-        "flags": ",".join(sorted(job.flags)),
-        "reason": storable(job.reason),
-        "priority": job.priority,
-        "nice": job.nice,
-        "restarts": job.restarts,
-        "start_time": job.start_time,
-        "end_time": job.end_time,
-        "time_limit_s": job.time_limit_s,
-        "run_time_s": traits.run_time_s,
-        "patience_s": traits.patience_s if job.pending and traits.patience_s else None,
-        "patience_until": patience_until,
-        "idle_since": idle_since,
-        "nodes": list(job.nodes),
-    }
-
-
-@lru_cache(maxsize=4096)
-def _requested(request: Request) -> Values:
-    nodes = max(request.min_nodes, 1)
-    return {
-        "cpus": request.cpus,
-        "mem_mib": demand_per_node(request).mem_mib * nodes,
-        "gpus": requested_gpus(request),
-        "min_nodes": nodes,
-    }
 
 
 def _question(job: Job, before: Values | None) -> Values | None:

@@ -130,6 +130,9 @@ class Ground:
         self._nodes: dict[tuple[int, int, int], _Kept[NodePrices]] = {}
         #: by the identities of a demand and a mask
         self._least: dict[tuple[int, int], _Kept[NDArray[np.int64]]] = {}
+        #: numbers of the shapes of demands, and of those that last, by their identities
+        self._shapes: dict[tuple[object, ...], int] = {}
+        self._shape_of: dict[int, int] = {}
         #: by a demand's identity: where it fits
         self._fitting: dict[int, _Kept[NDArray[np.bool_]]] = {}
         self.begin(view)
@@ -206,6 +209,15 @@ class Ground:
                 self._candidates[kind] = found
                 self._lasting.update(id(demand) for demand in found.any + found.by_itself)
         return found, kind if found.any else None
+
+    def shape_of(self, demand: Demand) -> int:
+        """Number that demands share which fit into the same places."""
+        known = self._shape_of.get(id(demand))
+        if known is None:
+            known = self._shapes.setdefault(demand.shape, len(self._shapes))
+            if id(demand) in self._lasting:
+                self._shape_of[id(demand)] = known
+        return known
 
     def _kind_of(self, job: Job) -> int | None:
         """Return the number of the kind of a job; None: it is not known which jobs have the same candidates."""

@@ -195,7 +195,7 @@ def plan_all(
     first: dict[int, str] = {}
     #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until a job is
     #: planned, none is found for another of the same shape
-    hopeless: set[tuple[object, ...]] = set()
+    hopeless: set[tuple[str, int]] = set()
     for job in view.waiting:
         try:
             candidates, kind = ground.candidates(job)
@@ -268,8 +268,8 @@ class _Asking:
     pool: NDArray[np.bool_]
     #: the TE user that has fewer eligible victims
     asker: str
-    #: shapes, by asker, for which there are no victims
-    hopeless: set[tuple[object, ...]]
+    #: numbers of shapes, by asker, for which there are no victims
+    hopeless: set[tuple[str, int]]
 
     def answer(self, kind: int | None, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
         """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
@@ -318,10 +318,10 @@ class _Asking:
         for one in demands:  # each partition alone, as Slurm tries them
             if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
                 break  # no larger number of nodes costs less
-            if (asker, *one.shape) not in self.hopeless:
+            if (asker, ground.shape_of(one)) not in self.hopeless:
                 victims = ground.search(one, self.pool, price)
                 if victims is None:
-                    self.hopeless.add((asker, *one.shape))
+                    self.hopeless.add((asker, ground.shape_of(one)))
                 else:
                     answers.append((one, victims))
         if min((len(found.victims) for _, found in answers), default=2) > 1:

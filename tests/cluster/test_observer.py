@@ -10,7 +10,7 @@ import pytest
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demand_of
 from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup

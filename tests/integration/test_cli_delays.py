@@ -21,7 +21,7 @@ from tesched_core.model.limits import Bound, Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_db.engine import open_store
 from tesched_db.te_refused import TeRefused, te_refused

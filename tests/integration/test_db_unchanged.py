@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from enum import Enum
 from random import Random
 from typing import Any
 
@@ -17,7 +18,8 @@ from tesched_core.model.snapshot import Snapshot, Traits
 from tesched_db import job_rows
 from tesched_db import rows as rows_module
 from tesched_db.engine import open_store
-from tesched_db.job_rows import UNCLASSIFIED, job_values
+from tesched_db.job_rows import UNCLASSIFIED
+from tesched_db.job_values import changed_values, job_values
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import CycleRow, JobRow
 from tesched_testcluster.harness.private_postgresql import PrivatePostgresql
@@ -107,3 +109,38 @@ def test_no_transaction_is_idle_for_as_long_as_all_jobs_take_to_be_read(
         store.dispose()
         other.dispose()
     assert len(since) == 12, "since when the transaction is idle: anew with each part"
+
+
+def other(value: Any) -> Any:
+    """Return another value of the same type."""
+    match value:
+        case Enum():
+            return next(one for one in type(value) if one is not value)
+        case bool():
+            return not value
+        case str():
+            return "preempted=end"
+        case tuple():
+            return () if value else ("p",)
+        case frozenset():
+            return frozenset({"COMPLETING"})
+        case Request():
+            return replace(value, cpus=99)
+    return 77
+
+
+@pytest.mark.parametrize("of_traits", [False, True], ids=["job", "traits"])
+def test_each_value_that_another_field_of_a_job_changes_is_made(of_traits: bool) -> None:
+    then = job(1, JobState.RUNNING, nodes=["n1"], eligible_time=5.0), BE, None
+    for changed in fields(BE if of_traits else then[0]):
+        if changed.name in {"not_followed", "declared", "job_id"}:
+            continue
+        one, traits, _ = then
+        if of_traits:
+            traits = replace(traits, **{changed.name: other(getattr(traits, changed.name))})
+        else:
+            one = replace(one, **{changed.name: other(getattr(one, changed.name))})
+        before, after = changed_values(then, (one, traits, 3.0))
+        assert job_values(*then) | after == job_values(one, traits, 3.0), changed.name
+        assert job_values(*then) | before == job_values(*then), changed.name
+        assert before.keys() == after.keys()

@@ -19,7 +19,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, nodes_set, running, share, waiting

@@ -219,25 +219,27 @@ def classified(
     there is none: after a restart, or under new rules.
     """
     traits: dict[JobId, Traits] = {}
+    jobs_before, traits_before = (known.jobs, known.traits) if known else ({}, {})
     for job_id, job in snapshot.jobs.items():
-        before = known.jobs.get(job_id) if known else None
-        if known and before is not None and _same_question(before, job):
-            traits[job_id] = known.traits[job_id]
+        before = jobs_before.get(job_id)
+        if before is not None and (before is job or _same_question(before, job)):
+            found = traits_before[job_id]
         else:
             # Requeued or changed, it has the options that it had; another job of the same id begins at no restarts.
             same = before is not None and (job.restarts > before.restarts or job.submit_time == before.submit_time)
-            declared = known.traits[job_id].declared if known and same else None
+            declared = traits_before[job_id].declared if same else None
             question = questions.get(job_id)
-            traits[job_id] = classify(question.asked_by(job) if question else job, how, declared)
-        if traits[job_id].job_class is JobClass.TE and _outlives(job, traits[job_id], snapshot.taken_at):
-            kept = tuple(one for one in traits[job_id].not_followed if one.about is not About.NOTICE)
-            traits[job_id] = replace(
-                traits[job_id],
+            found = classify(question.asked_by(job) if question else job, how, declared)
+        if found.job_class is JobClass.TE and _outlives(job, found, snapshot.taken_at):
+            kept = tuple(one for one in found.not_followed if one.about is not About.NOTICE)
+            found = replace(
+                found,
                 job_class=JobClass.BE,
                 rule=OUTLIVED,
                 most_preemptions=_own_most(words(job.comment)[1], how.user_word),
                 not_followed=kept,
             )
+        traits[job_id] = found
     return snapshot.with_traits(MappingProxyType(traits))
 
 
@@ -282,8 +284,6 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
 
 
 def _same_question(before: Job, now: Job) -> bool:
-    if before is now:
-        return True
     # A running job's class must not change because its owner has just given it another name.
     if now.on_nodes and before.on_nodes and before.restarts == now.restarts:
         return before.submit_time == now.submit_time

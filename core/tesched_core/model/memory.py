@@ -12,6 +12,7 @@ from tesched_core.model.change import By, Change, TeRules, lets_through, own_req
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.field import Field
 from tesched_core.model.job_memory import NOTHING, JobMemory
+from tesched_core.model.known_jobs import KnownCluster
 from tesched_core.model.order import Order
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
@@ -75,6 +76,8 @@ class Memory:
     examined: Examined | None = field(default=None, compare=False)
     #: what the last cycle has worked out of the site. Not persisted: a new process works it out anew
     answers: SiteAnswers | None = field(default=None, compare=False, repr=False)
+    #: what the last cycle has read of the site and its jobs. Not persisted: a new process reads all
+    known: KnownCluster | None = field(default=None, compare=False, repr=False)
     #: time of the last poll; None: there was none
     seen_at: UnixSeconds | None = field(default=None, compare=False)
     #: what tesched has changed in Slurm and is to put back, by field, then by job (of a throttle, by the array)

@@ -38,7 +38,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
 from tesched_core.orders.open import victim_of
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.reserved import beside_preemptors, capacity_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 

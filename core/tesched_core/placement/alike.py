@@ -18,7 +18,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import barred_by
-from tesched_core.placement.columns_of import keeps_nodes
+from tesched_core.placement.capacity_of import keeps_nodes
 from tesched_core.placement.demand import Demand, demands_of
 
 #: no jobs

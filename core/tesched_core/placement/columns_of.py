@@ -1,163 +1,159 @@
-"""Cluster columns and free resources, built from a classified snapshot, each part at its first use."""
+"""Cluster columns, built from a classified snapshot, each part at its first use.
+
+The jobs are read by `read_jobs.py`, which copies what has not changed since the snapshot before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Container, Iterable, Sequence
 from functools import cached_property
-from math import inf
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, resources_would_not_help
-from tesched_core.model.capacity import Capacity, mask_of
-from tesched_core.model.cluster import Job, JobState, NodeShare, Request
-from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
-from tesched_core.model.columns import (
-    MOST_RESTARTS,
-    MOST_WAITING,
-    ClusterColumns,
-    Ends,
-    Owner,
-    Running,
-    Waiting,
-    size_of,
-)
-from tesched_core.model.hook import has_hook_mark
+from tesched_core.model.capacity import Capacity
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.column_layout import vector
+from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting
+from tesched_core.model.known_jobs import KnownCluster, KnownHolders
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
-from tesched_core.placement.can_return import why_it_cannot_return
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.capacity_of import capacity_with, kept_nodes
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
+from tesched_core.placement.read_jobs import ineligible, read
+
+#: columns of `KnownHolders.learned`
+_LOW, _MEDIAN = 0, 1
 
 
-def freed_by(job: Job, share: NodeShare, capacity: Capacity) -> NDArray[np.int64]:
-    """Resources that come free on one node when the job goes, [resources]."""
-    if capacity.layout is not None:
-        row = capacity.index[share.node]
-        each = 0 if capacity.shards_each is None else int(capacity.shards_each[row])
-        return capacity.layout.of_job(job, share, each, capacity.total[row])
-    freed = vector(share.tres, capacity.resources)
-    if job.state is JobState.SUSPENDED:
-        freed[0] = 0  # free already
-    return freed
-
-
-class _KnownAmounts:
-    """What jobs free and their sizes, each worked out once: most jobs hold as much as others."""
-
-    def __init__(self, capacity: Capacity) -> None:
-        self._capacity = capacity
-        self._freed: dict[Hashable, NDArray[np.int64]] = {}
-        self._sizes: dict[Hashable, float] = {}
-
-    def freed_by(self, job: Job, share: NodeShare) -> NDArray[np.int64]:
-        """Return the same as `freed_by`; it is not to be changed."""
-        row = None if self._capacity.shards_each is None else self._capacity.index[share.node]
-        key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], row
-        found = self._freed.get(key)
-        if found is None:
-            found = self._freed[key] = freed_by(job, share, self._capacity)
-        return found
-
-    def size(self, job: Job) -> float:
-        """Return FitGpp's Size of what the job holds, by what its first node has."""
-        capacity = self._capacity
-        first = capacity.index.get(job.allocation[0].node)
-        if first is None:
-            return 0.0
-        key = tuple([share.tres for share in job.allocation]), capacity.total[first].tobytes()
-        found = self._sizes.get(key)
-        if found is None:
-            each = (vector(share.tres, capacity.resources) for share in job.allocation)
-            held = sum(each, np.zeros(len(capacity.resources), np.int64))
-            found = self._sizes[key] = size_of(held, capacity.total[first], capacity.resources)
-        return found
-
-
-def columns_of(snapshot: Snapshot) -> ClusterColumns:
-    """Return the overview of a classified snapshot."""
-    return SnapshotColumns(snapshot)
+def columns_of(snapshot: Snapshot, before: KnownCluster | None = None) -> SnapshotColumns:
+    """Return the overview of a classified snapshot; `before` is what was known of one before it."""
+    return SnapshotColumns(snapshot, before)
 
 
 class SnapshotColumns:
     """An overview that is worked out from a snapshot, each part at its first use."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, before: KnownCluster | None = None) -> None:
         self.snapshot = snapshot
+        self._before = before
+
+    @cached_property
+    def known(self) -> KnownCluster:
+        """Facts of the site and the jobs, for the snapshot after this one."""
+        found = read(self.snapshot, self._before)
+        self._before = None
+        return found
+
+    @property
+    def _holders(self) -> KnownHolders:
+        return self.known.jobs.holders
 
     @cached_property
     def capacity(self) -> Capacity:
-        return capacity_of(self.snapshot)
+        site, jobs, holders = self.known.site, self.known.jobs, self._holders
+        taken = np.zeros_like(site.lasting.total)
+        np.add.at(taken, holders.share_node, holders.frees)
+        keepers = jobs.jobs[jobs.facts["is_on_nodes"]][holders.facts["keeps_nodes"]].tolist()
+        return capacity_with(site, taken, kept_nodes(keepers, site.lasting.index))
 
     @cached_property
-    def _amounts(self) -> _KnownAmounts:
-        return _KnownAmounts(self.capacity)
+    def _ends_at(self) -> NDArray[np.float64]:
+        """When each job on nodes is expected to end; inf: not known."""
+        facts, now = self._holders.facts, self.snapshot.taken_at
+        started = self._started
+        limit_at = started + facts["limit_s"]
+        said = ~np.isnan(facts["said_s"])
+        ends_at = started + np.where(said, facts["said_s"], self._holders.learned[:, _MEDIAN])
+        found: NDArray[np.float64] = np.where(ends_at > now, np.minimum(ends_at, limit_at), limit_at)
+        return found
+
+    @cached_property
+    def _may_end_at(self) -> NDArray[np.float64]:
+        """Earliest likely end of each job on nodes; of one that has run as long as that, now."""
+        facts, now = self._holders.facts, self.snapshot.taken_at
+        low_s = np.where(np.isnan(facts["said_s"]), self._holders.learned[:, _LOW], nan)
+        limit_at = self._started + facts["limit_s"]
+        found: NDArray[np.float64] = np.minimum(np.maximum(self._started + low_s, now), limit_at)
+        return np.where(np.isnan(low_s), self._ends_at, found)
+
+    @cached_property
+    def _started(self) -> NDArray[np.float64]:
+        started = self._holders.facts["started"]
+        return np.where(np.isnan(started), self.snapshot.taken_at, started)
 
     @cached_property
     def running(self) -> Running:
-        snapshot, capacity, amounts = self.snapshot, self.capacity, self._amounts
-        jobs = [
-            job
-            for job_id, job in sorted(snapshot.jobs.items())
-            if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
-        ]
+        known, holders, snapshot = self.known.jobs, self._holders, self.snapshot
+        rows = np.flatnonzero(holders.facts["is_be"])
+        rows = rows[np.argsort(holders.facts["job_id"][rows], kind="stable")]
+        facts = holders.facts[rows]
+        on_nodes = known.facts["is_on_nodes"]
+        jobs, traits = known.jobs[on_nodes][rows], known.traits[on_nodes][rows]
+        names = tuple(holders.names[rows].tolist())
         owners: dict[Owner, int] = {}
-        owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
-        shares = [
-            (row, capacity.index[share.node], amounts.freed_by(job, share))
-            for row, job in enumerate(jobs)
-            for share in job.allocation
-            if share.node in capacity.index
-        ]
-        now = snapshot.taken_at
-        traits = [snapshot.traits[job.job_id] for job in jobs]
-        expected = [snapshot.expected_run(job.job_id) for job in jobs]
+        owner = [owners.setdefault(one, len(owners)) for one in holders.owners[rows].tolist()]
+        ineligible_now = facts["ineligible"].copy()
+        # Its reservation may be over by now.
+        for row in np.flatnonzero(facts["is_reserved"]).tolist():
+            ineligible_now[row] = ineligible(jobs[row], traits[row], snapshot, self.capacity.index)
+        with_word = [(jobs[row].job_id, traits[row]) for row in np.flatnonzero(facts["has_word"]).tolist()]
+        share_job, shares = self._shares_of(rows)
         return Running(
-            job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
-            started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
-            queued=np.array([job.submit_time for job in jobs], dtype=np.float64),
-            ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, expected, strict=True)], dtype=np.float64),
-            may_end_at=np.array(
-                [_may_end_at(*pair, now) for pair in zip(jobs, expected, strict=True)], dtype=np.float64
-            ),
-            grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
-            size=np.array([amounts.size(job) for job in jobs], dtype=np.float64),
-            ineligible=np.array(
-                [
-                    _ineligible(*pair, capacity) or why_it_cannot_return(pair[0], snapshot)
-                    for pair in zip(jobs, traits, strict=True)
-                ],
-                dtype=np.int8,
-            ),
+            job_id=np.ascontiguousarray(facts["job_id"]),
+            started=self._started[rows],
+            queued=np.ascontiguousarray(facts["queued"]),
+            ends_at=self._ends_at[rows],
+            may_end_at=self._may_end_at[rows],
+            grace_s=self._grace_s(facts["grace_s"], names, owner, tuple(owners)),
+            size=np.ascontiguousarray(facts["size"]),
+            ineligible=ineligible_now,
             owner=np.array(owner, dtype=np.intp),
             owners=tuple(owners),
-            names=tuple(job.name for job in jobs),
-            row_of={job.job_id: row for row, job in enumerate(jobs)},
-            share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
-            share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
-            frees=np.array([frees for _, _, frees in shares], np.int64).reshape(len(shares), len(capacity.resources)),
+            names=names,
+            row_of=dict(zip(facts["job_id"].tolist(), range(len(rows)), strict=True)),
+            share_job=share_job,
+            share_node=holders.share_node[shares],
+            frees=holders.frees[shares],
             most_preemptions={
-                job.job_id: one.most_preemptions
-                for job, one in zip(jobs, traits, strict=True)
-                if one.most_preemptions is not None
+                job_id: one.most_preemptions for job_id, one in with_word if one.most_preemptions is not None
             },
-            most_said={
-                job.job_id: one.most_said for job, one in zip(jobs, traits, strict=True) if one.most_said is not None
-            },
+            most_said={job_id: one.most_said for job_id, one in with_word if one.most_said is not None},
         )
+
+    def _shares_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the shares of these jobs on nodes, in their order: the place in `rows` and the share of each."""
+        counts = self._holders.facts["shares"]
+        first = (np.cumsum(counts) - counts)[rows]
+        counts = counts[rows]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(np.arange(len(rows)), counts), np.repeat(first, counts) + within
+
+    def _grace_s(
+        self, declared: NDArray[np.float64], names: Sequence[str], owner: Sequence[int], owners: Sequence[Owner]
+    ) -> NDArray[np.float64]:
+        """Expected time that each takes to leave: one that is requeued without a notice, as long as jobs like it."""
+        known, kill_wait_s = self.snapshot.leave_times, float(self.snapshot.settings.kill_wait_s)
+        bare = np.isnan(declared)
+        found: NDArray[np.float64] = np.where(bare, kill_wait_s, declared)
+        if known:
+            for row in np.flatnonzero(bare).tolist():
+                pair = owners[owner[row]].user, names[row]
+                if pair in known:
+                    found[row] = expected_leave_s(known, pair, kill_wait_s)
+        return found
 
     @cached_property
     def trials(self) -> tuple[Job, ...]:
-        snapshot = self.snapshot
-        return tuple(
-            job
-            for job_id, job in sorted(snapshot.jobs.items())
-            if job.pending and snapshot.job_class(job_id) is JobClass.TE
-        )
+        known = self.known.jobs
+        rows = np.flatnonzero(known.facts["is_pending"] & known.facts["is_te"])
+        rows = rows[np.argsort(known.facts["job_id"][rows], kind="stable")]
+        return tuple(known.jobs[rows].tolist())
 
     @cached_property
     def waiting(self) -> Waiting:
@@ -200,34 +196,27 @@ class SnapshotColumns:
 
     @cached_property
     def ends(self) -> Ends:
-        snapshot, capacity, amounts = self.snapshot, self.capacity, self._amounts
-        shares = [
-            (capacity.index[share.node], ends_at, amounts.freed_by(job, share))
-            for job in snapshot.jobs.values()
-            if job.on_nodes
-            for ends_at in (_ends_at(job, snapshot.expected_run(job.job_id), snapshot.taken_at),)
-            for share in job.allocation
-            if share.node in capacity.index
-        ]
-        return Ends(
-            node=np.array([node for node, _, _ in shares], dtype=np.intp),
-            at=np.array([at for _, at, _ in shares], dtype=np.float64),
-            frees=np.array([frees for _, _, frees in shares], np.int64).reshape(len(shares), len(capacity.resources)),
-        )
+        holders = self._holders
+        return Ends(node=holders.share_node, at=np.repeat(self._ends_at, holders.facts["shares"]), frees=holders.frees)
 
     @cached_property
     def _queue(self) -> tuple[Job, ...]:
         """Return the pending jobs, highest priority first."""
-        pending = (job for job in self.snapshot.jobs.values() if job.pending)
-        return tuple(sorted(pending, key=lambda job: -job.priority))
+        known = self.known.jobs
+        rows = np.flatnonzero(known.facts["is_pending"])
+        return tuple(known.jobs[rows[np.argsort(-known.facts["priority"][rows], kind="stable")]].tolist())
 
     @cached_property
     def doubted(self) -> Collection[JobId]:
-        return [job_id for job_id, job in self.snapshot.jobs.items() if job.doubt]
+        return self._ids_of("is_doubted")
 
     @cached_property
     def hook_marked(self) -> Sequence[JobId]:
-        return [job_id for job_id, job in self.snapshot.jobs.items() if has_hook_mark(job)]
+        return self._ids_of("has_hook_mark")
+
+    def _ids_of(self, what: str) -> list[JobId]:
+        facts = self.known.jobs.facts
+        return [JobId(job_id) for job_id in facts["job_id"][facts[what]].tolist()]
 
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
@@ -266,22 +255,6 @@ class SnapshotColumns:
         return False
 
 
-def _ends_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
-    started = now if job.start_time is None else job.start_time
-    limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
-    ends_at = inf if expected is None else started + expected.median_s
-    return min(ends_at, limit_at) if ends_at > now else limit_at
-
-
-def _may_end_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
-    """Earliest likely end of the job; of one that has run as long as that, now."""
-    if expected is None or not expected.learned:
-        return _ends_at(job, expected, now)
-    started = now if job.start_time is None else job.start_time
-    limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
-    return min(max(started + expected.low_s, now), limit_at)
-
-
 def _plain(job: Job) -> bool:
     """Check whether amounts on each node say all that the job wants, and it is one job."""
     request = job.request
@@ -291,107 +264,3 @@ def _plain(job: Job) -> bool:
 def _within_limit(job: Job, run_s: float | None) -> float:
     limit_s = inf if job.time_limit_s is None else float(job.time_limit_s)
     return limit_s if run_s is None else min(run_s, limit_s)
-
-
-def _owner(job: Job) -> Owner:
-    return Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
-
-
-def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
-    """Expected time that the job takes to leave: one that is requeued without a notice, as long as jobs like it."""
-    if traits.notice_signal:
-        return traits.grace_period_s
-    return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
-
-
-def _ineligible(job: Job, traits: Traits, capacity: Capacity) -> int:
-    if job.doubt or job.partly_read:
-        return 6
-    if job.completing or job.finished or "CONFIGURING" in job.flags:
-        return 1
-    if not job.batch:
-        return 2
-    if not job.requeueable:
-        return 3
-    if job.het_job_id is not None:
-        return 4
-    if job.state is JobState.SUSPENDED:
-        return 5
-    if any(share.node not in capacity.index for share in job.allocation):
-        return 7
-    if job.restarts >= MOST_RESTARTS:
-        return 9
-    return 8 if traits.unread else 0
-
-
-def capacity_of(snapshot: Snapshot) -> Capacity:
-    """Return the resources of each node as the snapshot shows them.
-
-    What the nodes' own records say is held counts where the jobs' say less: a job with a record that is missing, or not
-    true, frees no resources.
-    """
-    names = tuple(snapshot.nodes)
-    index = {name: row for row, name in enumerate(names)}
-    layout = ColumnLayout.of(snapshot.nodes, snapshot.partitions)
-    total = np.zeros((len(names), len(layout.names)), dtype=np.int64)
-    limits = [snapshot.partitions[name] for name in layout.limited]
-    each = np.zeros(len(names), dtype=np.int64)
-    for row, node in enumerate(snapshot.nodes.values()):
-        total[row] = layout.of_node(node.total, [one for one in limits if node.name in one.nodes])
-        each[row] = shards_of_each_gpu(node.total)
-    shards_each = each if each.any() else None
-    capacity = Capacity(
-        names=names,
-        index=index,
-        resources=layout.names,
-        total=total,
-        free=total,
-        available=np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_),
-        partitions={
-            name: mask_of(partition.nodes, index)
-            for name, partition in snapshot.partitions.items()
-            if partition.state == "UP"
-        },
-        layout=layout,
-        shards_each=shards_each,
-    )
-    taken, amounts = np.zeros_like(total), _KnownAmounts(capacity)
-    for job in snapshot.jobs.values():
-        for share in job.allocation:
-            row_of = index.get(share.node)
-            if row_of is not None:
-                taken[row_of] += amounts.freed_by(job, share)
-    for row, node in enumerate(snapshot.nodes.values()):
-        if node.held is not None:
-            held = vector(node.held, layout.names)
-            if each[row]:
-                layout.with_shards(held, int(each[row]), total[row])
-            np.maximum(taken[row], held, out=taken[row])
-    free = total - taken
-    of_one_gpu(layout.names, total, free)
-    for array in (total, free, capacity.available):
-        array.setflags(write=False)
-    threads = threads_of(snapshot.nodes)
-    kept = _kept_by(snapshot, index)
-    return replace(
-        capacity,
-        free=free,
-        kept_by=kept,
-        keepers=frozenset(user for _, user in kept),
-        threads=threads if (threads > 1).any() else None,
-    )
-
-
-def keeps_nodes(snapshot: Snapshot) -> Callable[[Job], bool]:
-    """Predicate of jobs that share their nodes with their own user's jobs alone."""
-    alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
-    return lambda job: job.request.sharing == "USER" or bool(alone and job.partitions[0] in alone)
-
-
-def _kept_by(snapshot: Snapshot, index: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
-    """Return (row, user) of the nodes that a job there shares with its own user's jobs alone."""
-    keeps = keeps_nodes(snapshot)
-    found = {
-        (index[name], job.user) for job in snapshot.jobs.values() if keeps(job) for name in job.nodes if name in index
-    }
-    return tuple(sorted(found))

@@ -22,7 +22,7 @@ from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.columns_of import freed_by
+from tesched_core.placement.capacity_of import freed_by
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.spread import spreads
 

@@ -58,8 +58,12 @@ class ByNode:
     def on(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the shares on some nodes, node by node."""
         if len(nodes) * 8 < len(self._first):
-            spans = zip(self._first[nodes].tolist(), self._first[nodes + 1].tolist(), strict=True)
-            return np.concatenate([self._shares[:0], *(self._shares[first:end] for first, end in spans)])
+            first = self._first[nodes]
+            counts = self._first[nodes + 1] - first
+            found: NDArray[np.intp] = self._shares[
+                np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+            ]
+            return found
         there = np.zeros(len(self._first) - 1, dtype=np.bool_)
         there[nodes] = True
         return self._shares[there[self._where]]

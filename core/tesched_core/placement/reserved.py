@@ -16,7 +16,7 @@ from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import freed_by
+from tesched_core.placement.capacity_of import freed_by
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.node_count import by_itself, demand_on

@@ -18,7 +18,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.can_return import loses_licenses
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_policies.gavel.jobs import Kinds
 from tesched_slurm import clients
 from tesched_slurm.columns import strange

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tesched_core.model.cluster import Node, Partition
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_daemon.plausibility import unread
 from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of

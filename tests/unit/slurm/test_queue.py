@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState
-from tesched_db.job_rows import UNCLASSIFIED, job_values
+from tesched_db.job_rows import UNCLASSIFIED
+from tesched_db.job_values import job_values
 from tesched_slurm.columns import COLUMNS, Query, QueueRow, rows_of
 from tesched_slurm.job_records import read_job
 

@@ -11,7 +11,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import Demand, demand_of, demands_of, share_of
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp

@@ -11,7 +11,7 @@ from tesched_core.model.cluster import Job, JobState, Partition, Request, Reserv
 from tesched_core.model.request import demand_per_node, requested_gpus, wants_all_memory
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.constraint import UnsupportedConstraintError, has_features
 from tesched_core.placement.demand import Demand, demand_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
 

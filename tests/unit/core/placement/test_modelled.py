@@ -10,7 +10,7 @@ from tesched_core.model.cluster import Node, Partition, Request, Reservation, Sl
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demand_of, demands_of
 from tesched_core.placement.modelled import unsupported, unsupported_in
 from tesched_core.policy import MakeRoom

@@ -14,7 +14,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.modelled import with_whole_tasks
 from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed, is_open

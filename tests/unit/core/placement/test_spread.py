@@ -9,7 +9,7 @@ import pytest
 from tesched_core.model.cluster import Node, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.spread import _counts, share_on
 from tesched_core.policy import MakeRoom, Proposal

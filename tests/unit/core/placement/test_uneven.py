@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
 from tesched_core.model.resources import JobId
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
 from tesched_core.policy import MakeRoom

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
-from tesched_core.placement.columns_of import capacity_of
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus
 
