@@ -73,6 +73,9 @@ MUTATIONS = (
         "> shadow.at + 1e9\n",
     ),
     Mutation(
+        "no account is none", "core/tesched_core/guard/budget.py", "        if one.account:\n", "        if True:\n"
+    ),
+    Mutation(
         "resources reserved where they are free start a job",
         "sim/tesched_sim/slurm_scheduler.py",
         "if self._fits_on(row, nodes):\n            slurm.stirred",

@@ -111,7 +111,12 @@ NEAR = {
     "begin_time": ("tests/scenarios/test_begin_time.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),
-    "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py", *_OWN),
+    "budget": (
+        "tests/unit/core/guard/test_guard.py",
+        "tests/unit/core/guard/test_budget.py",
+        "tests/unit/core/guard/test_count_limits.py",
+        *_OWN,
+    ),
     "ends_for_good": ("tests/unit/core/intake/test_ends_for_good.py", "tests/scenarios/test_ends_for_good.py"),
     "requeue": ("tests/scenarios/test_ends_for_good.py",),
     "left_held": ("tests/scenarios/test_left_held.py", "tests/scenarios/test_victim.py"),
@@ -318,7 +323,7 @@ NEAR = {
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),
     **dict.fromkeys(
-        ("columns_of", "read_jobs", "room_of"),
+        ("columns_of", "read_jobs", "capacity_of"),
         (
             "tests/properties/test_kept_columns.py",
             "tests/scenarios/test_notice.py",

@@ -68,20 +68,25 @@ Counted = tuple[CountedBy, str | JobId]
 
 
 def counted(one: Paid) -> Iterator[Counted]:
-    """Counts to which a payment adds one."""
+    """Counts to which a payment adds one: of a user or an account only if there is one.
+
+    Without accounting no job has an account, and a limit of each account's is none of all jobs together.
+    """
     if one.withdrawn:
         return
     if not one.of_own_user:
         yield CountedBy.ALL, ""
-        yield CountedBy.USER, one.user
-        yield CountedBy.ACCOUNT, one.account
+        if one.user:
+            yield CountedBy.USER, one.user
+        if one.account:
+            yield CountedBy.ACCOUNT, one.account
         yield CountedBy.VICTIM, one.job_id
         for node in one.nodes:
             yield CountedBy.NODE, node
     if one.preemptor is not None and one.for_user:
         yield CountedBy.TE_JOB, one.preemptor
         yield CountedBy.TE_USER, one.for_user
-        if not one.of_own_user:
+        if one.for_account and not one.of_own_user:
             yield CountedBy.TE_ACCOUNT, one.for_account
 
 

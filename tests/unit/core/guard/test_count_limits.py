@@ -58,6 +58,22 @@ def test_a_limit_that_is_reached_is_one_that_the_next_victim_would_pass(setting:
     assert (plan.key, plan.count, plan.scope) == (f"guard.{setting}", 3, by[0])
 
 
+@pytest.mark.parametrize(
+    ("setting", "without"),
+    [
+        ("max_preemptions_per_user_hour", {"user": ""}),
+        ("max_preemptions_per_account_hour", {"account": ""}),
+        ("max_victims_for_te_account_hour", {"for_account": ""}),
+    ],
+)
+def test_jobs_of_no_account_or_of_an_unknown_user_are_not_taken_for_one_users(
+    setting: str, without: dict[str, str]
+) -> None:
+    limits, one = limits_of(**{setting: 1}), replace(ONE, **without)  # type: ignore[arg-type]
+    assert passed(tally_of(one, one), [one], limits) is None
+    assert passed(tally_of(ONE), [ONE], limits) is not None
+
+
 def test_victims_of_one_plan_count_together() -> None:
     limits = limits_of(max_preemptions_per_user_hour=2)
     others = [replace(ONE, job_id=JobId(number)) for number in range(2, 5)]
