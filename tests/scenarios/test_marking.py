@@ -193,7 +193,7 @@ def test_no_more_jobs_of_a_node_are_marked_than_its_limit_has_left() -> None:
 
 @pytest.mark.parametrize("limit", ["max_preemptions_per_user_hour", "max_preemptions_per_account_hour"])
 def test_no_more_jobs_of_a_user_or_an_account_are_marked_than_its_limit_has_left(limit: str) -> None:
-    jobs = [running(SMALL, share("n1", 8), user="ada"), running(LARGE, share("n1", 16), user="ada")]
+    jobs = [replace(running(job, share("n1", 8)), user="ada", account="lab") for job in (SMALL, LARGE)]
     most: dict[str, Any] = {limit: 1}
     limits = Limits(lever=YieldBy.PLUGIN, **most)
     assert written(ordinary(Driver([node("n1")], jobs, limits=limits)), 0) == [SMALL]
