@@ -62,8 +62,8 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "back again: an admin's hold is left",
         _LATELY,
-        "job.reason == HELD_BY_US and snapshot.controller_is_new",
-        "job.reason == HELD_BY_US",
+        "job is not None and job.held != snapshot.controller_is_new",
+        "False",
     ),
     Mutation(
         "back again: a hold that was there before slurmctld was started is left",

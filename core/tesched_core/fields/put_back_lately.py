@@ -36,7 +36,7 @@ def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
         job, mine = snapshot.jobs.get(one.job_id), changes.setdefault(_kept_by(one), {})
         if job is None or job.finished or one.job_id in mine:
             continue
-        if one.field is Field.HOLD and _is_held_again(job, snapshot):
+        if one.field is Field.HOLD and _is_held_again(job):
             mine[one.job_id] = replace(one, value=HELD, taken_at=None)
         elif _shows(one, job):
             mine[one.job_id] = one
@@ -76,8 +76,8 @@ def _is_settled(one: Change[Any], snapshot: Snapshot) -> bool:
     return one.field is Field.HOLD and job is not None and job.held != snapshot.controller_is_new
 
 
-def _is_held_again(job: Job, snapshot: Snapshot) -> bool:
-    return job.pending and job.held and job.reason == HELD_BY_US and snapshot.controller_is_new
+def _is_held_again(job: Job) -> bool:
+    return job.pending and job.held and job.reason == HELD_BY_US
 
 
 def _shows(one: Change[Any], job: Job) -> bool:
