@@ -140,3 +140,13 @@ def test_while_slurmctld_was_started_lately_no_raise_counts_as_ignored() -> None
     assert drive.cycle(15) == (first_in_queue(-1001),)
     drive.says(Status.SENT, *drive.decision.actions)
     assert drive.cycle(20) == (explicitly_first(1101, previous=100),)
+
+
+def test_a_node_that_never_reports_does_not_keep_a_raise_from_being_explicit() -> None:
+    drive = one_node()
+    drive.nodes["n2"] = replace(drive.nodes["n1"], name="n2", state="UNKNOWN")
+    sent = []
+    for at_s in range(0, 30, 5):
+        sent += drive.cycle(at_s)
+        drive.says(Status.SENT, *drive.decision.actions)
+    assert explicitly_first(1101, previous=100) in sent
