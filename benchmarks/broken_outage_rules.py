@@ -59,7 +59,24 @@ OUTAGE_MUTATIONS = (
         "if one.field is Field.HOLD and _is_held_again",
         "if False and _is_held_again",
     ),
-    Mutation("back again: an admin's hold is left", _LATELY, " and snapshot.controller_is_new", ""),
+    Mutation(
+        "back again: an admin's hold is left",
+        _LATELY,
+        "job is not None and job.held != snapshot.controller_is_new",
+        "False",
+    ),
+    Mutation(
+        "back again: a hold that was there before slurmctld was started is left",
+        _LATELY,
+        "job.held != snapshot.controller_is_new",
+        "not job.held and snapshot.controller_is_new",
+    ),
+    Mutation(
+        "back again: a hold that came after the new slurmctld had the release is left",
+        _LATELY,
+        "job.held != snapshot.controller_is_new",
+        "job.held and not snapshot.controller_is_new",
+    ),
     Mutation(
         "raise: one that changed nothing once is not ignored",
         _PRIORITY,
@@ -75,9 +92,10 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "throttle: put back after the array's end",
         _THROTTLE,
-        "return next(iter(context.tasks_of(job_id)), None)",
-        "return next((task for task in context.tasks_of(job_id) if not task.finished), None)",
+        "next(iter(tasks), None))",
+        "None)",
     ),
+    Mutation("throttle: read of a task that has not ended", _THROTTLE, "if not task.finished", ""),
     Mutation(
         "throttle: undo, too",
         _THROTTLE,

@@ -45,6 +45,8 @@ Patience: TypeAlias = Callable[[View, Job, FoundVictims], UnixSeconds]
 
 #: sets of nodes of which each is tried for fewer victims, and victims that are tried as the first to go
 MOST_NODE_SETS, MOST_STARTS = 64, 8
+#: nodes that are taken with all of these together: each try for a job of many nodes takes long
+MOST_NODES_TAKEN = 512
 
 
 def fewest_and_cheapest(question: VictimQuestion) -> FoundVictims | None:
@@ -143,7 +145,7 @@ def _fewer_that_span(question: VictimQuestion, found: FoundVictims) -> FoundVict
         if len(best.victims) <= max(bound, 2):
             return best
         best = better(nodes)
-    for start in spanning.by_worth[:MOST_STARTS]:
+    for start in spanning.by_worth[: min(MOST_STARTS, MOST_NODES_TAKEN // demand.nodes)]:
         if len(best.victims) <= max(bound, 2):
             break
         other = _node_by_node(question, start)

@@ -104,6 +104,23 @@ def test_without_a_sign_of_a_start_a_hold_is_an_admins() -> None:
     assert drive.cycle(40) == ()
 
 
+def test_a_hold_that_was_seen_before_slurmctld_was_started_again_is_an_admins() -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    assert drive.cycle(22) == ()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    assert drive.cycle(27) == ()
+    assert drive.jobs[JobId(2)].held
+
+
+def test_so_is_one_that_came_after_an_answer_of_the_new_slurmctld_without_it() -> None:
+    drive = released(20)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+    assert drive.cycle(22) == ()
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    assert drive.cycle(27) == ()
+
+
 @pytest.mark.parametrize("at_s", [6, 20])
 def test_a_raise_that_changed_nothing_once_is_set_again_as_slurmctld_may_have_been_killed(at_s: float) -> None:
     drive = one_node()
@@ -123,3 +140,13 @@ def test_while_slurmctld_was_started_lately_no_raise_counts_as_ignored() -> None
     assert drive.cycle(15) == (first_in_queue(-1001),)
     drive.says(Status.SENT, *drive.decision.actions)
     assert drive.cycle(20) == (explicitly_first(1101, previous=100),)
+
+
+def test_a_node_that_never_reports_does_not_keep_a_raise_from_being_explicit() -> None:
+    drive = one_node()
+    drive.nodes["n2"] = replace(drive.nodes["n1"], name="n2", state="UNKNOWN")
+    sent = []
+    for at_s in range(0, 30, 5):
+        sent += drive.cycle(at_s)
+        drive.says(Status.SENT, *drive.decision.actions)
+    assert explicitly_first(1101, previous=100) in sent

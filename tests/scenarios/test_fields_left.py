@@ -91,6 +91,20 @@ def test_that_of_an_array_of_which_all_tasks_have_ended_is_put_back_too() -> Non
     assert EARLY not in site.memory.changes_of(Field.THROTTLE)
 
 
+def test_a_task_that_has_ended_does_not_speak_for_those_that_have_not() -> None:
+    """A record of which scontrol's details are missing is read as without a throttle."""
+    site = two_arrays()
+    site.obeys(*grown(site))
+    ended = next(job for job in site.jobs.values() if job.array_task_id is not None and job.array_job_id == EARLY)
+    site.ends(ended.job_id, JobState.COMPLETED)
+    site.change(ended.job_id, array_throttle=0)
+    site.jobs = {ended.job_id: site.jobs[ended.job_id], **site.jobs}
+    site.cycle(31)
+    assert site.memory.changes_of(Field.THROTTLE)[JobId(EARLY)].previous == 0
+    site.best_effort = Wants()
+    assert throttles(site.cycle(36))[EARLY] == (3, 0)
+
+
 def test_where_slurm_takes_none_of_an_array_that_has_ended_it_is_over() -> None:
     site = with_one_that_ended()
     site.says(Status.FAILED, *site.cycle(31), kind=FailureKind.BUSY)

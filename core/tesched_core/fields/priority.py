@@ -32,6 +32,8 @@ from tesched_core.policy import AwaitRoom, Plan
 
 #: Margin above the others, so that a priority that grows with age does not overtake at once.
 PRIORITY_MARGIN = 1000
+#: seconds after which slurmctld has written a change to its state
+_LOST_WITHIN_S = 15.0
 #: why a preemptor is raised
 RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 
@@ -129,9 +131,16 @@ def _is_unchanged(one: Change[int], job: Job) -> bool:
 
 
 def _not_lost(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
-    """Return the change; of a nice value that may be lost with a slurmctld that was killed, as if it were not taken."""
-    is_lost = _is_unchanged(one, job) and context.snapshot.controller_is_new
-    return replace(one, taken_at=None) if is_lost else one
+    """Return the change; of a nice value that may be lost with a slurmctld that was killed, as if it were not taken.
+
+    It may be where no answer came for a while after it was sent, or right after the first one. Not while a node
+    has not reported: one that never does would leave the job without its place, and its victims leave all the same.
+    """
+    if not (_is_unchanged(one, job) and context.snapshot.controller_is_new):
+        return one
+    was_away = context.now - one.at > context.longest_wait_s + _LOST_WITHIN_S
+    is_first = one.since is not None and context.now - one.since < _LOST_WITHIN_S
+    return replace(one, taken_at=None) if was_away or is_first else one
 
 
 def _what_undid_it(one: Change[int], job: Job) -> str:

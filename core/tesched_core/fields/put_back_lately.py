@@ -3,8 +3,9 @@
 slurmctld writes its state some seconds after a change. If it is killed before, its successor, or a backup, has what
 tesched had set, and not that it was put back (22.05.8). So a change that is over is known for `KNOWN_FOR_S` more, and
 until an answer has come after that: a job that shows the very value again has it put back again. An admin's hold is
-shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was started lately. Of begin
-times and throttles nothing is known: the next poll says enough.
+shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was started lately, and not if
+it was there before, or came after an answer of that slurmctld without it. Of begin times and throttles nothing is
+known: the next poll says enough.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
     if not memory.put_back:
         return memory
     changes = {name: dict(by_job) for name, by_job in memory.changes.items()}
-    for one, _ in memory.put_back:
+    known = tuple(each for each in memory.put_back if not _is_settled(each[0], snapshot))
+    for one, _ in known:
         job, mine = snapshot.jobs.get(one.job_id), changes.setdefault(_kept_by(one), {})
         if job is None or job.finished or one.job_id in mine:
             continue
-        if one.field is Field.HOLD and _is_held_again(job, snapshot):
+        if one.field is Field.HOLD and _is_held_again(job):
             mine[one.job_id] = replace(one, value=HELD, taken_at=None)
         elif _shows(one, job):
             mine[one.job_id] = one
-    return replace(memory, changes={name: by_job for name, by_job in changes.items() if by_job})
+    return replace(memory, changes={name: by_job for name, by_job in changes.items() if by_job}, put_back=known)
 
 
 def with_put_back(before: Memory, after: Memory, now: UnixSeconds) -> Memory:
@@ -65,8 +67,17 @@ def _kept_by(one: Change[Any]) -> Field:
     return Field.NICE if one.field is Field.PRIORITY else one.field
 
 
-def _is_held_again(job: Job, snapshot: Snapshot) -> bool:
-    return job.pending and job.held and job.reason == HELD_BY_US and snapshot.controller_is_new
+def _is_settled(one: Change[Any], snapshot: Snapshot) -> bool:
+    """Check whether a later hold of a job that was released is others': it was there before slurmctld was started.
+
+    Or slurmctld, as it was started, had the release.
+    """
+    job = snapshot.jobs.get(one.job_id)
+    return one.field is Field.HOLD and job is not None and job.held != snapshot.controller_is_new
+
+
+def _is_held_again(job: Job) -> bool:
+    return job.pending and job.held and job.reason == HELD_BY_US
 
 
 def _shows(one: Change[Any], job: Job) -> bool:

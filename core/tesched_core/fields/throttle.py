@@ -35,8 +35,9 @@ class ThrottleRule(FieldRule[int]):
     most_a_poll = 50
 
     def record(self, job_id: JobId, context: CycleContext) -> Job | None:
-        """Return a record of the array: all show the throttle."""
-        return next(iter(context.tasks_of(job_id)), None)
+        """Return a record of the array: all show the throttle. One that has ended only where there is no other."""
+        tasks = context.tasks_of(job_id)
+        return next((task for task in tasks if not task.finished), next(iter(tasks), None))
 
     def can_be_set(self, job: Job) -> bool:
         """Return True: Slurm sets the throttle of an array whose tasks have ended, too."""

@@ -24,7 +24,10 @@ from numpy.typing import NDArray
 
 from tesched_core.model.columns import Running
 from tesched_core.placement.demand import Demand
-from tesched_core.placement.fewest import NEVER, fewest_of, fewest_that_free
+from tesched_core.placement.fewest import MOST_JOBS, NEVER, fewest_of, fewest_that_free
+
+#: a sum of parts may be below the exact one by that
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +61,7 @@ class Spanning:
         job, where = running.share_job[shares], running.share_node[shares]
         missing = np.maximum(demand.takes[where] - free[where], 0)
         useful = np.minimum(running.frees[shares], missing)
-        part = np.where(missing > 0, useful / np.maximum(missing, 1), 0.0).sum(axis=1) / (missing > 0).sum(axis=1)
+        part = _parts(useful, missing) / (missing > 0).sum(axis=1)
         worth = np.bincount(job, weights=part, minlength=jobs)
         several = np.flatnonzero(np.bincount(job[part > 0], minlength=jobs) > 1)
         covers = (useful == missing).all(axis=1)
@@ -99,6 +102,10 @@ def fewest_on(  # noqa: PLR0917 - what a search is given
     place = np.full(len(free), -1, dtype=np.intp)
     place[list(nodes)] = np.arange(len(nodes))
     shares = np.flatnonzero(pool[running.share_job] & (place[running.share_node] >= 0))
+    # Before the table of all jobs on all nodes, which is large for many.
+    shares = _that_may_do(demand, nodes, running, shares, free, most=min(less_than - 1, MOST_JOBS))
+    if not len(shares):
+        return ()
     jobs, number = np.unique(running.share_job[shares], return_inverse=True)
     frees = np.zeros((len(jobs), len(nodes), free.shape[1]), dtype=np.int64)
     frees[number, place[running.share_node[shares]]] = running.frees[shares]
@@ -106,6 +113,36 @@ def fewest_on(  # noqa: PLR0917 - what a search is given
     jobs, of_each = jobs[order], frees[order].reshape(len(jobs), -1)
     wanted = (demand.takes[list(nodes)] - free[list(nodes)]).ravel()
     return tuple(int(jobs[row]) for row in fewest_that_free(wanted, of_each, score[jobs], less_than=less_than))
+
+
+def _parts(useful: NDArray[np.int64], missing: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return for each row the sum, over the resources that are missing, of the part of it that is freed."""
+    parts: NDArray[np.float64] = np.where(missing > 0, useful / np.maximum(missing, 1), 0.0).sum(axis=1)
+    return parts
+
+
+def _that_may_do(
+    demand: Demand,
+    nodes: Sequence[int],
+    running: Running,
+    shares: NDArray[np.intp],
+    free: NDArray[np.int64],
+    *,
+    most: int,
+) -> NDArray[np.intp]:
+    """Return those of these shares whose jobs may be among `most` that are enough on all of the nodes.
+
+    Each of a set of so many frees some parts of what is missing, and together all of it: one that is too small beside
+    the largest of the others is in no such set.
+    """
+    rows, where = list(nodes), running.share_node[shares]
+    wanted = int((demand.takes[rows] > free[rows]).sum())
+    missing = np.maximum(demand.takes[where] - free[where], 0)
+    part = _parts(np.minimum(running.frees[shares], missing), missing)
+    of_each = np.bincount(running.share_job[shares], weights=part, minlength=len(running))
+    others = float(np.sort(of_each)[::-1][: max(most - 1, 0)].sum())
+    kept: NDArray[np.intp] = shares[of_each[running.share_job[shares]] + others >= wanted - _ROUNDING]
+    return kept
 
 
 def sets_of_nodes(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement import spanning
 from tesched_core.policy import MakeRoom, Policy, Proposal
 from tesched_policies import victim_search
 from tesched_policies.baselines import AtRandom, LongestRemaining, NoPreemption, YoungestFirst
@@ -159,6 +162,20 @@ class TestJobsThatSpanNodes:
         view = view_of(cluster([node("a1"), node("a2", cpus=12)], [*jobs, self.wants(12)]))
         (one,) = plans_of(FitGpp().propose(view, None))
         assert sorted(one.victim_ids) == [2, *range(11, 18)]
+
+    def test_no_sets_are_compared_where_none_that_is_small_enough_may_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """On 16 nodes 8 jobs of two nodes each are the fewest, and 16 jobs of one node too many: sets have six."""
+        never = Mock(return_value=())
+        monkeypatch.setattr(spanning, "fewest_that_free", never)
+        names = [f"a{number:02d}" for number in range(16)]
+        pairs = zip(names[::2], names[1::2], strict=True)
+        jobs = [
+            *(running(number, share(name, 16)) for number, name in enumerate(names, 101)),
+            *(running(number, share(one, 16), share(other, 16)) for number, (one, other) in enumerate(pairs, 201)),
+        ]
+        snapshot = cluster([node(name) for name in names], [*jobs, self.wants(16, nodes=16)])
+        assert plans_of(FitGpp().propose(view_of(snapshot), None))
+        never.assert_not_called()
 
 
 class TestRefusals:

@@ -233,7 +233,7 @@ class Ledger:
             name = f"job {row + 1}"
             wanted = slurm.nice_by_hand.get(row, 0)
             # With an explicit priority Slurm sets it to 0, and ignores it from then on.
-            if slurm.nice[row] != wanted and row not in slurm.fixed:
+            if slurm.nice[row] != wanted and not (row in slurm.fixed and slurm.nice[row] == 0):
                 yield f"{name} has nice {slurm.nice[row]}, and {wanted} by hand"
             if row in slurm.held and row not in slurm.held_by_user:
                 yield f"{name} is held"
