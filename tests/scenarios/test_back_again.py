@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.fields.put_back_lately import KNOWN_FOR_S
-from tesched_core.model.actions import Status, releases, sets
+from tesched_core.model.actions import Action, Status, releases, sets
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
@@ -145,7 +145,7 @@ def test_while_slurmctld_was_started_lately_no_raise_counts_as_ignored() -> None
 def test_a_node_that_never_reports_does_not_keep_a_raise_from_being_explicit() -> None:
     drive = one_node()
     drive.nodes["n2"] = replace(drive.nodes["n1"], name="n2", state="UNKNOWN")
-    sent = []
+    sent: list[Action] = []
     for at_s in range(0, 30, 5):
         sent += drive.cycle(at_s)
         drive.says(Status.SENT, *drive.decision.actions)
