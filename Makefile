@@ -104,7 +104,7 @@ check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the chec
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.mutations --check
-	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py \
+	$(BIN)/pytest -q tests/unit/project/test_packages.py tests/unit/project/test_language.py \
 	  tests/unit/project/test_sizes.py tests/unit/project/test_rules_page.py
 
 # locks/ has what is installed on a login node (docs/howto/installation.md), as tested: its versions are requirements.lock's.
