@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 
+from tesched_slurm.answer_text import as_text
 from tesched_slurm.run_command import Commands
 
 _LETTERS = string.ascii_letters + string.digits
@@ -192,7 +193,10 @@ class Query:
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
     def rows(self, answer: str, known: KnownRows | None = None) -> list[QueueRow]:
-        """Return the records, which are `known` from now on. Raises ValueError for an answer of another form."""
+        """Return the records, which are `known` from now on, of a narrow answer (`answer_text.py`).
+
+        Raises ValueError for one of another form.
+        """
         known = known or KnownRows()
         known.begin()
         found = []
@@ -236,7 +240,7 @@ class KnownRows:
         content = hash(record.replace(separator, self.mark))
         row = self._by_content.get(content)
         if row is None or not record.startswith(f"{row.job_id}{separator}"):
-            values = record.split(separator)
+            values = [as_text(value) for value in record.split(separator)]
             if len(values) != len(COLUMNS):
                 raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
             share = self._shared.setdefault
@@ -250,14 +254,14 @@ class KnownRows:
 def read_rows(commands: Commands, *options: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
     """Return the records of the jobs that these options of squeue's choose."""
     query = Query(*options)
-    answer = commands.run(query.argv, query.environment)
+    answer = commands.run_narrow(query.argv, query.environment)
     if isinstance(answer, Failure):
         return answer
     return rows_of(query, answer, known)
 
 
 def rows_of(query: Query, answer: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
-    """Return the records of this answer, or that it has another form than known."""
+    """Return the records of this narrow answer, or that it has another form than known."""
     try:
         return query.rows(answer, known)
     except ValueError as error:

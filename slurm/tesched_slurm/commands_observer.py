@@ -11,6 +11,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
+from tesched_slurm.answer_text import as_text
 from tesched_slurm.columns import KnownRows, Query, read_rows, rows_of, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
@@ -110,7 +111,8 @@ class CommandsObserver:
         )
         if isinstance(answers, Failure):
             return answers
-        reservations, partitions_text, nodes, of_jobs = (answers.pop() for _ in range(4))
+        reservations, partitions_text, nodes = (as_text(answers.pop()) for _ in range(3))
+        of_jobs = answers.pop()
         # With 100,000 jobs each of the two answers on them is more than 100 MB: not both at once, where one is read.
         rows = rows_of(query, answers.pop(), self._rows)
         if isinstance(rows, Failure):

@@ -23,28 +23,30 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
+from tesched_slurm.answer_text import as_narrow, as_text
 from tesched_slurm.columns import QueueRow, drawn
 from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
 
 _BEGIN = re.compile(
     r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) (?:ArrayTaskThrottle=(\d+) )?)?"
     r"(?:HetJobId=\d+ HetJobOffset=\d+ )?JobName=",
-    re.MULTILINE,
+    re.MULTILINE | re.ASCII,
 )
 #: Names of users and groups may hold blanks. A forged one must not reach over the job's own user, behind its name.
 _USER = re.compile(
     r"(?: SLUID=\S+)?(?: HetJobIdSet=\S+)? UserId=[^\n]{0,512}?\((\d+)\)"
-    r" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label="
+    r" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label=",
+    re.ASCII,
 )
-_PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
+_PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=", re.ASCII)
 #: Characters of the list of an array's waiting tasks; Slurm's own default of 64 cuts those of tasks here and there.
 _MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
-_TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
+_TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)", re.ASCII)
 _END = " Network="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
-_LAST_EVALUATED = re.compile(r" LastSchedEval=\S+")
-_NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE)
+_LAST_EVALUATED = re.compile(r" LastSchedEval=\S+", re.ASCII)
+_NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE | re.ASCII)
 _PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|ExcNodeList|Deadline|MinMemory\w*)=(\S*)")
 #: columns of squeue's that a record is compared with before it is believed
 _COMPARED = attrgetter("name", "user_id", "mcs_label", "account", "qos", "wc_key", "submit_time")
@@ -157,7 +159,9 @@ class DetailsQuery:
         return len(re.findall(rf" SubmitTime=\d+{re.escape(self._mark)}", answer))
 
     def find(self, answer: str, rows: Mapping[str, QueueRow], known: KnownRecords | None = None) -> DetailsFound:
-        """Return the details of the jobs of `rows`, by job id; a job without a record there is left out.
+        """Return the details of the jobs of `rows`, by job id, in a narrow answer (`answer_text.py`).
+
+        A job without a record there is left out.
 
         Of a record that is as it was `known`, the details are those of then; what is read is known from now on.
         """
@@ -187,7 +191,7 @@ class DetailsQuery:
                     break  # the answer was cut short
                 after = _NEXT.search(answer, end)
                 record_end = after.start() if after else len(answer)
-                read = _details(answer[marked.start() : end], answer[end:record_end], begin)
+                read = _details(as_text(answer[marked.start() : end]), as_text(answer[end:record_end]), begin)
                 position = end
                 if read is None:
                     continue
@@ -208,8 +212,9 @@ def _hidden_task(answer: str, begin: re.Match[str], array: QueueRow, mark: str, 
 
     Its name and its user are its array's: else squeue would have shown it.
     """
-    position = begin.end() + len(array.name)
-    user = _USER.match(answer, position) if answer.startswith(array.name, begin.end()) else None
+    name = as_narrow(array.name)
+    position = begin.end() + len(name)
+    user = _USER.match(answer, position) if answer.startswith(name, begin.end()) else None
     if user is None or user[1] != array.user_id:
         return begin.end()
     position = user.end()
@@ -231,16 +236,16 @@ def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:
     `start` is where the name begins.
     """
     position = start
-    for text, following in ((row.name, _USER), (_shown(row.mcs_label, "N/A"), _PRIORITY)):
+    for text, following in ((as_narrow(row.name), _USER), (as_narrow(_shown(row.mcs_label, "N/A")), _PRIORITY)):
         match = following.match(answer, position + len(text)) if answer.startswith(text, position) else None
         if match is None or (following is _USER and match[1] != row.user_id):
             return None
         position = match.end()
-    account_and_qos = f"{_shown(row.account, '(null)')} QOS={row.qos}"
+    account_and_qos = as_narrow(f"{_shown(row.account, '(null)')} QOS={row.qos}")
     if not answer.startswith(account_and_qos, position):
         return None
     position += len(account_and_qos)
-    wckey = f" WCKey={row.wc_key}"
+    wckey = as_narrow(f" WCKey={row.wc_key}")
     if answer.startswith(wckey, position):  # where the site keeps track of them
         position += len(wckey)
     return _TO_MARK.match(answer, position)

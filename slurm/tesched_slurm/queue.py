@@ -165,7 +165,7 @@ def is_readable(row: QueueRow) -> bool:
 def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
     """Read scontrol's details of this job alone; None where it knows it no more."""
     query = DetailsQuery(row.job_id)
-    answer = commands.run(query.argv, query.environment)
+    answer = commands.run_narrow(query.argv, query.environment)
     if isinstance(answer, Failure):
         return None if answer.kind is FailureKind.NOT_FOUND else answer
     return query.find(answer, {row.job_id: row}).by_id.get(row.job_id)

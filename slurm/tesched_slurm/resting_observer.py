@@ -111,7 +111,7 @@ class RestingObserver:
             return self.observer.observe()
         taken_at = time.time()
         query = DetailsQuery(shares=False)
-        answer = self.commands.run(query.argv, query.environment)
+        answer = self.commands.run_narrow(query.argv, query.environment)
         if isinstance(answer, Failure):
             return answer
         # Whatever changes from here on differs from these records at the next poll.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Failure, FailureKind
 
+from tesched_slurm.answer_text import as_text, narrow
 from tesched_slurm.bounded_process import ours, run_bounded
 from tesched_slurm.errors import failure
 
@@ -40,11 +41,18 @@ class Commands:
 
         `variables` are set in its environment. With `enough`, only so many bytes of what it prints are wanted.
         """
+        answer = self.run_narrow(argv, variables, enough=enough)
+        return answer if isinstance(answer, Failure) else as_text(answer)
+
+    def run_narrow(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        """Run the command as `run` does: its output as a narrow text (`answer_text.py`)."""
         self.calls[_kind(argv)] += rpcs(argv)
         return self._answer(argv, variables, enough)
 
     def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[str] | Failure:
-        """Run these commands at the same time: the output of each, or why one of them failed.
+        """Run these commands at the same time: the output of each as a narrow text, or why one of them failed.
 
         Each is run with variables of its own.
         """
@@ -79,13 +87,9 @@ class Commands:
         if ended.stopped:
             return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]} {ended.stopped}")
         if ended.status != 0 and not ended.had_enough:
-            return failure(_text(ended.err) or _text(ended.out), of_change=_kind(argv) in _CHANGES)
-        return _text(ended.out)
-
-
-def _text(said: bytes | bytearray) -> str:
-    """Return it as it was printed: users' text may hold any bytes, and a carriage return is not a newline."""
-    return said.decode("utf-8", "surrogateescape")
+            said = as_text(narrow(ended.err or ended.out))
+            return failure(said, of_change=_kind(argv) in _CHANGES)
+        return narrow(ended.out)
 
 
 #: Commands that change a field of a job's record.

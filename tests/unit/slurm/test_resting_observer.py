@@ -41,7 +41,7 @@ class Slurm:
     whole: int = 0
     now: float = 0.0
 
-    def run(self, argv: Sequence[str], variables: Mapping[str, str]) -> str | Failure:
+    def run_narrow(self, argv: Sequence[str], variables: Mapping[str, str]) -> str | Failure:
         assert argv[-2:] == ("show", "job")
         assert "-d" not in argv
         mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")

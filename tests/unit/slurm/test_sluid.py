@@ -53,7 +53,7 @@ class Answers(Commands):
     release: str = "slurm 26.05.5\n"
     sent: list[tuple[str, ...]] = field(default_factory=list)
 
-    def run(
+    def run_narrow(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> str | Failure:
         """Return the answer."""
