@@ -13,18 +13,6 @@ _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
-    Mutation(
-        "Slurm's own words may have any bytes",
-        "slurm/tesched_slurm/details.py",
-        'SubmitTime=(\\S+)", re.ASCII)',
-        'SubmitTime=(\\S+)")',
-    ),
-    Mutation(
-        "an answer takes a byte a character",
-        "slurm/tesched_slurm/run_command.py",
-        "        return narrow(ended.out)",
-        '        return ended.out.decode("utf-8", "surrogateescape")',
-    ),
     Mutation("found: a share for all", _FOUND, "if new and self.served():", "if new:"),
     Mutation(
         "found: a pause as long as the test", _FOUND, "max(60.0 / per_minute - took_s, took_s)", "60 / per_minute"
@@ -117,7 +105,7 @@ REST_MUTATIONS = (
     Mutation(
         "squeue: a hash alone is no job's record",
         _COLUMNS,
-        'if row is None or not record.startswith(f"{row.job_id}{separator}"):',
+        "if row is None or not record.startswith(as_printed(row.job_id) + separator):",
         "if row is None:",
     ),
     Mutation(

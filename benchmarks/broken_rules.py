@@ -756,7 +756,7 @@ MUTATIONS = (
         ">= MOST_OF_A_USER:",
         ">= 10**9:",
     ),
-    Mutation("a record is believed by its mark", _DETAILS, 'marked[1] != f"{row.submit_time}{known.mark}"', "False"),
+    Mutation("a record is believed by its mark", _DETAILS, "marked[1] != as_printed(row.submit_time) + mark", "False"),
     Mutation(
         "a record that has grown is read again",
         _DETAILS,
@@ -764,7 +764,12 @@ MUTATIONS = (
         "",
     ),
     Mutation("a known record still is what squeue says", _DETAILS, "hash(_COMPARED(row)) != known.compared", "False"),
-    Mutation("a record stands for its own mark alone", _DETAILS, "answer.replace(self._mark, known.mark)", "answer"),
+    Mutation(
+        "a record stands for its own mark alone",
+        _DETAILS,
+        "bytes(answer[start:end]).replace(mark, self.mark)",
+        "bytes(answer[start:end])",
+    ),
     Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(mark)", "True"),
     Mutation("hidden tasks: so many in a poll", _HIDDEN, "self._last_user), MOST_TASKS)", "self._last_user), 10**9)"),
     Mutation("hidden tasks: users are served in turn", _HIDDEN, "setdefault(task.user, [])", 'setdefault("", [])'),

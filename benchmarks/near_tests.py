@@ -184,9 +184,9 @@ NEAR = {
     "decision": ("tests/integration/test_db_refusals.py",),
     "considered": ("tests/integration/test_db_refusals.py",),
     "columns": ("tests/unit/slurm/test_known_rows.py", "tests/unit/slurm/test_queue.py"),
-    "run_command": ("tests/unit/slurm/test_answer_text.py",),
+    "run_command": ("tests/unit/slurm/test_answer_bytes.py",),
     "details": (
-        "tests/unit/slurm/test_answer_text.py",
+        "tests/unit/slurm/test_answer_bytes.py",
         "tests/unit/slurm/test_forged_records.py",
         "tests/unit/slurm/test_known_records.py",
         "tests/unit/slurm/test_queue.py",

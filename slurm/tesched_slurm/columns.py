@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.answer_text import as_text
+from tesched_slurm.answer_bytes import Answer, as_printed, as_text
 from tesched_slurm.run_command import Commands
 
 _LETTERS = string.ascii_letters + string.digits
@@ -192,21 +192,18 @@ class Query:
         # 22.05 heeds the second; later releases have no word for it (`hidden_tasks.py`).
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
-    def rows(self, answer: str, known: KnownRows | None = None) -> list[QueueRow]:
-        """Return the records, which are `known` from now on, of a narrow answer (`answer_text.py`).
-
-        Raises ValueError for one of another form.
-        """
+    def rows(self, answer: Answer, known: KnownRows | None = None) -> list[QueueRow]:
+        """Return the records, which are `known` from now on. Raises ValueError for an answer of another form."""
         known = known or KnownRows()
         known.begin()
         found = []
         # One after the other: the list of all would be the whole answer once more.
-        position, mark = 0, f"{self._end}\n"
+        position, separator, mark = 0, self._separator.encode(), f"{self._end}\n".encode()
         while (end := answer.find(mark, position)) >= 0:
-            found.append(known.row(answer[position:end], self._separator))
+            found.append(known.row(bytes(answer[position:end]), separator))
             position = end + len(mark)
         if rest := answer[position : position + 80].strip():
-            raise ValueError(f"it ends in the middle of a record: {rest!r}")
+            raise ValueError(f"it ends in the middle of a record: {as_text(rest)!r}")
         known.end()
         return found
 
@@ -219,7 +216,7 @@ class KnownRows:
     """
 
     #: stands for the separators of all answers, or no record would stay as it was; only this process ever sees it
-    mark: str = field(default_factory=drawn)
+    mark: bytes = field(default_factory=lambda: drawn().encode())
     _by_content: dict[int, QueueRow] = field(default_factory=dict)
     _now: dict[int, QueueRow] = field(default_factory=dict)
     #: values that many records share, each once: a record of its own has 3 kB of texts
@@ -235,11 +232,11 @@ class KnownRows:
         """End an answer: what was not in it is forgotten."""
         self._by_content, self._now = self._now, {}
 
-    def row(self, record: str, separator: str) -> QueueRow:
-        """Return the record of which this is the text. Raises ValueError for one of another form."""
+    def row(self, record: bytes, separator: bytes) -> QueueRow:
+        """Return the record that was printed so. Raises ValueError for one of another form."""
         content = hash(record.replace(separator, self.mark))
         row = self._by_content.get(content)
-        if row is None or not record.startswith(f"{row.job_id}{separator}"):
+        if row is None or not record.startswith(as_printed(row.job_id) + separator):
             values = [as_text(value) for value in record.split(separator)]
             if len(values) != len(COLUMNS):
                 raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
@@ -254,14 +251,14 @@ class KnownRows:
 def read_rows(commands: Commands, *options: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
     """Return the records of the jobs that these options of squeue's choose."""
     query = Query(*options)
-    answer = commands.run_narrow(query.argv, query.environment)
+    answer = commands.run_bytes(query.argv, query.environment)
     if isinstance(answer, Failure):
         return answer
     return rows_of(query, answer, known)
 
 
-def rows_of(query: Query, answer: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
-    """Return the records of this narrow answer, or that it has another form than known."""
+def rows_of(query: Query, answer: Answer, known: KnownRows | None = None) -> list[QueueRow] | Failure:
+    """Return the records of this answer, or that it has another form than known."""
     try:
         return query.rows(answer, known)
     except ValueError as error:

@@ -11,7 +11,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
-from tesched_slurm.answer_text import as_text
+from tesched_slurm.answer_bytes import Answer, as_text
 from tesched_slurm.columns import KnownRows, Query, read_rows, rows_of, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
@@ -135,7 +135,7 @@ class CommandsObserver:
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
 
-    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.
 
         `answer` is scontrol's to `query`, a moment old. Jobs of which it does not say enough are queried, or where

@@ -18,35 +18,34 @@ two answers. Then the other job has two records, and none is believed: it stays 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from tesched_slurm.answer_text import as_narrow, as_text
+from tesched_slurm.answer_bytes import Answer, as_printed, as_text
 from tesched_slurm.columns import QueueRow, drawn
 from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
 
 _BEGIN = re.compile(
-    r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) (?:ArrayTaskThrottle=(\d+) )?)?"
-    r"(?:HetJobId=\d+ HetJobOffset=\d+ )?JobName=",
-    re.MULTILINE | re.ASCII,
+    rb"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) (?:ArrayTaskThrottle=(\d+) )?)?"
+    rb"(?:HetJobId=\d+ HetJobOffset=\d+ )?JobName=",
+    re.MULTILINE,
 )
 #: Names of users and groups may hold blanks. A forged one must not reach over the job's own user, behind its name.
 _USER = re.compile(
-    r"(?: SLUID=\S+)?(?: HetJobIdSet=\S+)? UserId=[^\n]{0,512}?\((\d+)\)"
-    r" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label=",
-    re.ASCII,
+    rb"(?: SLUID=\S+)?(?: HetJobIdSet=\S+)? UserId=[^\n]{0,512}?\((\d+)\)"
+    rb" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label="
 )
-_PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=", re.ASCII)
+_PRIORITY = re.compile(rb" Priority=\d+ Nice=-?\d+ Account=")
 #: Characters of the list of an array's waiting tasks; Slurm's own default of 64 cuts those of tasks here and there.
 _MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
-_TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)", re.ASCII)
-_END = " Network="
+_TO_MARK = re.compile(rb" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
+_END = b" Network="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
-_LAST_EVALUATED = re.compile(r" LastSchedEval=\S+", re.ASCII)
-_NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE | re.ASCII)
+_LAST_EVALUATED = re.compile(rb" LastSchedEval=\S+")
+_NEXT = re.compile(rb"^JobId=\d+ ", re.MULTILINE)
 _PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|ExcNodeList|Deadline|MinMemory\w*)=(\S*)")
 #: columns of squeue's that a record is compared with before it is believed
 _COMPARED = attrgetter("name", "user_id", "mcs_label", "account", "qos", "wc_key", "submit_time")
@@ -107,23 +106,28 @@ class KnownRecords:
     """
 
     #: stands for the marks of all answers, or no record would stay as it was; only this process ever sees it
-    mark: str = field(default_factory=drawn)
+    mark: bytes = field(default_factory=lambda: drawn().encode())
     _by_id: dict[str, _KnownRecord] = field(default_factory=dict)
 
-    def unchanged(self, answer: str, start: int, row: QueueRow) -> tuple[Details, int] | None:
-        """Find the details of the record at `start`, and where it ends, if it is as it was known of this job."""
+    def unchanged(self, answer: Answer, start: int, row: QueueRow, mark: bytes) -> tuple[Details, int] | None:
+        """Find the details of the record at `start`, and where it ends, if it is as it was known of this job.
+
+        `mark` is the answer's, as long as the one that stands for it here.
+        """
         known = self._by_id.get(row.job_id)
         if known is None or hash(_COMPARED(row)) != known.compared:
             return None
         end = start + known.length
         # A record that is longer than it was may begin as it did.
-        if _content(answer[start:end]) != known.content or not (end == len(answer) or _NEXT.match(answer, end)):
+        record = bytes(answer[start:end]).replace(mark, self.mark)
+        if _content(record) != known.content or not (end == len(answer) or _NEXT.match(answer, end)):
             return None
         return known.details, end
 
-    def add(self, row: QueueRow, record: str, details: Details) -> None:
-        """Remember the record of this row's job, with `mark` in it, and what it said."""
-        self._by_id[row.job_id] = _KnownRecord(hash(_COMPARED(row)), len(record), _content(record), details)
+    def add(self, row: QueueRow, record: bytes, details: Details, mark: bytes) -> None:
+        """Remember the record of this row's job, with the answer's `mark` in it, and what it said."""
+        content = _content(record.replace(mark, self.mark))
+        self._by_id[row.job_id] = _KnownRecord(hash(_COMPARED(row)), len(record), content, details)
 
     def forget_others(self, job_ids: Collection[str]) -> None:
         """Forget all jobs but these."""
@@ -131,8 +135,8 @@ class KnownRecords:
             self._by_id = {job_id: known for job_id, known in self._by_id.items() if job_id in job_ids}
 
 
-def _content(record: str) -> int:
-    return hash(_LAST_EVALUATED.sub("", record))
+def _content(record: bytes) -> int:
+    return hash(_LAST_EVALUATED.sub(b"", record))
 
 
 class DetailsQuery:
@@ -150,41 +154,44 @@ class DetailsQuery:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
         return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
 
-    def unmarked(self, answer: str) -> str:
-        """Return the answer without the marks: the same as that to another query, if nothing has changed."""
-        return answer.replace(self._mark, "")
+    def lines(self, answer: Answer) -> Iterator[bytes]:
+        """Yield the lines without the marks: the same as those to another query, if nothing has changed."""
+        mark, position = self._mark.encode(), 0
+        while (end := answer.find(b"\n", position)) >= 0:
+            yield bytes(answer[position:end]).replace(mark, b"")
+            position = end + 1
+        yield bytes(answer[position:]).replace(mark, b"")
 
-    def count(self, answer: str) -> int:
+    def count(self, answer: Answer) -> int:
         """Return the number of Slurm's own records in the answer: each has one time of submission with the mark."""
-        return len(re.findall(rf" SubmitTime=\d+{re.escape(self._mark)}", answer))
+        marked = re.compile(rb" SubmitTime=\d+" + re.escape(self._mark.encode()))
+        return sum(1 for _ in marked.finditer(answer))
 
-    def find(self, answer: str, rows: Mapping[str, QueueRow], known: KnownRecords | None = None) -> DetailsFound:
-        """Return the details of the jobs of `rows`, by job id, in a narrow answer (`answer_text.py`).
-
-        A job without a record there is left out.
+    def find(self, answer: Answer, rows: Mapping[str, QueueRow], known: KnownRecords | None = None) -> DetailsFound:
+        """Return the details of the jobs of `rows`, by job id; a job without a record there is left out.
 
         Of a record that is as it was `known`, the details are those of then; what is read is known from now on.
         """
         known = known or KnownRecords()
-        answer = answer.replace(self._mark, known.mark)
-        arrays = arrays_of(rows)
+        mark, arrays = self._mark.encode(), arrays_of(rows)
         by_id: dict[str, Details] = {}
         doubtful: set[str] = set()
         hidden: dict[str, HiddenTask] = {}
         position = 0
         while begin := _BEGIN.search(answer, position):
             position = begin.end()
-            row = rows.get(begin[1])
+            row = rows.get(as_text(begin[1]))
             if row is None:
-                if begin[2] in arrays:
-                    position = _hidden_task(answer, begin, arrays[begin[2]], known.mark, hidden)
+                array = arrays.get(as_text(begin[2] or b""))
+                if array is not None:
+                    position = _hidden_task(answer, begin, array, mark, hidden)
                 continue
-            unchanged = known.unchanged(answer, begin.start(), row)
+            unchanged = known.unchanged(answer, begin.start(), row, mark)
             if unchanged is not None:
                 details, position = unchanged
             else:
                 marked = _marked(answer, position, row)
-                if marked is None or marked[1] != f"{row.submit_time}{known.mark}":
+                if marked is None or marked[1] != as_printed(row.submit_time) + mark:
                     continue
                 end = answer.find(_END, marked.end())
                 if end < 0:
@@ -196,7 +203,7 @@ class DetailsQuery:
                 if read is None:
                     continue
                 details = read
-                known.add(row, answer[begin.start() : record_end], details)
+                known.add(row, bytes(answer[begin.start() : record_end]), details, mark)
             if row.job_id in by_id:
                 doubtful.add(row.job_id)
             by_id[row.job_id] = details
@@ -207,45 +214,49 @@ class DetailsQuery:
         )
 
 
-def _hidden_task(answer: str, begin: re.Match[str], array: QueueRow, mark: str, hidden: dict[str, HiddenTask]) -> int:
+def _hidden_task(
+    answer: Answer, begin: re.Match[bytes], array: QueueRow, mark: bytes, hidden: dict[str, HiddenTask]
+) -> int:
     """Add the task whose record this is, if it is one; return where to go on.
 
     Its name and its user are its array's: else squeue would have shown it.
     """
-    name = as_narrow(array.name)
+    name = as_printed(array.name)
     position = begin.end() + len(name)
     user = _USER.match(answer, position) if answer.startswith(name, begin.end()) else None
-    if user is None or user[1] != array.user_id:
+    if user is None or user[1] != as_printed(array.user_id):
         return begin.end()
     position = user.end()
-    line_end = answer.find("\n", position)
+    line_end = answer.find(b"\n", position)
     marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
     if marked is None or not marked[1].endswith(mark):
         return begin.end()
     after = _NEXT.search(answer, marked.end())
-    record = answer[begin.start() : after.start() if after else len(answer)].replace(mark, "")
+    record = bytes(answer[begin.start() : after.start() if after else len(answer)]).replace(mark, b"")
     # Its hash alone is kept: ten thousand records are 20 MB.
-    content = hash(_LAST_EVALUATED.sub("", record))
-    hidden[begin[1]] = HiddenTask(array_id=begin[2], task=begin[3], user=array.user_name, record=content)
+    found = HiddenTask(
+        array_id=as_text(begin[2]), task=as_text(begin[3]), user=array.user_name, record=_content(record)
+    )
+    hidden[as_text(begin[1])] = found
     return marked.end()
 
 
-def _marked(answer: str, start: int, row: QueueRow) -> re.Match[str] | None:
+def _marked(answer: Answer, start: int, row: QueueRow) -> re.Match[bytes] | None:
     """Match a record of this job from its state to its first time; None if it is not this job's.
 
     `start` is where the name begins.
     """
     position = start
-    for text, following in ((as_narrow(row.name), _USER), (as_narrow(_shown(row.mcs_label, "N/A")), _PRIORITY)):
+    for text, following in ((as_printed(row.name), _USER), (as_printed(_shown(row.mcs_label, "N/A")), _PRIORITY)):
         match = following.match(answer, position + len(text)) if answer.startswith(text, position) else None
-        if match is None or (following is _USER and match[1] != row.user_id):
+        if match is None or (following is _USER and match[1] != as_printed(row.user_id)):
             return None
         position = match.end()
-    account_and_qos = as_narrow(f"{_shown(row.account, '(null)')} QOS={row.qos}")
+    account_and_qos = as_printed(f"{_shown(row.account, '(null)')} QOS={row.qos}")
     if not answer.startswith(account_and_qos, position):
         return None
     position += len(account_and_qos)
-    wckey = as_narrow(f" WCKey={row.wc_key}")
+    wckey = as_printed(f" WCKey={row.wc_key}")
     if answer.startswith(wckey, position):  # where the site keeps track of them
         position += len(wckey)
     return _TO_MARK.match(answer, position)
@@ -256,7 +267,7 @@ def _shown(value: str, nothing: str) -> str:
     return nothing if value == "(null)" else value
 
 
-def _details(window: str, tail: str, begin: re.Match[str]) -> Details | None:
+def _details(window: str, tail: str, begin: re.Match[bytes]) -> Details | None:
     """Read the details that a record has.
 
     `tail` is what follows the window. A user's text stands in there, too: only what makes tesched leave the job alone
@@ -270,8 +281,8 @@ def _details(window: str, tail: str, begin: re.Match[str]) -> Details | None:
     memory = next((key for key in pairs if key.startswith("MinMemory")), "")
     try:
         return Details(
-            throttle=int(begin[4] or "0"),
-            array_tasks=(begin[3] or "").partition("%")[0],
+            throttle=int(begin[4] or b"0"),
+            array_tasks=as_text(begin[3] or b"").partition("%")[0],
             restarts=pairs["Restarts"],
             node_list=pairs["NodeList"],
             num_cpus=pairs["NumCPUs"],

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
+from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.columns import QueueRow, read_rows
 from tesched_slurm.details import Details, DetailsQuery, KnownRecords
 from tesched_slurm.hidden_tasks import LATE, HiddenTasks
@@ -46,7 +47,7 @@ class Queue:
         self._hidden = HiddenTasks(commands=self.commands)
 
     def read(
-        self, rows: Iterable[QueueRow], query: DetailsQuery, answer: str, *, wanted: Collection[int] | None = None
+        self, rows: Iterable[QueueRow], query: DetailsQuery, answer: Answer, *, wanted: Collection[int] | None = None
     ) -> tuple[Job, ...] | Failure:
         """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
 
@@ -165,7 +166,7 @@ def is_readable(row: QueueRow) -> bool:
 def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
     """Read scontrol's details of this job alone; None where it knows it no more."""
     query = DetailsQuery(row.job_id)
-    answer = commands.run_narrow(query.argv, query.environment)
+    answer = commands.run_bytes(query.argv, query.environment)
     if isinstance(answer, Failure):
         return None if answer.kind is FailureKind.NOT_FOUND else answer
     return query.find(answer, {row.job_id: row}).by_id.get(row.job_id)

@@ -29,6 +29,7 @@ from typing import Protocol, runtime_checkable
 from tesched_core.model.actions import Failure
 from tesched_core.model.snapshot import Snapshot
 
+from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.run_command import Commands
 
@@ -41,10 +42,10 @@ OLD_S = 300.0
 
 #: changes by itself, or with each turn of slurmctld's schedulers; a poll reads none of it of a job that waits, and of
 #: one that runs what it says follows from the rest: its state, its restarts, its time limit
-_PASSING = re.compile(r" (?:RunTime|StartTime|EndTime|LastSchedEval|Scheduler|SchedNodeList)=\S*")
+_PASSING = re.compile(rb" (?:RunTime|StartTime|EndTime|LastSchedEval|Scheduler|SchedNodeList)=\S*")
 #: words for a place in the queue: they change for all that wait behind a job that has started
-_PLACE = re.compile(r" Reason=(?:Resources|Priority) ")
-_WAITS = " JobState=PENDING "
+_PLACE = re.compile(rb" Reason=(?:Resources|Priority) ")
+_WAITS = b" JobState=PENDING "
 
 
 class WholeObserver(Protocol):
@@ -59,7 +60,7 @@ class WholeObserver(Protocol):
 class JobsObserver(WholeObserver, Protocol):
     """Can read the jobs alone, too."""
 
-    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.
 
         `answer` is scontrol's to `query`, a moment old.
@@ -111,11 +112,11 @@ class RestingObserver:
             return self.observer.observe()
         taken_at = time.time()
         query = DetailsQuery(shares=False)
-        answer = self.commands.run_narrow(query.argv, query.environment)
+        answer = self.commands.run_bytes(query.argv, query.environment)
         if isinstance(answer, Failure):
             return answer
         # Whatever changes from here on differs from these records at the next poll.
-        lines = {hash(line): _WAITS in line for line in _lasting(query.unmarked(answer))}
+        lines = {hash(line): _WAITS in line for line in map(_lasting, query.lines(answer))}
         whole_at, count = at, query.count(answer)
         stands = known is not None and self._stands(known, lines, count, at, ends=ends)
         if known is None or not self._is_young(known, at):
@@ -157,6 +158,6 @@ class RestingObserver:
         return True
 
 
-def _lasting(answer: str) -> list[str]:
-    """Return the lines of scontrol's records without what passes."""
-    return _PLACE.sub(" Reason=Priority ", _PASSING.sub("", answer)).split("\n")
+def _lasting(line: bytes) -> bytes:
+    """Return a line of scontrol's records without what passes."""
+    return _PLACE.sub(b" Reason=Priority ", _PASSING.sub(b"", line))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.answer_text import as_text, narrow
+from tesched_slurm.answer_bytes import Answer, as_text
 from tesched_slurm.bounded_process import ours, run_bounded
 from tesched_slurm.errors import failure
 
@@ -41,18 +41,18 @@ class Commands:
 
         `variables` are set in its environment. With `enough`, only so many bytes of what it prints are wanted.
         """
-        answer = self.run_narrow(argv, variables, enough=enough)
+        answer = self.run_bytes(argv, variables, enough=enough)
         return answer if isinstance(answer, Failure) else as_text(answer)
 
-    def run_narrow(
+    def run_bytes(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
-        """Run the command as `run` does: its output as a narrow text (`answer_text.py`)."""
+    ) -> Answer | Failure:
+        """Run the command as `run` does: its output as it was printed (`answer_bytes.py`)."""
         self.calls[_kind(argv)] += rpcs(argv)
         return self._answer(argv, variables, enough)
 
-    def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[str] | Failure:
-        """Run these commands at the same time: the output of each as a narrow text, or why one of them failed.
+    def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[Answer] | Failure:
+        """Run these commands at the same time: the output of each as it was printed, or why one of them failed.
 
         Each is run with variables of its own.
         """
@@ -61,11 +61,11 @@ class Commands:
         with ThreadPoolExecutor(len(calls)) as pool:
             answers = list(pool.map(self._answer, *zip(*calls, strict=True)))
         failures = [answer for answer in answers if isinstance(answer, Failure)]
-        return failures[0] if failures else [answer for answer in answers if isinstance(answer, str)]
+        return failures[0] if failures else [answer for answer in answers if not isinstance(answer, Failure)]
 
     def _answer(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, enough: int | None = None
-    ) -> str | Failure:
+    ) -> Answer | Failure:
         environment = {
             **ours(ENVIRONMENT),
             "LC_ALL": "C.UTF-8",
@@ -87,9 +87,8 @@ class Commands:
         if ended.stopped:
             return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]} {ended.stopped}")
         if ended.status != 0 and not ended.had_enough:
-            said = as_text(narrow(ended.err or ended.out))
-            return failure(said, of_change=_kind(argv) in _CHANGES)
-        return narrow(ended.out)
+            return failure(as_text(ended.err or ended.out), of_change=_kind(argv) in _CHANGES)
+        return ended.out
 
 
 #: Commands that change a field of a job's record.

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
+from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm import hidden_tasks
+from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.columns import KnownRows, Query, QueueRow
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.harness.attacks.requests import script_file, with_slurmdbd
@@ -45,7 +47,7 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Cost:
     """Count the rows that squeue prints, and the commands."""
     counted, rows, answer = Cost(), Query.rows, Commands._answer
 
-    def counting_rows(query: Query, said: str, known: KnownRows | None = None) -> list[QueueRow]:
+    def counting_rows(query: Query, said: Answer, known: KnownRows | None = None) -> list[QueueRow]:
         found = rows(query, said, known)
         counted.rows += len(found) if "-j" in query.argv else 0
         return found
@@ -130,13 +132,13 @@ def test_an_arrays_command_line_is_read_from_one_record(
     """Also of its last task, which bears the array's id. Releases before 23.02 have it in slurmdbd alone."""
     cluster = make_cluster(with_slurmdbd(1))
     by_sacct = cluster.release < (23, 2)
-    answers: list[str] = []
+    answers: list[Answer] = []
     answer = Commands._answer
 
     def keeping(commands: Commands, argv: Sequence[str], *rest: object) -> object:
         said = answer(commands, argv, *rest)  # type: ignore[arg-type]
         if argv[0] == "sacct" if by_sacct else "--json" in argv:
-            assert isinstance(said, str)
+            assert not isinstance(said, Failure)
             answers.append(said)
         return said
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
+from tesched_slurm.answer_bytes import as_printed
 from tesched_slurm.columns import Query, QueueRow
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
@@ -44,19 +45,19 @@ class Answering(Commands):
     def _answer(self, argv, variables=None, enough=None):  # type: ignore[no-untyped-def]
         self.slurm.asked.append(tuple(argv))
         if variables is None:
-            return ""  # an action, and no format of an answer is wanted
+            return b""  # an action, and no format of an answer is wanted
         if argv[0] == "scontrol":
             said = self.slurm.alone.get(argv[-1])
             mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
             if said is None:
                 return Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
-            return said.replace(MARK, mark)
+            return as_printed(said.replace(MARK, mark))
         query = Query()
         columns = query.environment["SQUEUE_FORMAT2"].split(",")
         told = variables["SQUEUE_FORMAT2"].split(",")
         answer = squeue(query, self.slurm.rows(argv[-1].split(",")))
         for ours, theirs in zip(columns, told, strict=True):
-            answer = answer.replace(ours.partition(":")[2], theirs.partition(":")[2])
+            answer = answer.replace(ours.partition(":")[2].encode(), theirs.partition(":")[2].encode())
         return answer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tesched_slurm.answer_text import as_narrow
+from tesched_slurm.answer_bytes import as_printed
 from tesched_slurm.columns import COLUMNS, Query, QueueRow
 from tesched_slurm.details import DetailsQuery
 
@@ -68,13 +68,13 @@ PLAIN = QueueRow(
 )
 
 
-def squeue(query: Query, rows: Iterable[QueueRow]) -> str:
-    """Return what squeue answers, as a narrow text: each value, and behind it the separator that was given."""
+def squeue(query: Query, rows: Iterable[QueueRow]) -> bytes:
+    """Return what squeue answers: each value, and behind it the separator that was given."""
     asked = query.environment["SQUEUE_FORMAT2"].split(",")
     behind = [word.partition(":")[2] for word in asked]
     assert [word.partition(":")[0] for word in asked] == list(COLUMNS)
     lines = ("".join(value + after for value, after in zip(row, behind, strict=True)) for row in rows)
-    return as_narrow("".join(f"{line}\n" for line in lines))
+    return as_printed("".join(f"{line}\n" for line in lines))
 
 
 def scontrol(
@@ -105,6 +105,6 @@ def scontrol(
     )
 
 
-def said_to(query: DetailsQuery, answer: str) -> str:
-    """Return what scontrol answers to this call, as a narrow text."""
-    return as_narrow(answer).replace(MARK, query.environment["SLURM_TIME_FORMAT"].removeprefix("%s"))
+def said_to(query: DetailsQuery, answer: str) -> bytes:
+    """Return what scontrol answers to this call."""
+    return as_printed(answer.replace(MARK, query.environment["SLURM_TIME_FORMAT"].removeprefix("%s")))

@@ -89,10 +89,10 @@ def test_an_answer_of_another_form_is_no_answer() -> None:
     said = squeue(query, [PLAIN])
     for broken in (
         said[:-20],
-        said.replace("RUNNING", "RUNNING" + query.environment["SQUEUE_FORMAT2"].split(",")[0][6:]),
+        said.replace(b"RUNNING", b"RUNNING" + query.environment["SQUEUE_FORMAT2"].split(",")[0][6:].encode()),
     ):
         assert isinstance(rows_of(query, broken), Failure)
-    assert rows_of(query, "") == []
+    assert rows_of(query, b"") == []
 
 
 def test_a_job_of_which_scontrol_says_nothing_is_there_and_its_shares_are_in_doubt() -> None:

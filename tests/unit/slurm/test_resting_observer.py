@@ -12,6 +12,7 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_slurm.answer_bytes import Answer, as_printed
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.resting_observer import BURST, EVERY_S, YOUNG_S, RestingObserver
 from tesched_slurm.run_command import Commands
@@ -41,12 +42,14 @@ class Slurm:
     whole: int = 0
     now: float = 0.0
 
-    def run_narrow(self, argv: Sequence[str], variables: Mapping[str, str]) -> str | Failure:
+    def run_bytes(self, argv: Sequence[str], variables: Mapping[str, str]) -> bytes | Failure:
         assert argv[-2:] == ("show", "job")
         assert "-d" not in argv
         mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
         marked = [_TIME.sub(rf"\g<0>{mark}", record, count=2) for record in self.records]
-        return self.says or "\n".join([*marked, ""])
+        if isinstance(self.says, Failure):
+            return self.says
+        return (self.says or "\n".join([*marked, ""])).encode()
 
     def observe(self) -> Snapshot | Failure:
         self.whole += 1
@@ -60,8 +63,8 @@ class SlurmByJobs(Slurm):
 
     jobs: int = 0
 
-    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
-        assert query.unmarked(answer) == "\n".join([*self.records, ""])
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
+        assert list(query.lines(answer)) == [*map(as_printed, self.records), b""]
         self.jobs += 1
         return AWAY if self.unseen else replace(last, jobs=dict(last.jobs))
 

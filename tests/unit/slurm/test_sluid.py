@@ -23,6 +23,7 @@ from tesched_core.model.actions import (
 from tesched_core.model.field import Field
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
+from tesched_slurm.answer_bytes import as_printed
 from tesched_slurm.clients import takes_sluids
 from tesched_slurm.columns import COLUMNS, QueueRow
 from tesched_slurm.commands_actuator import CommandsActuator
@@ -53,21 +54,21 @@ class Answers(Commands):
     release: str = "slurm 26.05.5\n"
     sent: list[tuple[str, ...]] = field(default_factory=list)
 
-    def run_narrow(
+    def run_bytes(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
+    ) -> bytes | Failure:
         """Return the answer."""
         if tuple(argv) == ("scontrol", "--version"):
-            return self.release or failure("scontrol: no such command")
+            return self.release.encode() or failure("scontrol: no such command")
         if argv[0] != "squeue":
             self.sent.append(tuple(argv))
-            return failure(self.says) if self.says else ""
+            return failure(self.says) if self.says else b""
         row = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
         if isinstance(row, Failure):
             return row
         behind = [word.partition(":")[2] for word in (variables or {})["SQUEUE_FORMAT2"].split(",")]
         assert len(behind) == len(COLUMNS)
-        return "".join(value + after for value, after in zip(row, behind, strict=True)) + "\n"
+        return as_printed("".join(value + after for value, after in zip(row, behind, strict=True)) + "\n")
 
 
 def run_of(sluid: str, restarts: int = 0) -> QueueRow:

@@ -1,38 +1,30 @@
-"""Slurm's answers take one byte a character, whatever users write; their texts are read as they were typed."""
+"""Users' texts are read as they were typed, whatever bytes they have; an answer is kept as it was printed."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.model.actions import Failure
-from tesched_slurm.answer_text import as_narrow, as_text, narrow
+from tesched_slurm.answer_bytes import as_printed, as_text
 from tesched_slurm.columns import Query, rows_of
 from tesched_slurm.run_command import Commands
 
 from tests.unit.slurm.queue_reading import only
 from tests.unit.slurm.squeue_says import PLAIN, scontrol, squeue
 
-WIDE = ("\N{GRINNING FACE}", "fàst\u2026", "\x85", "\u00a0", b"\xff\xa0".decode("utf-8", "surrogateescape"))
+WIDE = ("\N{GRINNING FACE}", "fàst\u2026", "\x85", "\u00a0", as_text(b"\xff\xa0"))
 
 
 @given(st.binary())
-def test_what_was_printed_is_what_is_read(said: bytes) -> None:
-    text = as_text(narrow(said))
-    assert text == said.decode("utf-8", "surrogateescape")
-    assert as_narrow(text) == narrow(said)
+def test_a_text_stands_for_the_bytes_that_were_printed(said: bytes) -> None:
+    assert as_printed(as_text(said)) == said
 
 
-def test_one_users_wide_character_makes_no_answer_wider() -> None:
-    commands, said = Commands(), "x" * 100_000
-    answer, plain = (commands.run_narrow(("printf", "%s", text)) for text in (f"{said}\N{GRINNING FACE}", said))
-    assert not isinstance(answer, Failure)
-    assert sys.getsizeof(answer) < sys.getsizeof(plain) + 100
-    assert commands.run(("printf", "%s", "fàst")) == "fàst"
-    together = commands.run_together((("printf", "%s", "fàst"), None), (("printf", "%s", "x"), None))
-    assert together == [as_narrow("fàst"), "x"]
+def test_an_answer_is_what_the_command_has_printed() -> None:
+    commands, text = Commands(), "fàst\r\n"
+    assert commands.run(("printf", "%s", text)) == text
+    assert commands.run_bytes(("printf", "%s", text)) == text.encode()
+    assert commands.run_together((("printf", "%s", text), None), (("printf", "x"), None)) == [text.encode(), b"x"]
 
 
 @pytest.mark.parametrize("text", WIDE)
