@@ -237,7 +237,7 @@ class KnownRows:
         content = hash(record.replace(separator, self.mark))
         row = self._by_content.get(content)
         if row is None or not record.startswith(as_printed(row.job_id) + separator):
-            values = [as_text(value) for value in record.split(separator)]
+            values = as_text(record).split(as_text(separator))
             if len(values) != len(COLUMNS):
                 raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
             share = self._shared.setdefault
