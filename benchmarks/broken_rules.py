@@ -76,12 +76,6 @@ MUTATIONS = (
         "no account is none", "core/tesched_core/guard/budget.py", "        if one.account:\n", "        if True:\n"
     ),
     Mutation(
-        "a limit of 0 of each account is none for jobs without",
-        "core/tesched_core/guard/count_limits.py",
-        '    if by[0] is not CountedBy.ALL and by[1] == "":\n',
-        "    if False:\n",
-    ),
-    Mutation(
         "resources reserved where they are free start a job",
         "sim/tesched_sim/slurm_scheduler.py",
         "if self._fits_on(row, nodes):\n            slurm.stirred",

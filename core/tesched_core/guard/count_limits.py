@@ -73,12 +73,7 @@ class Over:
 
 
 def reached(tally: Tally, by: Counted, limits: Limits | TurnLimits) -> Over | None:
-    """Limit of this count that one more victim would pass; `count` is without it.
-
-    A job without an account, or of a user who is not known, counts for none (`budget.counted`): it does not pass 0.
-    """
-    if by[0] is not CountedBy.ALL and by[1] == "":
-        return None
+    """Limit of this count that one more victim would pass; `count` is without it."""
     over = _over(tally, {by: 1}, limits)
     return None if over is None else replace(over, count=over.count - 1)
 

@@ -74,22 +74,6 @@ def test_jobs_of_no_account_or_of_an_unknown_user_are_not_taken_for_one_users(
     assert passed(tally_of(ONE), [ONE], limits) is not None
 
 
-@pytest.mark.parametrize(
-    ("setting", "scope"),
-    [
-        ("max_preemptions_per_user_hour", CountedBy.USER),
-        ("max_preemptions_per_account_hour", CountedBy.ACCOUNT),
-        ("max_victims_for_te_user_hour", CountedBy.TE_USER),
-        ("max_victims_for_te_account_hour", CountedBy.TE_ACCOUNT),
-    ],
-)
-def test_a_limit_of_0_for_each_account_or_user_is_none_for_jobs_without(setting: str, scope: CountedBy) -> None:
-    limits = limits_of(**{setting: 0})
-    assert reached(tally_of(), (scope, ""), limits) is None
-    assert reached(tally_of(), (scope, "lab"), limits) is not None
-    assert reached(tally_of(), (CountedBy.ALL, ""), limits_of(max_preemptions_per_hour=0)) is not None
-
-
 def test_victims_of_one_plan_count_together() -> None:
     limits = limits_of(max_preemptions_per_user_hour=2)
     others = [replace(ONE, job_id=JobId(number)) for number in range(2, 5)]
