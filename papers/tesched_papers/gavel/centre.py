@@ -95,18 +95,18 @@ class _Rows:
         """Return the unit of each row in which, with one for each column, no entry of G is far from 1 (Ruiz)."""
         size = self.size[:, None]
         level, time = np.ones((self.jobs, 1)), np.ones((self.jobs, 1))
-        room, least = np.ones(self.types), np.ones_like(self.gain)
+        supply, least = np.ones(self.types), np.ones_like(self.gain)
         column, column_t = np.ones_like(self.gain), 1.0
         for _ in range(_SCALINGS):
             of_level, in_t = self.gain / (level * column), 1.0 / (level * column_t)
-            of_time, of_room, of_least = 1.0 / (time * column), size / (room * column), 1.0 / (least * column)
+            of_time, of_supply, of_least = 1.0 / (time * column), size / (supply * column), 1.0 / (least * column)
             level = level * np.sqrt(np.maximum(of_level.max(axis=1, keepdims=True), in_t))
             time = time * np.sqrt(of_time.max(axis=1, keepdims=True))
-            room = room * np.sqrt(of_room.max(axis=0))
+            supply = supply * np.sqrt(of_supply.max(axis=0))
             least = least * np.sqrt(of_least)
-            largest = np.maximum(np.maximum(of_level, of_time), np.maximum(of_room, of_least))
+            largest = np.maximum(np.maximum(of_level, of_time), np.maximum(of_supply, of_least))
             column, column_t = column * np.sqrt(largest), column_t * float(np.sqrt(in_t.max()))
-        return np.concatenate([level.ravel(), time.ravel(), room, least.ravel()])
+        return np.concatenate([level.ravel(), time.ravel(), supply, least.ravel()])
 
     def times(self, x: _Array, t: float) -> _Array:
         """Return G (x, t)."""
@@ -114,8 +114,8 @@ class _Rows:
 
     def transposed(self, rows: _Array) -> tuple[_Array, float]:
         """Return G' times a vector of rows: of x, and of t."""
-        level, time, room, least = self.split(rows)
-        return time[:, None] - self.gain * level[:, None] + self.size[:, None] * room - least, float(level.sum())
+        level, time, supply, least = self.split(rows)
+        return time[:, None] - self.gain * level[:, None] + self.size[:, None] * supply - least, float(level.sum())
 
 
 class _Solver:
@@ -205,7 +205,7 @@ class _System:
     def __init__(self, rows: _Rows, weight: _Array) -> None:
         self.rows = rows
         types = rows.types
-        level, time, room, self.least = rows.split(weight)
+        level, time, supply, self.least = rows.split(weight)
         block = rows.block.copy()
         diagonal = block.reshape(rows.jobs, -1)[:, :: types + 3]
         diagonal[:, :types] = 1.0 / self.least
@@ -216,7 +216,7 @@ class _System:
         self.answers = self.inverse[:, :, : types + 1] * rows.couples
         coupling = np.empty((types + 1, types + 1))
         coupling[:types] = (rows.size @ self.answers[:, :types].reshape(rows.jobs, -1)).reshape(types, -1)
-        coupling.reshape(-1)[: types * (types + 2) : types + 2] -= room
+        coupling.reshape(-1)[: types * (types + 2) : types + 2] -= supply
         coupling[types] = self.answers[:, types].sum(axis=0)
         self.coupled = np.linalg.inv(coupling)
 

@@ -97,13 +97,13 @@ class FillingRun(Run):
     def _fill(self) -> None:
         """Give what is free to waiting jobs; no job is moved for it."""
         waits = np.flatnonzero(self.on == NOWHERE)
-        room = self.capacity.copy()
+        unassigned = self.capacity.copy()
         runs = self.on != NOWHERE
-        np.subtract.at(room, self.on[runs], self.scale_factor[runs])
-        if len(waits) == 0 or not room.any():
+        np.subtract.at(unassigned, self.on[runs], self.scale_factor[runs])
+        if len(waits) == 0 or not unassigned.any():
             return
         after = self.on.copy()
-        after[waits] = self.assigned(range(len(TYPES)), waits, room)
+        after[waits] = self.assigned(range(len(TYPES)), waits, unassigned)
         self._place(after)
 
     def _place(self, after: NDArray[np.intp]) -> None:

@@ -57,20 +57,20 @@ class GreedyFifo:
         """Return 1 where a job has a type."""
         jobs = waiting.job.tolist()
         self.on = {} if self.aware else {job: kind for job, kind in self.on.items() if job in set(jobs)}
-        room = waiting.capacity.copy()
+        unassigned = waiting.capacity.copy()
         for row, job in enumerate(jobs):
             if job in self.on:
-                room[self.on[job]] -= waiting.scale_factor[row]
+                unassigned[self.on[job]] -= waiting.scale_factor[row]
         for row, job in enumerate(jobs):
             if job in self.on:
                 continue
             speed = waiting.throughput[row]
-            fits = np.flatnonzero((room >= waiting.scale_factor[row]) & (speed > 0)).tolist()
+            fits = np.flatnonzero((unassigned >= waiting.scale_factor[row]) & (speed > 0)).tolist()
             if not fits:
                 break
             kind = max(fits, key=lambda kind: (speed[kind], -kind)) if self.aware else self.draw.choice(fits)
             self.on[job] = kind
-            room[kind] -= waiting.scale_factor[row]
+            unassigned[kind] -= waiting.scale_factor[row]
         share = np.zeros_like(waiting.throughput)
         for row, job in enumerate(jobs):
             if job in self.on:
@@ -91,11 +91,11 @@ class Allox:
             raise WorkloadError("allox: a job of several accelerators cannot be placed; leave --multi out")
         jobs = waiting.job.tolist()
         self.on = {job: kind for job, kind in self.on.items() if job in set(jobs)}
-        room = waiting.capacity.copy()
+        unassigned = waiting.capacity.copy()
         for kind in self.on.values():
-            room[kind] -= 1
+            unassigned[kind] -= 1
         rows = np.array([row for row, job in enumerate(jobs) if job not in self.on], dtype=np.int64)
-        machines = np.repeat(np.arange(len(room)), room)
+        machines = np.repeat(np.arange(len(unassigned)), unassigned)
         if len(rows) and len(machines):
             for row, kind in _first(waiting, rows, machines):
                 self.on[jobs[row]] = kind

@@ -302,7 +302,7 @@ class Run:
         return order
 
     def assigned(
-        self, order: Sequence[int], rows: NDArray[np.intp] | slice, room: NDArray[np.int64]
+        self, order: Sequence[int], rows: NDArray[np.intp] | slice, unassigned: NDArray[np.int64]
     ) -> NDArray[np.intp]:
         """Return on which types these jobs are, if so much is free."""
         return assign(
@@ -312,7 +312,7 @@ class Run:
             self.share[rows],
             throughput=self.throughput[rows],
             scale_factor=self.scale_factor[rows],
-            capacity=room,
+            capacity=unassigned,
             entitled_only=self.manner.entitled_only,
         )
 

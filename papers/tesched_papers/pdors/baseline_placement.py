@@ -18,7 +18,7 @@ class BaselinePlacement(StrEnum):
     PACKED = "packed"
 
 
-class Rooms:
+class FreeResources:
     """Free resources of a slot, and the place of the next one."""
 
     def __init__(self, machines: Machines, manner: BaselinePlacement) -> None:
@@ -53,25 +53,25 @@ class Rooms:
             return np.roll(rows, -self.turn)
         together = workers * job.worker + servers * job.server
         holds_all = (together <= self.free * (1 + SLACK)).all(axis=1)
-        room = (self.free / np.maximum(self.machines.capacity, 1.0)).min(axis=1)
+        fitting = (self.free / np.maximum(self.machines.capacity, 1.0)).min(axis=1)
         # A machine that holds all comes first, and of these the fullest; otherwise the emptiest.
-        return np.asarray(np.lexsort((rows, np.where(holds_all, room, -room), ~holds_all)), dtype=np.int64)
+        return np.asarray(np.lexsort((rows, np.where(holds_all, fitting, -fitting), ~holds_all)), dtype=np.int64)
 
     def _fill(self, order: NDArray[np.int64], amounts: NDArray[np.float64], count: int) -> NDArray[np.int64] | None:
         """Take resources for `count` units on machines in this order; the number on each. None: they do not fit."""
         takes = amounts > 0
-        room = np.floor((self.free[:, takes] / amounts[takes]).min(axis=1) + SLACK).astype(np.int64)
-        room = np.maximum(room, 0)
-        if room.sum() < count:
+        fitting = np.floor((self.free[:, takes] / amounts[takes]).min(axis=1) + SLACK).astype(np.int64)
+        fitting = np.maximum(fitting, 0)
+        if fitting.sum() < count:
             return None
-        held = np.zeros(len(room), dtype=np.int64)
+        held = np.zeros(len(fitting), dtype=np.int64)
         if self.manner is BaselinePlacement.PACKED:
-            upto = np.cumsum(room[order])
-            held[order] = np.clip(count - (upto - room[order]), 0, room[order])
+            upto = np.cumsum(fitting[order])
+            held[order] = np.clip(count - (upto - fitting[order]), 0, fitting[order])
         while (left := count - int(held.sum())) > 0:
             # One to each that can take it, in turn; the last round ends in the middle.
-            next_ones = [row for row in order if held[row] < room[row]][:left]
+            next_ones = [row for row in order if held[row] < fitting[row]][:left]
             held[next_ones] += 1
-            self.turn = (int(next_ones[-1]) + 1) % len(room)
+            self.turn = (int(next_ones[-1]) + 1) % len(fitting)
         self.free -= np.outer(held, amounts)
         return held

@@ -119,14 +119,14 @@ class _Program:
         """
         machines = self.instance.machines
         nothing = np.zeros(len(machines))
-        room_w = most_units(machines.capacity, np.where(machines.takes_workers, nothing, np.inf), job.worker)
-        room_s = most_units(machines.capacity, np.where(machines.takes_servers, nothing, np.inf), job.server)
+        holds_w = most_units(machines.capacity, np.where(machines.takes_workers, nothing, np.inf), job.worker)
+        holds_s = most_units(machines.capacity, np.where(machines.takes_servers, nothing, np.inf), job.server)
         both = machines.takes_workers & machines.takes_servers
         together = [
             workers_on_one(job, row[np.newaxis]) * float(one) for row, one in zip(machines.capacity, both, strict=True)
         ]
         servers = -(-job.batch // job.workers_per_server)
-        most_w, most_s = np.minimum(room_w, job.batch), np.minimum(room_s, servers)
+        most_w, most_s = np.minimum(holds_w, job.batch), np.minimum(holds_s, servers)
         return float(job.batch), most_w.astype(float).tolist(), most_s.astype(float).tolist(), together
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tesched_core.model.resources import JobId
 from tesched_policies.pdors.model import Placement, TrainingJob
 
-from tesched_papers.pdors.baseline_placement import BaselinePlacement, Rooms
+from tesched_papers.pdors.baseline_placement import BaselinePlacement, FreeResources
 from tesched_papers.pdors.workload import Instance
 
 #: FIFO's number of workers is drawn from 1 to this
@@ -46,20 +46,20 @@ class Fifo:
         self.manner = manner
         self.workers = {job.job_id: min(int(random.integers(1, FIFO_WORKERS + 1)), job.batch) for job in instance.jobs}
         self.running: dict[JobId, Placement] = {}
-        self.rooms = Rooms(instance.machines, manner)
+        self.free = FreeResources(instance.machines, manner)
 
     def place(self, slot: int, active: Sequence[TrainingJob]) -> Mapping[JobId, Placement]:
         """Return the placements of the running jobs, and of those that start now."""
         held = {job.job_id: self.running[job.job_id] for job in active if job.job_id in self.running}
-        turn = self.rooms.turn
-        self.rooms = Rooms(self.instance.machines, self.manner)
-        self.rooms.turn = turn
+        turn = self.free.turn
+        self.free = FreeResources(self.instance.machines, self.manner)
+        self.free.turn = turn
         for job in active:
             if job.job_id in held:
-                self.rooms.hold(job, held[job.job_id])
+                self.free.hold(job, held[job.job_id])
         for job in active:
             if job.job_id not in held:
-                found = self.rooms.take(job, self.workers[job.job_id], slot)
+                found = self.free.take(job, self.workers[job.job_id], slot)
                 if found is None:
                     break
                 held[job.job_id] = found
@@ -95,7 +95,7 @@ class Drf(_Sharing):
 
     def shared(self, slot: int, active: Sequence[TrainingJob]) -> dict[JobId, Placement]:
         """Return placements of as many workers as progressive filling gives, fewer where machines are too cut up."""
-        return _placed(slot, active, fair_workers(active, self.capacity), Rooms(self.machines, self.manner))
+        return _placed(slot, active, fair_workers(active, self.capacity), FreeResources(self.machines, self.manner))
 
 
 class Dorm(_Sharing):
@@ -105,13 +105,13 @@ class Dorm(_Sharing):
         """Keep the jobs with an unchanged number of workers, and place the others."""
         before = {job_id: int(one.workers.sum()) for job_id, one in self.running.items()}
         workers = dorm_workers(active, self.capacity, before)
-        rooms = Rooms(self.machines, self.manner)
+        free = FreeResources(self.machines, self.manner)
         kept = {job.job_id: self.running[job.job_id] for job in active if workers[job.job_id] == before.get(job.job_id)}
         for job in active:
             if job.job_id in kept:
-                rooms.hold(job, kept[job.job_id])
+                free.hold(job, kept[job.job_id])
         moved = [job for job in active if job.job_id not in kept]
-        return {**kept, **_placed(slot, moved, workers, rooms)}
+        return {**kept, **_placed(slot, moved, workers, free)}
 
 
 def fair_workers(active: Sequence[TrainingJob], capacity: NDArray[np.float64]) -> dict[JobId, int]:
@@ -188,13 +188,14 @@ def dorm_workers(
 
 
 def _placed(
-    slot: int, jobs: Sequence[TrainingJob], workers: Mapping[JobId, int], rooms: Rooms
+    slot: int, jobs: Sequence[TrainingJob], workers: Mapping[JobId, int], free: FreeResources
 ) -> dict[JobId, Placement]:
     """Return placements of so many workers each, or of as many as the machines' cut-up resources let."""
     placed: dict[JobId, Placement] = {}
     for job in jobs:
         found = next(
-            (one for count in _fewer(workers[job.job_id]) if (one := rooms.take(job, count, slot)) is not None), None
+            (one for count in _fewer(workers[job.job_id]) if (one := free.take(job, count, slot)) is not None),
+            None,
         )
         if found is not None:
             placed[job.job_id] = found

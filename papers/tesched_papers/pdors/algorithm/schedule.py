@@ -82,7 +82,7 @@ class Schedule:
 def units_of(job: TrainingJob, most: int, settings: Settings) -> tuple[float, int]:
     """Return the samples of a unit of work and how many units the job has.
 
-    `most` is how many workers, with their servers, the roomiest machine holds. A unit is a whole part of what these do
+    `most` is how many workers, with their servers, the largest machine holds. A unit is a whole part of what these do
     in a slot, or if there are none, of what all workers do on several machines; so such slots are used to the full.
     """
     several = job.samples_per_slot(job.batch, internal=False)
@@ -98,7 +98,7 @@ def units_of(job: TrainingJob, most: int, settings: Settings) -> tuple[float, in
 
 
 def workers_on_one(job: TrainingJob, free: _Floats) -> int:
-    """Return how many workers, at most `batch`, with their servers fit on the roomiest machine of (H, R)."""
+    """Return how many workers, at most `batch`, with their servers fit on the largest machine of (H, R)."""
     each = job.worker + job.server / job.workers_per_server
     takes = each > 0
     # A part of a server is a whole one, so this may be too many.
@@ -117,7 +117,7 @@ class NoSchedule(StrEnum):
     #: every schedule costs at least what its end is worth
     PRICE = "price"
     #: none was found that ends in time with what is free
-    ROOM = "room"
+    RESOURCES = "resources"
 
 
 def best_schedule(
@@ -225,7 +225,7 @@ class _Table:
             totals = costs[rows, choices[place]]
             ends[place] = totals[-1]
         if not np.isfinite(ends).any():
-            return NoSchedule.ROOM
+            return NoSchedule.RESOURCES
         place = int(np.argmax(self.worth - ends))
         if self.worth[place] <= ends[place]:
             return NoSchedule.PRICE

@@ -107,8 +107,8 @@ class Bound:
 def most_units(free: _Floats, price: _Floats, amounts: _Floats) -> _Ints:
     """Return how many workers (or servers) that take these amounts fit on each machine alone, (H,)."""
     takes = amounts > 0
-    room = np.floor((free[:, takes] / amounts[takes]).min(axis=1) + SLACK)
-    return np.asarray(np.where(np.isfinite(price), np.maximum(room, 0), 0), dtype=np.int64)
+    holds = np.floor((free[:, takes] / amounts[takes]).min(axis=1) + SLACK)
+    return np.asarray(np.where(np.isfinite(price), np.maximum(holds, 0), 0), dtype=np.int64)
 
 
 def on_one_machine(view: SlotView, job: TrainingJob, workers: _Ints, servers: _Ints) -> tuple[_Floats, _Ints]:
@@ -132,13 +132,13 @@ class SlotProblem:
         self.view = view
         self.job = job
         self.settings = settings
-        self.room_w = most_units(view.free, view.worker_price, job.worker)
-        self.room_s = most_units(view.free, view.server_price, job.server)
+        self.holds_w = most_units(view.free, view.worker_price, job.worker)
+        self.holds_s = most_units(view.free, view.server_price, job.server)
         rows = np.arange(len(view.free))
         self.order_w = np.lexsort((rows, view.worker_price))
         self.order_s = np.lexsort((-rows, view.server_price))
-        self.upto_w = np.cumsum(self.room_w[self.order_w])
-        self.upto_s = np.cumsum(self.room_s[self.order_s])
+        self.upto_w = np.cumsum(self.holds_w[self.order_w])
+        self.upto_s = np.cumsum(self.holds_s[self.order_s])
 
     def bound(self, workers: _Ints, servers: _Ints) -> Bound:
         """Return the bound for each of K pairs (W, S)."""
@@ -202,7 +202,7 @@ class _Program:
             (servers, problem.order_s, problem.upto_s),
         ):
             chosen[order[: int(np.searchsorted(upto, 2 * wanted)) + 1]] = True
-        self.useful = (problem.room_w > 0) | (problem.room_s > 0)
+        self.useful = (problem.holds_w > 0) | (problem.holds_s > 0)
         self.demand = np.stack([job.worker, job.server])
         self._choose(chosen)
 
@@ -212,7 +212,7 @@ class _Program:
         self.machines = np.flatnonzero(chosen & self.useful)
         rows = self.machines
         #: (2, n): workers, then servers
-        self.room = np.stack([problem.room_w[rows], problem.room_s[rows]])
+        self.holds = np.stack([problem.holds_w[rows], problem.holds_s[rows]])
         price = np.stack([view.worker_price[rows], view.server_price[rows]])
         self.price = np.where(np.isfinite(price), price, 0.0)
         self.free = view.free[rows]
@@ -228,7 +228,7 @@ class _Program:
         found = milp(
             self.scaled,
             integrality=np.ones(self.price.size),
-            bounds=Bounds(0, self.room.ravel()),
+            bounds=Bounds(0, self.holds.ravel()),
             constraints=LinearConstraint(matrix, -np.inf, limits),
             options={"mip_rel_gap": 0.0},
         )
@@ -258,7 +258,7 @@ class _Program:
         view = self.problem.view
         while True:
             matrix, limits = self._rows()
-            bounds = np.stack([np.zeros(self.room.size), self.room.ravel()], axis=1)
+            bounds = np.stack([np.zeros(self.holds.size), self.holds.ravel()], axis=1)
             found: Any = linprog(self.scaled, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs")
             chosen = np.zeros_like(self.useful)
             chosen[self.machines] = True
@@ -266,8 +266,8 @@ class _Program:
                 missing = self.useful & ~chosen
             else:
                 cover_w, cover_s, most = found.ineqlin.marginals[:3]
-                gains = (view.worker_price / self.unit + cover_w - most < -_REACHED) & (self.problem.room_w > 0)
-                gains |= (view.server_price / self.unit + cover_s < -_REACHED) & (self.problem.room_s > 0)
+                gains = (view.worker_price / self.unit + cover_w - most < -_REACHED) & (self.problem.holds_w > 0)
+                gains |= (view.server_price / self.unit + cover_s < -_REACHED) & (self.problem.holds_s > 0)
                 missing = gains & ~chosen
             if not missing.any():
                 return None if found.x is None else np.asarray(found.x, dtype=np.float64).reshape(2, -1)
@@ -294,12 +294,12 @@ class _Program:
 
     def _packs(self, counts: _Ints) -> bool:
         taken = counts.T @ self.demand
-        within = bool((counts <= self.room).all() and (taken <= self.free + SLACK * taken).all())
+        within = bool((counts <= self.holds).all() and (taken <= self.free + SLACK * taken).all())
         return within and int(counts[0].sum()) <= self.problem.job.batch
 
     def _mended(self, counts: _Ints) -> _Ints | None:
         """Return counts that hold, made from these, or None."""
-        counts = np.minimum(counts, self.room)
+        counts = np.minimum(counts, self.holds)
         taken = counts.T @ self.demand
         for machine in map(int, np.flatnonzero((taken > self.free + SLACK * taken).any(axis=1))):
             # The dearer kind is reduced first where there is too much.
@@ -336,8 +336,8 @@ class _Program:
         amounts = self.demand[kind]
         takes = amounts > 0
         left = self.free[machine] - held @ self.demand
-        room = int(np.floor((left[takes] / amounts[takes]).min() + SLACK))
-        return max(min(room, int(self.room[kind, machine] - held[kind])), 0)
+        holds = int(np.floor((left[takes] / amounts[takes]).min() + SLACK))
+        return max(min(holds, int(self.holds[kind, machine] - held[kind])), 0)
 
     def _fits(self, held: _Ints, machine: int) -> bool:
         taken = held @ self.demand

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tesched_core.model.resources import JobId
-from tesched_papers.pdors.baseline_placement import BaselinePlacement, Rooms
+from tesched_papers.pdors.baseline_placement import BaselinePlacement, FreeResources
 from tesched_papers.pdors.engine import PlacementError, simulate
 from tesched_papers.pdors.methods import NAMES, Planning, run
 from tesched_papers.pdors.shared import Drf, Fifo, dorm_workers, fair_workers
@@ -101,7 +101,7 @@ def test_no_job_runs_before_its_arrival() -> None:
 def test_spread_goes_on_where_it_ended_and_packed_keeps_together() -> None:
     job = numbered(1, batch=9, worker=np.array([1.0, 1.0]), server=np.array([0.0, 1.0]), workers_per_server=9)
     spread, packed = (
-        Rooms(machines([4, 9], [4, 9], [4, 9]), manner)
+        FreeResources(machines([4, 9], [4, 9], [4, 9]), manner)
         for manner in (BaselinePlacement.SPREAD, BaselinePlacement.PACKED)
     )
     apart = spread.take(job, 3, 0)
@@ -118,9 +118,9 @@ def test_spread_goes_on_where_it_ended_and_packed_keeps_together() -> None:
 
 
 def test_a_job_that_does_not_fit_takes_nothing() -> None:
-    rooms = Rooms(machines([4, 9]), BaselinePlacement.SPREAD)
-    assert rooms.take(numbered(1, batch=9), 5, 0) is None
-    assert (rooms.free == [[4, 9]]).all()
+    free = FreeResources(machines([4, 9]), BaselinePlacement.SPREAD)
+    assert free.take(numbered(1, batch=9), 5, 0) is None
+    assert (free.free == [[4, 9]]).all()
 
 
 def test_fifo_lets_no_job_overtake() -> None:

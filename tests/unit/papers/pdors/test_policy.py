@@ -55,7 +55,7 @@ def test_a_job_is_not_put_before_its_arrival_nor_on_what_was_reserved() -> None:
         1,
         2,
         3,
-        NoSchedule.ROOM,
+        NoSchedule.RESOURCES,
     ]
     held = [placement for answer in answers if answer.schedule for placement in answer.schedule.placements]
     assert (ledger.used == taken(job, held, (4, 1, 2))).all()

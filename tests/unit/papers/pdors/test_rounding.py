@@ -22,7 +22,7 @@ SEEDS = 1000
 DELTA = 0.2
 #: machines; each takes 40 workers, 60 servers, and 60 of both
 MACHINES = 12
-WORKERS, SERVERS, ROOM, MOST_WORKERS = 300, 150, 60.0, 320
+WORKERS, SERVERS, CAPACITY, MOST_WORKERS = 300, 150, 60.0, 320
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def program() -> Program:
         cover=cover,
         wanted=np.array([WORKERS, SERVERS], dtype=np.float64),
         pack=np.vstack([both, cover[:1]]),
-        limit=np.append(np.full(MACHINES, ROOM), MOST_WORKERS),
+        limit=np.append(np.full(MACHINES, CAPACITY), MOST_WORKERS),
     )
 
 
@@ -84,7 +84,7 @@ def test_a_row_too_narrow_for_any_guarantee_guarantees_nothing() -> None:
 def test_favouring_packing_packs_and_covers_the_guaranteed_part(relaxed: tuple[Program, NDArray[np.float64]]) -> None:
     one, x = relaxed
     # The widest coefficient of a machine's row is 1.5; of the row of all workers 1.
-    width = min(ROOM / 1.5, MOST_WORKERS)
+    width = min(CAPACITY / 1.5, MOST_WORKERS)
     gain = favour_packing(width, len(one.limit), DELTA)
     assert gain >= 0.5
     part = covered(gain, width=min(WORKERS, SERVERS), rows=2, delta=DELTA)
@@ -103,7 +103,7 @@ def test_favouring_covering_covers_and_packs_within_the_guaranteed_factor(
 ) -> None:
     one, x = relaxed
     gain = favour_covering(min(WORKERS, SERVERS), 2, DELTA)
-    factor = packed(gain, width=min(ROOM / 1.5, MOST_WORKERS), rows=len(one.limit), delta=DELTA)
+    factor = packed(gain, width=min(CAPACITY / 1.5, MOST_WORKERS), rows=len(one.limit), delta=DELTA)
     broken = 0
     for seed in range(SEEDS):
         drawn = drawn_with(x, gain, seed)

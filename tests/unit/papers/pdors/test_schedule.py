@@ -83,7 +83,7 @@ def test_no_schedule_pays_more_than_the_one_that_is_found() -> None:
     collected.each(range(60), lambda seed: check_best(seed, outcomes), lambda seed: f"seed {seed}")
     # Schedules, prices too high and too few free resources are all among them.
     schedules = [one for one in outcomes if isinstance(one, Schedule)]
-    assert NoSchedule.ROOM in outcomes
+    assert NoSchedule.RESOURCES in outcomes
     assert NoSchedule.PRICE in outcomes
     assert {placement.internal for one in schedules for placement in one.placements} == {True, False}
     assert max(len(one.placements) for one in schedules) == 3
@@ -102,7 +102,7 @@ def check_best(seed: int, outcomes: list[Schedule | NoSchedule]) -> None:
         assert all((total[seen.slot] <= seen.free).all() for seen in views)
         assert found.worth == pytest.approx(float(job.utility.worth(np.array(found.end - job.arrival))))
     else:
-        assert found is (NoSchedule.ROOM if best == -INF else NoSchedule.PRICE)
+        assert found is (NoSchedule.RESOURCES if best == -INF else NoSchedule.PRICE)
         assert best <= 1e-9
 
 
@@ -182,7 +182,7 @@ def test_a_unit_is_small_enough_for_a_slow_link_but_for_one_that_does_nothing() 
     assert units_of(dead, 4, Settings(units=10, most_units=4000)) == (4.0, 1000)
 
 
-def test_a_unit_is_small_enough_for_the_roomiest_machine() -> None:
+def test_a_unit_is_small_enough_for_the_largest_machine() -> None:
     job = training(samples=400.0, batch=100)
     unit, _ = units_of(job, 4, Settings(units=10))
     assert unit <= job.samples_per_slot(4, internal=True)
