@@ -51,7 +51,7 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation("back again: it is put back again", _LATELY, "mine[one.job_id] = one", "pass"),
     Mutation("back again: the very value alone", _LATELY, "return bool(job.nice == one.value)", "return job.nice != 0"),
-    Mutation("back again: not for long", _LATELY, "0 <= now - each[1] <= KNOWN_FOR_S", "True"),
+    Mutation("back again: not for long", _LATELY, "0 <= now - each[1] <= WRITTEN_WITHIN_S", "True"),
     Mutation("back again: by a clock that is set", _JUMP, "(one, at + by_s) for one, at", "(one, at) for one, at"),
     Mutation(
         "back again: a hold, too",

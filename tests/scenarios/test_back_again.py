@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fields.put_back_lately import KNOWN_FOR_S
 from tesched_core.model.actions import Action, Status, releases, sets
+from tesched_core.model.change import WRITTEN_WITHIN_S
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
@@ -50,9 +50,9 @@ def test_any_other_value_is_its_users_and_so_is_the_same_one_much_later() -> Non
     drive.change(TE, nice=RAISED + 1)
     assert drive.cycle(48) == ()
     drive.change(TE, nice=0)
-    drive.cycle(46 + KNOWN_FOR_S + 1)
+    drive.cycle(46 + WRITTEN_WITHIN_S + 1)
     drive.change(TE, nice=RAISED)
-    assert drive.cycle(46 + KNOWN_FOR_S + 2) == ()
+    assert drive.cycle(46 + WRITTEN_WITHIN_S + 2) == ()
     assert not drive.memory.put_back
 
 
@@ -99,7 +99,7 @@ def test_without_a_sign_of_a_start_a_hold_is_an_admins() -> None:
     drive = released(20)
     drive.change(2, priority=0, reason=HELD_BY_US)
     assert drive.cycle(22) == ()
-    assert drive.cycle(21 + KNOWN_FOR_S) == ()
+    assert drive.cycle(21 + WRITTEN_WITHIN_S) == ()
     drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
     assert drive.cycle(40) == ()
 

@@ -21,7 +21,7 @@ from tesched_core.fields.nice import (
 from tesched_core.fields.reconcile import Want
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
-from tesched_core.model.change import By, Change, first_change
+from tesched_core.model.change import WRITTEN_WITHIN_S, By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -32,8 +32,6 @@ from tesched_core.policy import AwaitRoom, Plan
 
 #: Margin above the others, so that a priority that grows with age does not overtake at once.
 PRIORITY_MARGIN = 1000
-#: seconds after which slurmctld has written a change to its state
-_LOST_WITHIN_S = 15.0
 #: why a preemptor is raised
 RAISES = frozenset({ReasonCode.MAKE_ROOM_FIRST, ReasonCode.ROOM_IS_FREE})
 
@@ -138,8 +136,8 @@ def _not_lost(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
     """
     if not (_is_unchanged(one, job) and context.snapshot.controller_is_new):
         return one
-    was_away = context.now - one.at > context.longest_wait_s + _LOST_WITHIN_S
-    is_first = one.since is not None and context.now - one.since < _LOST_WITHIN_S
+    was_away = context.now - one.at > context.longest_wait_s + WRITTEN_WITHIN_S
+    is_first = one.since is not None and context.now - one.since < WRITTEN_WITHIN_S
     return replace(one, taken_at=None) if was_away or is_first else one
 
 

@@ -1,11 +1,11 @@
 """Changes that were seen to be put back, and are there again: slurmctld has gone on with an older state.
 
 slurmctld writes its state some seconds after a change. If it is killed before, its successor, or a backup, has what
-tesched had set, and not that it was put back (22.05.8). So a change that is over is known for `KNOWN_FOR_S` more, and
-until an answer has come after that: a job that shows the very value again has it put back again. An admin's hold is
-shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was started lately, and not if
-it was there before, or came after an answer of that slurmctld without it. Of begin times and throttles nothing is
-known: the next poll says enough.
+tesched had set, and not that it was put back (22.05.8). So a change that is over is known for as long
+(`WRITTEN_WITHIN_S`), and until an answer has come after that: a job that shows the very value again has it put back
+again. An admin's hold is shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was
+started lately, and not if it was there before, or came after an answer of that slurmctld without it. Of begin times and
+throttles nothing is known: the next poll says enough.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tesched_core.model.change import HELD, Change
+from tesched_core.model.change import HELD, WRITTEN_WITHIN_S, Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import HELD_BY_US
-
-#: Seconds for which what was put back is known: slurmctld begins to write after five, and a large state takes some.
-KNOWN_FOR_S = 15.0
 
 
 def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
@@ -45,7 +42,7 @@ def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:
 
 def with_put_back(before: Memory, after: Memory, now: UnixSeconds) -> Memory:
     """Return the memory after a cycle with the changes that are over since, and those that were shortly before."""
-    known = tuple(each for each in before.put_back if 0 <= now - each[1] <= KNOWN_FOR_S)
+    known = tuple(each for each in before.put_back if 0 <= now - each[1] <= WRITTEN_WITHIN_S)
     new = tuple((one, now) for one in _over(before, after))
     return replace(after, put_back=known + new) if known or new or after.put_back else after
 

@@ -83,11 +83,13 @@ def counted(one: Paid) -> Iterator[Counted]:
         yield CountedBy.VICTIM, one.job_id
         for node in one.nodes:
             yield CountedBy.NODE, node
-    if one.preemptor is not None and one.for_user:
-        yield CountedBy.TE_JOB, one.preemptor
+    if one.preemptor is None:
+        return
+    yield CountedBy.TE_JOB, one.preemptor
+    if one.for_user:
         yield CountedBy.TE_USER, one.for_user
-        if one.for_account and not one.of_own_user:
-            yield CountedBy.TE_ACCOUNT, one.for_account
+    if one.for_account and not one.of_own_user:
+        yield CountedBy.TE_ACCOUNT, one.for_account
 
 
 def cost(one: Paid) -> float:

@@ -13,6 +13,10 @@ from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
+#: Seconds after which slurmctld has written a change to its state: it begins after five, and a large state takes some
+#: (22.05.8). One that is killed before is followed by one that has not made the change.
+WRITTEN_WITHIN_S = 15.0
+
 
 class By(StrEnum):
     """Purpose that a field was set for, where there are several."""

@@ -26,13 +26,17 @@ _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PAS
 def freed_by(job: Job, share: NodeShare, capacity: Capacity) -> NDArray[np.int64]:
     """Resources that come free on one node when the job goes, [resources]."""
     if capacity.layout is not None:
-        row = capacity.index[share.node]
-        each = 0 if capacity.shards_each is None else int(capacity.shards_each[row])
-        return capacity.layout.of_job(job, share, each, capacity.total[row])
+        return _freed_by(job, share, capacity.layout, capacity)
     freed = vector(share.tres, capacity.resources)
     if job.state is JobState.SUSPENDED:
         freed[0] = 0  # free already
     return freed
+
+
+def _freed_by(job: Job, share: NodeShare, layout: ColumnLayout, nodes: Capacity | LastingSite) -> NDArray[np.int64]:
+    row = nodes.index[share.node]
+    each = 0 if nodes.shards_each is None else int(nodes.shards_each[row])
+    return layout.of_job(job, share, each, nodes.total[row])
 
 
 class KnownAmounts:
@@ -50,9 +54,7 @@ class KnownAmounts:
         key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], row
         found = self._freed.get(key)
         if found is None:
-            place = site.index[share.node]
-            each = 0 if site.shards_each is None else int(site.shards_each[place])
-            found = self._freed[key] = site.layout.of_job(job, share, each, site.total[place])
+            found = self._freed[key] = _freed_by(job, share, site.layout, site)
         return found
 
     def size(self, job: Job) -> float:

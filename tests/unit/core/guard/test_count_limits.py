@@ -74,6 +74,13 @@ def test_jobs_of_no_account_or_of_an_unknown_user_are_not_taken_for_one_users(
     assert passed(tally_of(ONE), [ONE], limits) is not None
 
 
+def test_a_te_job_has_its_own_limit_though_its_user_is_not_known() -> None:
+    one, limits = replace(ONE, for_user="", for_account=""), limits_of(max_victims_for_te_job_hour=1)
+    over = passed(tally_of(one), [one], limits)
+    assert over is not None
+    assert over.scope is CountedBy.TE_JOB
+
+
 def test_victims_of_one_plan_count_together() -> None:
     limits = limits_of(max_preemptions_per_user_hour=2)
     others = [replace(ONE, job_id=JobId(number)) for number in range(2, 5)]
