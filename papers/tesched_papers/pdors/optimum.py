@@ -1,17 +1,23 @@
 """The offline optimum: all jobs known in advance, as one integer program, for instances small enough.
 
-Variables, for job i, slot t, machine h: workers and servers w, s (whole); y_iht = 1 if all of the job are on h in t;
-e_it = 1 if it may be on several; samples done internally and externally, m_it and n_it; f_id = 1 if it ends in d.
+Definitions
+    way          how a job may be placed in a slot: w_h workers and s_h servers on each machine h, at most F workers in
+                 all and just as many servers as they need, within what each machine has. v: the samples that it does.
+    idle way     one that takes at least as much as another on every machine and does no more: it is left out.
 
-    max    sum_i sum_d u_i(d - a_i) f_id
-    with   sum_d f_id <= 1; sum_h y_iht + e_it <= 1; w_iht <= F_i (y_iht + e_it), s alike; sum_h w <= F_i
-           gamma_i sum_h s >= sum_h w
-           c_int m_it <= sum_h w, m_it <= (F_i / c_int) sum_h y;  c_ext n_it <= sum_h w, n_it <= (F_i / c_ext) e_it
-           sum_t m + n >= V_i sum_d f_id; w_iht <= F_i sum_{d >= t} f_id; capacity on each machine, resource and slot
+Program
+    z_itp = 1 if job i is placed in the way p in slot t; f_id = 1 if it ends in slot d.
 
-Where a machine can take fewer than F_i workers, F_i in its rows is that number: the sooner the program is solved. A
-job never needs more than ceil(F_i / gamma_i) servers. Work is not counted in units here, so what PD-ORS loses by its
-units is part of what it loses.
+        max    sum_i sum_d u_i(d - a_i) f_id
+        with   sum_d f_id <= 1
+               sum_p z_itp <= sum_{d >= t} f_id                    one way a slot, and none after the end
+               sum_t sum_p v_ip z_itp >= V_i sum_d f_id            all samples
+               sum_i sum_p (what p takes) z_itp <= capacity        of each machine, resource and slot
+
+    A column for each whole way, and not one for each worker and server, has no number that is large only to switch a
+    row off: its linear relaxation is close to the optimum, and the solver is done in a second where it was not in a
+    minute. The speed may be any function of the number of workers. Work is not counted in units here, so what PD-ORS
+    loses by its units is part of what it loses.
 """
 
 from __future__ import annotations
@@ -20,12 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_policies.pdors.model import Speed, TrainingJob
+from tesched_policies.pdors.model import SLACK, TrainingJob
 from tesched_sim.workload import WorkloadError
 
-from tesched_papers.pdors.algorithm.schedule import workers_on_one
-from tesched_papers.pdors.algorithm.slot import most_units
 from tesched_papers.pdors.workload import Instance
+
+#: ways of one job, before idle ones are left out: with more the program is too large for a solver in any case
+MOST_WAYS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,114 +45,125 @@ class Optimum:
     bound: float
 
 
-class _Rows:
-    """Rows of a constraint matrix, low <= A x <= high, as they come."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ways:
+    """The ways of one job that are not idle: P of them, on H machines of R resources."""
 
-    def __init__(self) -> None:
-        self.entries: list[tuple[int, int, float]] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
+    #: (P, H, R)
+    takes: NDArray[np.float64]
+    #: (P,), samples in a slot
+    samples: NDArray[np.float64]
 
-    def add(self, terms: list[tuple[int, float]], low: float, high: float) -> None:
-        row = len(self.low)
-        self.entries.extend((row, column, value) for column, value in terms)
-        self.low.append(low)
-        self.high.append(high)
+    @staticmethod
+    def of(job: TrainingJob, instance: Instance) -> Ways:
+        """Return them. Raises WorkloadError if there are more than MOST_WAYS to look at."""
+        workers, servers = _counts(job, instance)
+        takes = workers[:, :, np.newaxis] * job.worker + servers[:, :, np.newaxis] * job.server
+        machines = ((workers + servers) > 0).sum(axis=1)
+        samples = np.array(
+            [
+                job.samples_per_slot(int(count), internal=bool(used == 1))
+                for count, used in zip(workers.sum(axis=1), machines, strict=True)
+            ],
+            dtype=np.float64,
+        )
+        # Whoever does most comes first; of equals only the first is kept.
+        order = np.argsort(-samples, kind="stable")
+        flat = takes[order].reshape(len(order), -1)
+        kept: list[int] = []
+        for place in range(len(order)):
+            if not (flat[kept] <= flat[place]).all(axis=1).any():
+                kept.append(place)
+        return Ways(takes=takes[order[kept]], samples=samples[order[kept]])
+
+
+def _counts(job: TrainingJob, instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the workers and the servers of every way, (P, H) each, machine after machine."""
+    machines, most_servers = instance.machines, int(job.servers_for(np.array(job.batch)))
+    w, s = np.meshgrid(np.arange(job.batch + 1), np.arange(most_servers + 1), indexing="ij")
+    one = np.column_stack([w.ravel(), s.ravel()])
+    demand = np.outer(one[:, 0], job.worker) + np.outer(one[:, 1], job.server)
+    found = np.zeros((1, 0, 2), dtype=np.int64)
+    for capacity, workers, servers in zip(
+        machines.capacity, machines.takes_workers, machines.takes_servers, strict=True
+    ):
+        there = (demand <= capacity * (1 + SLACK)).all(axis=1)
+        there &= (one[:, 0] == 0) | workers
+        there &= (one[:, 1] == 0) | servers
+        here = one[there]
+        sums = found.sum(axis=1)[:, np.newaxis, :] + here
+        fits = (sums <= (job.batch, most_servers)).all(axis=2)
+        if fits.sum() > MOST_WAYS:
+            raise WorkloadError(
+                f"job {job.job_id} of seed {instance.seed} can be placed in more than {MOST_WAYS} ways in a slot: the "
+                "optimum is found for fewer machines (workload.machines), smaller ones (workload.machine_size) or "
+                "smaller batches (workload.batch_max)"
+            )
+        before, now = np.nonzero(fits)
+        found = np.concatenate([found[before], here[now][:, np.newaxis, :]], axis=1)
+    count_w, count_s = found[:, :, 0], found[:, :, 1]
+    workers_in_all = count_w.sum(axis=1)
+    whole = (workers_in_all > 0) & (count_s.sum(axis=1) == job.servers_for(workers_in_all))
+    return count_w[whole], count_s[whole]
 
 
 class _Program:
+    """Columns and rows, low <= A x <= high; every column is 0 or 1."""
+
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.rows = _Rows()
         self.cost: list[float] = []
-        self.most: list[float] = []
-        self.whole: list[int] = []
-        #: (slot, machine) -> (column, what it takes)
-        self.taken: dict[tuple[int, int], list[tuple[int, NDArray[np.float64]]]] = {}
+        self.entries: list[tuple[int, int, float]] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+        #: (slot, machine, resource) -> (column, how much it takes)
+        self.taken: dict[tuple[int, int, int], list[tuple[int, float]]] = {}
         for job in instance.jobs:
             self._job(job)
-        for (_, machine), terms in self.taken.items():
-            for resource, there in enumerate(instance.machines.capacity[machine]):
-                self.rows.add([(column, float(amount[resource])) for column, amount in terms], -np.inf, float(there))
+        for (_, machine, resource), terms in self.taken.items():
+            self._row(terms, -np.inf, float(instance.machines.capacity[machine, resource]))
 
-    def _new(self, most: float, *, whole: bool = True, cost: float = 0.0) -> int:
+    def _new(self, cost: float = 0.0) -> int:
         self.cost.append(cost)
-        self.most.append(most)
-        self.whole.append(int(whole))
         return len(self.cost) - 1
+
+    def _row(self, terms: list[tuple[int, float]], low: float, high: float) -> None:
+        self.entries.extend((len(self.low), column, value) for column, value in terms)
+        self.low.append(low)
+        self.high.append(high)
 
     def _job(self, job: TrainingJob) -> None:
         slots = range(job.arrival, self.instance.horizon)
-        ends = {slot: self._new(1.0, cost=-float(job.utility.worth(np.array(slot - job.arrival)))) for slot in slots}
-        self.rows.add([(column, 1.0) for column in ends.values()], -np.inf, 1.0)
-        work = [(column, -job.samples) for column in ends.values()]
+        ways = Ways.of(job, self.instance)
+        ends = {slot: self._new(-float(job.utility.worth(np.array(slot - job.arrival)))) for slot in slots}
+        self._row([(end, 1.0) for end in ends.values()], -np.inf, 1.0)
+        work: list[tuple[int, float]] = []
         for slot in slots:
-            work += [(column, 1.0) for column in self._slot(job, slot, [ends[end] for end in slots if end >= slot])]
-        self.rows.add(work, 0.0, np.inf)
-
-    def _slot(self, job: TrainingJob, slot: int, later_ends: list[int]) -> tuple[int, int]:
-        """Add what a job may do in a slot, and return the columns of its samples."""
-        machines, rows = range(len(self.instance.machines)), self.rows
-        most, most_w, most_s, alone_most = self._limits(job)
-        several = self._new(1.0)
-        alone = [self._new(1.0 if alone_most[one] else 0.0) for one in machines]
-        workers = [self._new(most_w[one]) for one in machines]
-        servers = [self._new(most_s[one]) for one in machines]
-        rows.add([(several, 1.0), *((one, 1.0) for one in alone)], -np.inf, 1.0)
-        for machine in machines:
-            for count, limit in ((workers[machine], most_w[machine]), (servers[machine], most_s[machine])):
-                rows.add([(count, 1.0), (alone[machine], -limit), (several, -limit)], -np.inf, 0.0)
-            rows.add([(workers[machine], 1.0), *((end, -most_w[machine]) for end in later_ends)], -np.inf, 0.0)
-            self.taken.setdefault((slot, machine), []).extend(
-                ((workers[machine], job.worker), (servers[machine], job.server))
+            placed = [self._new() for _ in ways.samples]
+            self._row(
+                [*((one, 1.0) for one in placed), *((ends[end], -1.0) for end in slots if end >= slot)], -np.inf, 0.0
             )
-        every = [(one, 1.0) for one in workers]
-        rows.add(every, -np.inf, most)
-        rows.add([*every, *((one, -float(job.workers_per_server)) for one in servers)], -np.inf, 0.0)
-        done = []
-        switches = ([(one, -alone_most[machine]) for machine, one in enumerate(alone)], [(several, -most)])
-        for internal, some in zip((True, False), switches, strict=True):
-            takes = 1.0 / job.samples_per_slot(1, internal=internal)
-            samples = self._new(np.inf, whole=False)
-            rows.add([(samples, takes), *((one, -1.0) for one in workers)], -np.inf, 0.0)
-            rows.add([(samples, takes), *some], -np.inf, 0.0)
-            done.append(samples)
-        return done[0], done[1]
-
-    def _limits(self, job: TrainingJob) -> tuple[float, list[float], list[float], list[float]]:
-        """Return the most workers, and of each machine alone: workers, servers, workers with their servers.
-
-        The tighter these are, the sooner the program is solved.
-        """
-        machines = self.instance.machines
-        nothing = np.zeros(len(machines))
-        holds_w = most_units(machines.capacity, np.where(machines.takes_workers, nothing, np.inf), job.worker)
-        holds_s = most_units(machines.capacity, np.where(machines.takes_servers, nothing, np.inf), job.server)
-        both = machines.takes_workers & machines.takes_servers
-        together = [
-            workers_on_one(job, row[np.newaxis]) * float(one) for row, one in zip(machines.capacity, both, strict=True)
-        ]
-        servers = -(-job.batch // job.workers_per_server)
-        most_w, most_s = np.minimum(holds_w, job.batch), np.minimum(holds_s, servers)
-        return float(job.batch), most_w.astype(float).tolist(), most_s.astype(float).tolist(), together
+            # In parts of the job, so that the solver's tolerance means the same for all.
+            work += [(one, float(done) / job.samples) for one, done in zip(placed, ways.samples, strict=True)]
+            for which, machine, resource in zip(*np.nonzero(ways.takes), strict=True):
+                amount = float(ways.takes[which, machine, resource])
+                self.taken.setdefault((slot, int(machine), int(resource)), []).append((placed[which], amount))
+        self._row([*work, *((end, -1.0) for end in ends.values())], 0.0, np.inf)
 
 
 def optimum(instance: Instance, *, limit_s: float = 60.0) -> Optimum:
-    """Return the offline optimum, within a time. Raises WorkloadError for the batch model, and for no answer."""
+    """Return the offline optimum, within a time. Raises WorkloadError for what is too large, and for no answer."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - needed only on request
     from scipy.sparse import csr_array  # noqa: PLC0415
 
-    if any(job.speed is not Speed.LINEAR for job in instance.jobs):
-        raise WorkloadError("workload.speed: the optimum is known for linear only")
     program = _Program(instance)
-    rows = program.rows
-    where = ([row for row, _, _ in rows.entries], [column for _, column, _ in rows.entries])
-    matrix = csr_array(([value for _, _, value in rows.entries], where), shape=(len(rows.low), len(program.cost)))
+    rows, columns, values = zip(*program.entries, strict=True)
+    matrix = csr_array((values, (rows, columns)), shape=(len(program.low), len(program.cost)))
     found = milp(
         program.cost,
-        integrality=program.whole,
-        bounds=Bounds(0, program.most),
-        constraints=LinearConstraint(matrix, rows.low, rows.high),
+        integrality=np.ones(len(program.cost)),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(matrix, program.low, program.high),
         options={"time_limit": limit_s, "mip_rel_gap": 1e-6},
     )
     if found.x is None:

@@ -71,7 +71,10 @@ def test_with_the_optimum_each_scheduler_says_which_part_of_it_it_has() -> None:
         (("--set", "plan.twist=1"), "plan.twist: there is no such key; there are gain"),
         (("--set", "plan.external=guessed"), "plan.external: Invalid enum value 'guessed'"),
         (("--set", "workload.machines=none"), "workload.machines: Expected `int`, got `str`"),
-        (("--set", "workload.speed=batch", "--optimum"), "workload.speed: the optimum is known for linear only"),
+        (
+            ("--set", "workload.batch_max=200", "--set", "workload.machine_size=18", "--optimum"),
+            "more than 5000 ways in a slot",
+        ),
     ],
 )
 def test_impossible_settings_are_reported_in_one_line_with_status_2(argv: tuple[str, ...], says: str) -> None:
