@@ -132,7 +132,6 @@ class Loop:
     pace: Pace
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
-    #: None: Slurm alone says which waiting BE job is next
     #: how users of preempted jobs are notified; None: they are not
     telling: Telling | None = None
     #: what became of the site's command for that, since the start
