@@ -6,7 +6,6 @@ The days are the state store's or, for a site that has not run tesched yet, sacc
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.json_output import document, print_json
+from tesched_cli.page_file import check_folder, check_page, write_file
 from tesched_cli.recorded_past import (
     DAYS,
     RecordedPast,
@@ -125,8 +125,10 @@ def advise(
         raise WorkloadError(f"--write {write}: there is such a file; name a new one")
     if write is not None and html is not None and write.resolve() == html.resolve():
         raise WorkloadError(f"--write and --html both name {write}: the page would replace the keys; name two files")
-    for path in filter(None, (write, html)):
-        _check_folder(path)
+    if write is not None:
+        check_folder(write)
+    if html is not None:
+        check_page(html)
     config = configuration(config_path)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
@@ -156,11 +158,11 @@ def advise(
         _show(said, past)
     if write is not None and said.settings:
         off = [key for key, value in of_setting.items() if _is_off(key, value)]
-        _write(write, _toml(said, off))
+        write_file(write, _toml(said, off))
     elif write is not None:
         say(f"{write} is not written: no key is to be changed", err=True)
     if html is not None:
-        _write(html, page([one.case for one in tried], baseline=tried[0].case.policy))
+        write_file(html, page([one.case for one in tried], baseline=tried[0].case.policy))
 
 
 def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetting:
@@ -279,22 +281,6 @@ def _toml(said: AdviseJson, off: Sequence[str]) -> str:
     for name, keys in tables.items():
         lines += ["", f"[{name}]", *keys]
     return "\n".join(lines) + "\n"
-
-
-def _check_folder(path: Path) -> None:
-    """Raise WorkloadError, before the runs, for a file that certainly cannot be written."""
-    if not path.parent.is_dir():
-        raise WorkloadError(f"{path}: cannot be written: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise WorkloadError(f"{path}: cannot be written: Permission denied")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be written: {error.strerror}") from None
-    say(f"{path} is written", err=True)
 
 
 def _show(said: AdviseJson, past: RecordedPast) -> None:

@@ -193,9 +193,9 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
     jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
     if not jobs:
         return None
-    workload = _workload(jobs, look(config))
+    workload, kept = _workload(jobs, look(config))
     title = f"{len(workload)} jobs of the last {days:g} days"
-    lines = _as_it_was(jobs, victims)
+    lines = _as_it_was(kept, victims)
     return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines)
 
 
@@ -287,8 +287,8 @@ def setting_of(config: Config) -> ExperimentSetting:
     return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
 
 
-def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> Workload:
-    """Put the jobs on the cluster's nodes; those that do not fit on them now are left out."""
+def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Sequence[JobView]]:
+    """Put the jobs on the cluster's nodes, and return those that are; what does not fit on them now is left out."""
     machines = _machines(_nodes(snapshot))
     many = np.array([max(job.min_nodes, 1) for job in jobs], dtype=np.int64)
     wants = np.array([[job.cpus, job.mem_mib, job.gpus] for job in jobs], dtype=np.float64) / many[:, np.newaxis]
@@ -301,7 +301,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> Workload:
     first = min(job.first_submit_time for job in kept)
     users = {name: row for row, name in enumerate(dict.fromkeys(job.user for job in kept))}
     ran_s = np.array([job.ran_s or 0.0 for job in kept])
-    return Workload.of(
+    workload = Workload.of(
         "the last days",
         machines,
         submit_s=[job.first_submit_time - first for job in kept],
@@ -319,6 +319,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> Workload:
             "a job that saves on notice loses its grace period; partitions, limits and dependencies are not simulated",
         ),
     )
+    return workload, kept
 
 
 def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[ClassOutcome]:

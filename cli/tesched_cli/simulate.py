@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,17 +14,18 @@ from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Comparison, compare
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
-from tesched_sim.reports.run_summary import Case
 from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import SUBMITIT, Variant, made, perform, perform_on_slurm, runs_of
-from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workload import Workload
 
-from tesched_cli.common import console, json_option, names_in, refuse_without, say
+from tesched_cli.common import console, json_option, names_in, refuse_without
 from tesched_cli.json_output import document, print_json
+from tesched_cli.page_file import check_page, write_file
 from tesched_cli.simulating import collected, pair, processes_option, seeds_option, values_of
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
+_DEFAULT = "fitgpp"
 
 
 @document("simulate")
@@ -37,7 +37,7 @@ class SimulateJson:
 
 
 @click.command()
-@click.option("--workload", "name", default="fitgpp", show_default=True, help=f"One of {', '.join(workloads.NAMES)}.")
+@click.option("--workload", "name", help=f"One of {', '.join(workloads.NAMES)}.  [default: {_DEFAULT}]")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
@@ -89,7 +89,7 @@ class SimulateJson:
 @json_option
 def simulate(
     *,
-    name: str,
+    name: str | None,
     trace: Path | None,
     form: str | None,
     policies: str,
@@ -104,16 +104,16 @@ def simulate(
     as_json: bool,
 ) -> None:
     """Run policies on a simulated Slurm and compare them. It shows what TE jobs gain and what BE jobs pay."""
+    _refuse_conflicts(name=name, trace=trace, form=form, where=where, folder=folder, sbatch=sbatch)
     contenders = names_in(policies)
     for contender in contenders:
         check(contender)
-    if where == "slurm" and folder is None:
-        raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
     if where == "slurm":
         refuse_without((SUBMITIT,), "--on slurm")
     if html is not None:
         refuse_without((MATPLOTLIB,), "--html")
-    source = WorkloadSource(name=name, trace=trace.absolute() if trace else None, form=form)
+        check_page(html)
+    source = WorkloadSource(name=name or _DEFAULT, trace=trace.absolute() if trace else None, form=form)
     variants = tuple(_variants(source, Site(site), sets))
     _try(variants, contenders)
     runs = runs_of(contenders, range(seeds), variants)
@@ -132,7 +132,21 @@ def simulate(
         out = console()
         out.print(tables(comparison, width=out.width))
     if html is not None:  # last: if it cannot be written, the figures are not lost
-        _write_page(cases, baseline, html)
+        write_file(html, page(cases, baseline=baseline))
+
+
+def _refuse_conflicts(
+    *, name: str | None, trace: Path | None, form: str | None, where: str, folder: Path | None, sbatch: Sequence[str]
+) -> None:
+    """Raise UsageError for options of which one would count for nothing beside the others."""
+    if name is not None and trace is not None:
+        raise click.UsageError("--workload and --trace: only one of them")
+    if form is not None and trace is None:
+        raise click.UsageError("--format says what a trace is: it needs --trace")
+    if where == "slurm" and folder is None:
+        raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
+    if where != "slurm" and (folder is not None or sbatch):
+        raise click.UsageError(f"{'--folder' if folder is not None else '--sbatch'} needs --on slurm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +184,3 @@ def _try(variants: Sequence[Variant], contenders: Sequence[str]) -> None:
         workload = made(variant.make_workload, 0)
         for contender in contenders:
             check_needs(contender, variant.setting, workload)
-
-
-def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:
-    text = page(cases, baseline=baseline)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkloadError(f"--html {path}: cannot be written: {error.strerror}") from None
-    say(f"{path} is written", err=True)
-    sys.stderr.flush()

@@ -19,6 +19,15 @@ from tesched_sim.sweep import made
 
 SMALL = ("simulate", "--processes", "1", "--set", "workload.jobs=150", "--set", "workload.nodes=4")
 
+#: two jobs, one that never ran, and a step
+HISTORY = (
+    "JobID|User|Submit|Start|ElapsedRaw|NNodes|NCPUS\n"
+    "1|ada|1000|1000|600|1|4\n"
+    "1.batch||1000|1000|600|1|4\n"
+    "2|bob|1100|1100|60|1|4\n"
+    "3|bob|1200|Unknown|0|1|4\n"
+)
+
 
 def run(*argv: str) -> Result:
     return CliRunner().invoke(main, [*argv])
@@ -68,9 +77,32 @@ def test_more_processes_give_the_same_figures() -> None:
 
 
 def test_a_page_that_cannot_be_written_loses_no_figures() -> None:
-    done = run(*SMALL, "--html", "/none/such/page.html", "--json")
+    done = run(*SMALL, "--html", "/dev/full", "--json")
     assert done.exit_code == 2
+    assert "/dev/full: cannot be written: No space left on device" in done.stderr
     assert json.loads(done.stdout)["comparison"]["columns"]
+
+
+def test_a_page_takes_no_other_files_place(tmp_path: Path) -> None:
+    trace = tmp_path / "history.txt"
+    trace.write_text(HISTORY)
+    done = run("simulate", "--trace", str(trace), "--html", str(trace))
+    assert (done.exit_code, done.stdout) == (2, "")  # before any run
+    assert f"--html {trace}: this file is no page, and would be lost; name another one" in done.stderr
+    assert trace.read_text() == HISTORY
+    page = tmp_path / "page.html"
+    for _ in range(2):
+        assert run(*SMALL, "--html", str(page)).exit_code == 0
+
+
+def test_what_a_trace_has_and_what_is_left_out_of_it_is_said(tmp_path: Path) -> None:
+    trace = tmp_path / "history.txt"
+    trace.write_text(HISTORY)
+    said = "history.txt: 2 jobs; left out: 1 (steps), 1 (never ran)"
+    shown = run("simulate", "--trace", str(trace), "--policy", "fifo", "--seeds", "2")
+    assert f"workload: {said}" in shown.stdout
+    done = run("simulate", "--trace", str(trace), "--policy", "fifo", "--json")
+    assert json.loads(done.stdout)["comparison"]["notes"][0] == said
 
 
 def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
@@ -127,7 +159,11 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "guard.bound.slowdown=off"), "guard.bound.slowdown=off: Expected `float`, got `str`"),
         (("--set", "workload.jobs"), "--set workload.jobs: it takes the form key=value"),
         (("--on", "slurm"), "--on slurm needs --folder"),
-        (("--html", "/none/such/page.html"), "--html /none/such/page.html: cannot be written"),
+        (("--html", "/none/such/page.html"), "/none/such/page.html: cannot be written: there is no folder /none/such"),
+        (("--workload", "fitgpp", "--trace", "x"), "--workload and --trace: only one of them"),
+        (("--format", "sacct"), "--format says what a trace is: it needs --trace"),
+        (("--folder", "x"), "--folder needs --on slurm"),
+        (("--sbatch", "partition=x"), "--sbatch needs --on slurm"),
     ],
 )
 def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> None:

@@ -161,7 +161,10 @@ def test_the_page_is_whole_in_itself_and_draws_each_training(config: Path, tmp_p
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--html", "/no/such/folder/x.html"], "--html /no/such/folder/x.html: cannot be written: No such file"),
+        (
+            ["--html", "/no/such/folder/x.html"],
+            "/no/such/folder/x.html: cannot be written: there is no folder /no/such/folder",
+        ),
         (["--html", "x.html", "--watch"], "it cannot be together with --watch"),
         (["--html", "x.html", "--json"], "it cannot be together with --json"),
     ],

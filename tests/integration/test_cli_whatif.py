@@ -135,7 +135,7 @@ def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
     assert (found["jobs"], found["left_out"]) == (2, 2)
     assert [(line["case"], line["jobs"]) for line in found["lines"]] == [
         ("as it was", 1),
-        ("as it was", 3),
+        ("as it was", 1),
         ("fifo", 1),
         ("fifo", 1),
     ]

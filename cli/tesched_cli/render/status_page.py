@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from markupsafe import Markup
 from tesched_core.model.cluster import JobState
 from tesched_db.trainings import TrainingsView, TrainingView
 from tesched_db.views import StatusView
 from tesched_sim.reports.templating import rendered
 
-from tesched_cli.common import clock, duration, hostlist, say, unread
+from tesched_cli.common import clock, duration, hostlist, unread
+from tesched_cli.page_file import check_page, write_file
 from tesched_cli.render.delays import bound_lines
 from tesched_cli.render.enforced import enforced_lines
 from tesched_cli.render.loss_svg import loss_svg
@@ -33,12 +33,6 @@ _TRAININGS = (
     "Normalised loss: what is left above the asymptote of the first loss, 1 at first. Share: of the cores that all "
     "trainings hold together."
 )
-
-
-class PageError(click.ClickException):
-    """The page cannot be written. The text names it."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +60,9 @@ class Content:
 
 
 def write(path: Path, health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook]) -> None:
-    """Write the page. Raises PageError."""
-    try:
-        path.write_text(page(health, view, trained, expected, at=time.time()), encoding="utf-8")
-    except OSError as error:
-        raise PageError(f"--html {path}: cannot be written: {error.strerror}") from error
-    say(f"{path} is written", err=True)
+    """Write the page. Raises PageFileError."""
+    check_page(path)
+    write_file(path, page(health, view, trained, expected, at=time.time()))
 
 
 def page(health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook], *, at: float) -> str:

@@ -65,6 +65,8 @@ class Comparison:
     baseline: str | None
     #: what the reader must know to read the figures: jobs that did not finish, intervals that could not be made
     warnings: tuple[str, ...]
+    #: what the workload is, what was left out of it and what was made up; with several seeds, that of the first
+    notes: tuple[str, ...] = ()
     #: probability with which an interval holds the mean
     confidence: float = CONFIDENCE
 
@@ -93,7 +95,9 @@ def compare(cases: Sequence[Case], *, baseline: str | None = None) -> Comparison
         )
         for (variant, policy), mine in groups.items()
     )
-    return Comparison(columns=columns, baseline=baseline, warnings=tuple(_warnings(columns, cases)))
+    first = min(case.seed for case in cases)
+    notes = tuple(dict.fromkeys(note for case in cases if case.seed == first for note in case.notes))
+    return Comparison(columns=columns, baseline=baseline, warnings=tuple(_warnings(columns, cases)), notes=notes)
 
 
 def grouped(cases: Sequence[Case]) -> dict[tuple[str, str], dict[int, Case]]:

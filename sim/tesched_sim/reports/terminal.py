@@ -27,6 +27,7 @@ def tables(comparison: Comparison, *, width: int) -> RenderableType:
         head = f"Difference to {comparison.baseline}, seed by seed"
         parts += _tables(head, others, rows(comparison), difference, width)
     parts += [Text(f"note: {line}", style="yellow") for line in comparison.warnings]
+    parts += [Text(f"workload: {line}", style="dim") for line in comparison.notes]
     return Group(*parts)
 
 

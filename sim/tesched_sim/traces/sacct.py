@@ -21,7 +21,7 @@ import numpy as np
 from tesched_sim.traces.recorded import Recorded, Rows
 from tesched_sim.traces.text import TableLine, finite, table, whole
 
-_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _A_TIME = "a time such as 2026-01-31T12:00:00"
 #: more is no memory
 _MOST_MIB = 2.0**40
@@ -32,6 +32,8 @@ _LONGEST_S, _LATEST_S = 315_360_000, 253_402_300_799
 #: in the place of minutes: none, and the partition's, which the record does not have
 _NO_LIMIT = ["UNLIMITED", "PARTITION_LIMIT"]
 _NOT_RUN = ["NONE", "UNKNOWN"]
+#: in the place of memory
+_NOT_RECORDED = ["", "?"]
 
 
 def read_sacct(path: Path) -> Recorded:
@@ -105,20 +107,24 @@ def _gpus_of(text: str) -> int:
 
 def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
     """Memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not recorded."""
-    word = of_tres or line.text("ReqMem")
-    found = re.fullmatch(r"([\d.]+)([KMGT]?)([nc]?)", word)
-    if not found or not 0 < _number(found[1]) < _MOST_MIB:
+    if of_tres:
+        column = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
+        amount, unit = line.read(column, lambda _: _amount(of_tres), "amounts: cpu=8,mem=64G")
+    elif line.text("ReqMem") in _NOT_RECORDED:
         return -1
-    times = {"n": nodes, "c": cpus}.get(found[3], 1)
-    return int(float(found[1]) * _MIB[found[2] or "M"] * times)
+    else:
+        amount, unit = line.read("ReqMem", _amount, "memory such as 64G, 4000Mn (of a node) or 2Gc (of a CPU)")
+    mib = amount * {"n": nodes, "c": cpus}.get(unit, 1)
+    # A user may request any amount of memory.
+    return int(mib) if 0 < mib < _MOST_MIB else -1
 
 
-def _number(word: str) -> float:
-    """Return the number; 0 of a word that is none, as 1.2.3."""
-    try:
-        return float(word)
-    except ValueError:
-        return 0.0
+def _amount(word: str) -> tuple[float, str]:
+    """Return MiB, and of what: a node, a CPU or, where it is not said, the job. Raises ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)", word)
+    if not found:
+        raise ValueError(word)
+    return float(found[1]) * _MIB[found[2] or "M"], found[3]
 
 
 def _limit_s(line: TableLine) -> float:

@@ -6,9 +6,10 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TypeVar
 
 from tesched_sim.workload import WorkloadError
 
@@ -16,19 +17,21 @@ T = TypeVar("T")
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError."""
+    """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError.
+
+    A byte that is no UTF-8 stands in somebody's name for a job, and is replaced; among numbers it is no number.
+    """
     try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, 1):
+        with path.open("rb") as file:
+            unpacked: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            # A carriage return within a line is a user's. Some editors put a mark before the first column's name.
+            lines = TextIOWrapper(unpacked, encoding="utf-8-sig", errors="replace", newline="\n")
+            for number, line in enumerate(lines, 1):
                 yield number, line.rstrip("\r\n")
     except FileNotFoundError:
         raise WorkloadError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise WorkloadError(f"{path}: cannot be read: {error}") from None
-
-
-def _opened(path: Path) -> TextIO:
-    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
 
 
 class TableLine:

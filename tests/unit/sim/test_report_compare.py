@@ -126,7 +126,7 @@ def test_the_reader_is_warned_of_seeds_that_some_lack() -> None:
 def test_json_form_has_the_same_figures() -> None:
     comparison = compare([case("fifo", 1, [10]), case("rand", 1, [5])], baseline="fifo")
     said = json.loads(json.dumps(asdict(comparison), allow_nan=False))
-    assert list(said) == ["columns", "baseline", "warnings", "confidence"]
+    assert list(said) == ["columns", "baseline", "warnings", "notes", "confidence"]
     column: Mapping[str, Any] = said["columns"][1]
     assert list(column) == ["policy", "variant", "seeds", "figures", "difference_percent"]
     assert column["figures"]["te.wait_s.p95"] == {"mean": 5.0, "half_width": None, "seeds": 1}

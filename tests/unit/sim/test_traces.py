@@ -184,6 +184,28 @@ class TestSacct:
         with pytest.raises(WorkloadError, match=f"{path}:1: there is no column ElapsedRaw; there are JobID, User"):
             traces.read(path)
 
+    def test_a_name_in_any_bytes_is_a_name_and_a_carriage_return_ends_no_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "trace"
+        head, *lines = SACCT.encode().splitlines()
+        names = (b"J\xf6rg\rs", b"batch", "\u2028".encode(), b"x", b"\xff")
+        named = b"\n".join([head + b"|JobName", *(line + b"|" + name for line, name in zip(lines, names, strict=True))])
+        path.write_bytes(b"\xef\xbb\xbf" + named)  # as some editors begin a file
+        assert traces.read(path).job_names == ("J\ufffdrg\rs", "\u2028", "\ufffd")
+
+    @pytest.mark.parametrize("memory", ["much", "4Gx", "1.2.3G", "...M", "-4G", "4 G"])
+    def test_memory_that_is_none_is_named_with_its_line(self, tmp_path: Path, memory: str) -> None:
+        path = written(tmp_path, SACCT.replace("|4Gc|", f"|{memory}|"))
+        with pytest.raises(WorkloadError, match=f"{path}:4: ReqMem is '{memory}'; it must be memory such as 64G"):
+            traces.read(path)
+        path = written(tmp_path, SACCT.replace("mem=64G", f"mem={memory}"))
+        with pytest.raises(WorkloadError, match=f"{path}:2: AllocTRES is .*; it must be amounts: cpu=8,mem=64G"):
+            traces.read(path)
+
+    @pytest.mark.parametrize("memory", ["", "?", "0", "0n", "9" * 40 + "T"])
+    def test_memory_that_is_not_recorded_or_that_no_node_has_is_not_known(self, tmp_path: Path, memory: str) -> None:
+        found = traces.read(written(tmp_path, SACCT.replace("|4Gc|", f"|{memory}|")))
+        assert found.mem_mib.tolist() == [65536, -1, 1000]
+
     @pytest.mark.parametrize("gpus", ["1e30", "inf", "a", "-1", "1.5"])
     def test_an_amount_that_is_none_is_named_with_its_line(self, tmp_path: Path, gpus: str) -> None:
         path = written(tmp_path, SACCT.replace("gres/gpu=2", f"gres/gpu={gpus}"))
@@ -228,11 +250,6 @@ class TestSacct:
         path = written(tmp_path, SACCT.replace("|2026-11-20T10:01:00|", "|2026-11-20T09:01:00|"))
         waited_s = traces.read(path).waited_s.tolist()
         assert (waited_s[0], np.isnan(waited_s[1]), waited_s[2]) == (5, True, 0)
-
-    @pytest.mark.parametrize("memory", ["1.2.3G", "9" * 40 + "T", "...M"])
-    def test_memory_that_is_no_amount_is_left_out(self, tmp_path: Path, memory: str) -> None:
-        path = written(tmp_path, SACCT.replace("mem=64G", f"mem={memory}"))
-        assert traces.read(path).mem_mib.tolist()[0] == -1
 
 
 class TestWhichFormat:
