@@ -305,8 +305,15 @@ MUTATIONS = (
     Mutation(
         "budget: node-seconds are of all nodes",
         "core/tesched_core/guard/budget.py",
-        "else len(victim.nodes) * max",
-        "else max",
+        "else len(victim.nodes) * lost_s",
+        "else lost_s",
+    ),
+    Mutation("budget: a run that dies of its notice has saved nothing", _PAID, "not in _UNSAVED", "not in ()"),
+    Mutation(
+        "budget: a run that saves costs its grace period",
+        _PAID,
+        "grace_period_s if saves else",
+        "grace_period_s if False else",
     ),
     Mutation(
         "budget: who has paid has paid",

@@ -113,7 +113,7 @@ def test_turns_have_a_limit_of_their_own_in_all() -> None:
 
 
 def test_turns_have_a_budget_of_their_own() -> None:
-    site = Site(turns={"max_lost_node_hours_per_day": 0.15})  # 540 s: one run of a round, and no other
+    site = Site(turns={"max_lost_node_hours_per_day": 0.01})  # 36 s: one grace period, and no other
     assert site.goes_on(0, 6 * ROUND_S) == [B]
 
 

@@ -117,7 +117,8 @@ class Limits:
     max_victims_for_te_job_hour: Count = 20
     max_victims_for_te_user_hour: Count = 40
     max_victims_for_te_account_hour: Count = 80
-    #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
+    #: most node-hours of runs that may be lost in any 24 hours: of a job that declared a signal what it runs after its
+    #: notice, unless it dies of that; of any other all of its run
     max_lost_node_hours_per_day: Amount = 500.0
     #: most orders at once that are freeing resources; those with victims that only wait to run again do not count
     max_open_orders: Count = 50

@@ -109,7 +109,10 @@ def test_every_key_is_described_and_has_its_default(schema: dict[str, Any]) -> N
 
 def test_comments_of_the_example_are_the_descriptions(schema: dict[str, Any]) -> None:
     limits = schema["$defs"]["Limits"]["properties"]
-    said = "Most node-hours of runs that are ended in any 24 hours, counted as if nothing of them had been saved."
+    said = (
+        "Most node-hours of runs that may be lost in any 24 hours: of a job that declared a signal what it runs after "
+        "its notice, unless it dies of that; of any other all of its run."
+    )
     assert limits["max_lost_node_hours_per_day"]["description"] == said
     # Of keys that are in no example: the source's.
     assert schema["$defs"]["Match"]["properties"]["interactive"]["description"].startswith("True: salloc and srun")

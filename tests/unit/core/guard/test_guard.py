@@ -340,8 +340,8 @@ class TestAdmitted:
             (Limits(max_preemptions_per_hour=1), [11, 15], C.HOUR_LIMIT),
             (Limits(max_preemptions_per_user_hour=1), [11, 14, 15], C.USER_LIMIT),
             (Limits(max_preemptions_per_account_hour=1), [11, 15], C.ACCOUNT_LIMIT),
-            # each of the five has run for 10,000 s and has 30 s of grace: 2.79 hours
-            (Limits(max_lost_node_hours_per_day=3), [11, 15], C.BUDGET),
+            # each of the five has 30 s of grace, in which it saves
+            (Limits(max_lost_node_hours_per_day=0.01), [11, 15], C.BUDGET),
             (Limits(max_preemptions_per_node_hour=0), [15], C.NODE_LIMIT),
         ],
     )
