@@ -133,8 +133,14 @@ MUTATIONS = (
     Mutation(
         "the cheapest on a node",
         "core/tesched_core/placement/node_prices.py",
-        "cheapest_last = enough[::-1]",
-        "cheapest_last = enough",
+        "self._single[where[::-1]] = jobs[::-1]",
+        "self._single[where] = jobs",
+    ),
+    Mutation(
+        "a plan counts for what is kept of single victims",
+        "policies/tesched_policies/ground.py",
+        "found[shares] = fit_alone(demand, running, free, shares)",
+        "pass",
     ),
     Mutation("grace periods are weighed against the longest", _FITGPP, "running.grace_s / longest", "running.grace_s"),
     Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),

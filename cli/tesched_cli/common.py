@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -26,15 +26,18 @@ from sqlalchemy import Engine
 from tesched_core.model.extra import Extra
 from tesched_core.model.told_error import ToldError
 from tesched_core.model.visible import shortened, visible, visible_lines
-from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_daemon.config_errors import ConfigError
-from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.config_files import DEFAULT_PATH, DROP_INS
 from tesched_daemon.config_lookup import NAME, VARIABLE, places, search
 from tesched_daemon.config_trust import SearchedPath
+from tesched_daemon.shown_config import ShownConfig, load_shown
 from tesched_db.engine import open_store, parse_url
 from tesched_db.errors import StoreError
 
 from tesched_cli.access import missing_group
+
+if TYPE_CHECKING:
+    from tesched_daemon.config import Config
 
 T = TypeVar("T")
 
@@ -114,6 +117,17 @@ def changing_config_option(command: Callable[..., T]) -> Callable[..., T]:
 
 def configuration(path: Path) -> Config:
     """Return the configuration. Raises ConfigError; where the caller may not read it, with the group that may."""
+    from tesched_daemon.config import load  # noqa: PLC0415 - imports each policy: see `shown_config`
+
+    return _loaded(load, path)
+
+
+def shown_configuration(path: Path) -> ShownConfig:
+    """Return the tables of a command that only shows the store. Raises ConfigError, as `configuration`."""
+    return _loaded(load_shown, path)
+
+
+def _loaded(load: Callable[[Path], T], path: Path) -> T:
     try:
         return load(path)
     except ConfigError:
@@ -137,12 +151,12 @@ def _forbidden(path: Path) -> str:
 @contextmanager
 def store(path: Path) -> Iterator[Engine]:
     """Open the state store that the configuration in this file names. Raises ConfigError, and as `store_of`."""
-    with store_of(configuration(path)) as engine:
+    with store_of(shown_configuration(path)) as engine:
         yield engine
 
 
 @contextmanager
-def store_of(config: Config) -> Iterator[Engine]:
+def store_of(config: Config | ShownConfig) -> Iterator[Engine]:
     """Open the state store that a configuration names, for reading. Raises StoreError."""
     url = config.store.url
     try:
@@ -276,7 +290,9 @@ def hostlist(nodes: Sequence[str]) -> str:
     """Return the nodes folded: `n[1-3]`; what is no node's name is neither expanded nor resolved as a group."""
     if not all(map(_NODE.fullmatch, nodes)):
         return shortened(",".join(nodes), LONGEST_TEXT)
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - needed where there are nodes
+    if len(nodes) < 2:
+        return "".join(nodes)
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - needed where there are several nodes
 
     return str(NodeSet.fromlist(list(nodes), resolver=RESOLVER_NOGROUP))
 

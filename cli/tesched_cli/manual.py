@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-from tesched_daemon.config import DEFAULT_PATH
-from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.config_files import DEFAULT_PATH, DROP_INS
 from tesched_daemon.config_lookup import NAME
 
 from tesched_cli.config import example_text

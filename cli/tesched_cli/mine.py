@@ -19,7 +19,16 @@ from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
 from tesched_cli.columns import ColumnField, capacity_of, default_format, listed
-from tesched_cli.common import LONGEST_CELL, LONGEST_TEXT, clock, configuration, console, duration, hostlist, store_of
+from tesched_cli.common import (
+    LONGEST_CELL,
+    LONGEST_TEXT,
+    clock,
+    console,
+    duration,
+    hostlist,
+    shown_configuration,
+    store_of,
+)
 from tesched_cli.json_output import document, print_json
 
 #: What the run that was ended has had, and what is known of its saved state.
@@ -94,7 +103,7 @@ def my_jobs(
     config_path: Path, user: str, which: JobFilter, in_order: Callable[[Sequence[JobView]], list[JobView]] = list
 ) -> tuple[MyJob, ...]:
     """Return the user's jobs, in this order. Raises ConfigError and JournalError."""
-    config = configuration(config_path)
+    config = shown_configuration(config_path)
     most = config.guard.max_preemptions_per_job
     with store_of(config) as engine:
         found = read.jobs(engine, which)

@@ -27,11 +27,11 @@ from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles
 from tesched_cli.common import (
     clock,
     config_option,
-    configuration,
     console,
     duration,
     hostlist,
     json_option,
+    shown_configuration,
     store_of,
     table,
 )
@@ -61,7 +61,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
     """
     if html is not None and (watch or as_json):
         raise click.UsageError(f"--html writes one page: it cannot be together with {'--watch' if watch else '--json'}")
-    config = configuration(config_path)
+    config = shown_configuration(config_path)
     limits = config.guard
     with store_of(config) as engine:
         if not watch:

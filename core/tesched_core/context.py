@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.change import By, Change, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
@@ -19,6 +21,7 @@ from tesched_core.model.order import HOLDS_RESOURCES, Order, Transition, Victim
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
+from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.placement.reserved import demand_there
 from tesched_core.placement.spread import fits_on
@@ -89,6 +92,12 @@ class CycleContext:
     def release(self) -> str:
         """Return Slurm's release."""
         return self.snapshot.settings.release
+
+    @cached_property
+    def capacity_by_jobs(self) -> Capacity:
+        """What is free by the jobs alone, whatever the nodes say that they hold."""
+        nodes = {name: replace(node, held=None) for name, node in self.snapshot.nodes.items()}
+        return capacity_of(replace(self.snapshot, nodes=nodes))
 
     @property
     def changes(self) -> dict[str, dict[JobId, Change[Any]]]:

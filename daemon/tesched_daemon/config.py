@@ -21,8 +21,6 @@ from tesched_core.intake.class_rules import Classification
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.ranges import Form, between, check_ranges
 from tesched_core.policy import Policy
-from tesched_db.engine import parse_url
-from tesched_db.errors import StoreError
 from tesched_policies.registry import BROKEN, PolicyConfig, normal_be
 from tesched_slurm.client_choice import ClientChoice
 
@@ -32,8 +30,8 @@ from tesched_daemon.config_files import Tree
 from tesched_daemon.job_reports.address import TcpAddress, address_of
 from tesched_daemon.renamed_keys import renamed_keys
 from tesched_daemon.settings import IdleConfig, Mode, Pace, RunTimesConfig, TellConfig
+from tesched_daemon.store_config import StoreConfig
 
-DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 _BELOW_ROOT = r"|/[^\x00]*"
 #: a path, or none; systemd starts the daemon in /, an admin types in any folder: a relative path would be two files
 _CONF = Form(pattern=_BELOW_ROOT, said=' must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
@@ -45,28 +43,6 @@ _MOST_COMPLAINTS = 20
 _WORD, _WORDS, _LAST_INDEX = re.compile(r"[a-z0-9_]+"), re.compile(r"[a-z_.]+"), re.compile(r"\[\d+\]$")
 #: keys of [slurm] that name files which the daemon writes
 OWN_FILES = ("marks", "admission")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
-    """Place of the state store."""
-
-    #: an SQLAlchemy URL; SQLite or PostgreSQL
-    url: str = "sqlite:////var/lib/tesched/tesched.sqlite"
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for what is no URL of a store; whether there is one is not checked."""
-        try:
-            database = parse_url(self.url).database or ""
-        except StoreError as error:
-            raise ValueError(f"url: {error}") from None
-        if "\0" in database:
-            raise ValueError("url must be without the character NUL")
-
-    def shown(self) -> str:
-        """Return the URL without its passwords, for logs and screens."""
-        url = make_url(self.url)
-        return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +210,7 @@ def load(path: Path) -> Config:
 
 def load_files(path: Path) -> Loaded:
     """Return the configuration in `path` and in conf.d beside it, and which file said what. Raises ConfigError."""
-    # The main file first: where it is missing, nothing is to be said of its folder.
-    layers = [(str(path), config_files.read(path))]
-    return _checked(layers + [(str(each), config_files.read(each)) for each in config_files.drop_ins(path)])
+    return _checked(config_files.layers(path))
 
 
 def parse(text: str, source: str) -> Config:

@@ -19,6 +19,7 @@ from tesched_daemon import config_trust
 from tesched_daemon.config_errors import ConfigError, not_toml
 from tesched_daemon.config_trust import SearchedPath
 
+DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 DROP_INS = "conf.d"
 
 
@@ -44,6 +45,13 @@ class Tree:
             if near:
                 return near[-1]
         return self.files[0]
+
+
+def layers(main: Path) -> list[tuple[str, dict[str, object]]]:
+    """Return the files of a configuration, each with its name, the main one first. Raises ConfigError."""
+    # The main file first: where it is missing, nothing is to be said of its folder.
+    first = (str(main), read(main))
+    return [first, *((str(each), read(each)) for each in drop_ins(main))]
 
 
 def drop_ins(main: Path) -> list[Path]:
@@ -102,11 +110,11 @@ def parse(text: str, source: str) -> dict[str, object]:
         raise ConfigError(f"{source}: not valid TOML: a number must have fewer digits") from None
 
 
-def merged(layers: Iterable[tuple[str, Mapping[str, object]]]) -> Tree:
+def merged(files: Iterable[tuple[str, Mapping[str, object]]]) -> Tree:
     """Merge what the files, each with its name, say together."""
-    layers = list(layers)
-    tree = Tree(files=tuple(source for source, _ in layers))
-    for source, layer in layers:
+    files = list(files)
+    tree = Tree(files=tuple(source for source, _ in files))
+    for source, layer in files:
         _merge(tree.values, layer, "", source, tree.origins)
     return tree
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tesched_daemon.config import DEFAULT_PATH
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.config_files import DEFAULT_PATH
 from tesched_daemon.config_trust import SearchedPath
 
 VARIABLE = "TESCHED_CONFIG"

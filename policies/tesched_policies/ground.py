@@ -19,7 +19,7 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.placement.demand import Demand, share_of
 from tesched_core.placement.fewest import fewest_of, least_on
-from tesched_core.placement.node_prices import ByNode, NodePrices
+from tesched_core.placement.node_prices import ByNode, NodePrices, fit_alone
 from tesched_core.policy import Eligibility, View
 
 from tesched_policies.among_equals import Prices, prices_for
@@ -82,8 +82,7 @@ class Ledger:
     def nodes_since(self, other: Ledger, plans: int) -> NDArray[np.intp]:
         """Return the nodes that may differ from what `other`, of the same ground, had after so many plans."""
         both = self._changes[plans:] if other is self else [*other._changes[:plans], *self._changes]
-        nodes = sorted({node for nodes, _, _ in both for node in nodes.tolist()})
-        return np.array(nodes, dtype=np.intp)
+        return np.unique(np.concatenate([nodes for nodes, _, _ in both])) if both else np.zeros(0, dtype=np.intp)
 
     def capacity_at(self, plans: int) -> Capacity:
         """Free resources after so many plans."""
@@ -135,6 +134,8 @@ class Ground:
         self._shape_of: dict[int, int] = {}
         #: by a demand's identity: where it fits
         self._fitting: dict[int, _Kept[NDArray[np.bool_]]] = {}
+        #: by a demand's identity: which shares are enough by themselves
+        self._alone: dict[int, _Kept[NDArray[np.bool_]]] = {}
         self.begin(view)
 
     @staticmethod
@@ -253,9 +254,11 @@ class Ground:
 
     def prices(self, job: Job, score: NDArray[np.float64]) -> Prices:
         """Prices of the running BE jobs for this TE job, by their `score`."""
-        if self._score is None or not (score is self._score or np.array_equal(score, self._score)):
-            for known in (self._prices, self._by_node, self._nodes, self._answers):
-                known.clear()
+        if score is not self._score:
+            if self._score is None or not np.array_equal(score, self._score):
+                for known in (self._prices, self._by_node, self._nodes, self._answers):
+                    known.clear()
+            # A policy gives the same array for all jobs of a proposal: the next one is not compared.
             self._score = score
         owner = job.user, job.account
         if owner not in self._prices:
@@ -282,13 +285,24 @@ class Ground:
         def begin() -> NodePrices:
             if id(price) not in self._by_node:
                 self._by_node[id(price)] = ByNode(self.running, price, len(free))
-            return NodePrices(demand, self._by_node[id(price)], free, pool)
+            by_node = self._by_node[id(price)]
+            return NodePrices(demand, by_node, free, pool, self._fits(demand), self._fits_alone(demand, by_node))
 
         def follow(found: NodePrices, nodes: NDArray[np.intp]) -> None:
             found.update(nodes, free, pool)
 
         key = id(demand), id(price), self._mask_of[id(pool)]
         return self._up_to_date(self._nodes, key, demand, begin, follow)
+
+    def _fits_alone(self, demand: Demand, by_node: ByNode) -> NDArray[np.bool_]:
+        """Return [shares] whether the demand fits on its node once that share is free; `by_node` of any prices."""
+        running, free = self.running, self.capacity.free
+
+        def follow(found: NDArray[np.bool_], nodes: NDArray[np.intp]) -> None:
+            shares = by_node.on(nodes)
+            found[shares] = fit_alone(demand, running, free, shares)
+
+        return self._up_to_date(self._alone, id(demand), demand, partial(fit_alone, demand, running, free), follow)
 
     def least(self, demand: Demand, pool: NDArray[np.bool_]) -> int:
         """Return a number of victims below which no set of them is enough (`placement/fewest.py`)."""

@@ -73,6 +73,8 @@ def _node_by_node(question: VictimQuestion, first: int | None = None) -> FoundVi
     None if not all that may be victims are enough.
     """
     demand, prices, own = question.demand, question.prices(), False
+    if first is None and demand.nodes == 1 and not demand.required:
+        return _on_one_node(question, prices)
     what_if = WhatIf(demand, question.running, question.pool, question.score, question.capacity, prices.fitting)
     if first is not None:
         prices, own = prices.copy(), True
@@ -94,6 +96,22 @@ def _node_by_node(question: VictimQuestion, first: int | None = None) -> FoundVi
     for victim in victims:
         what_if.take(victim)
     return _without_superfluous(what_if, tuple(chosen))
+
+
+def _on_one_node(question: VictimQuestion, prices: NodePrices) -> FoundVictims | None:
+    """Take the cheapest node, for a job of one node that is to be no certain one."""
+    cheapest = prices.cheapest()
+    if cheapest is None:
+        return None
+    row, victims = cheapest
+    if len(victims) < 2:
+        # Where one victim is the cheapest, the job fits nowhere without it: there is none to give back.
+        return FoundVictims(victims, (row,))
+    demand, capacity = question.demand, question.capacity
+    what_if = WhatIf(demand, question.running, question.pool, question.score, capacity, prices.fitting)
+    for victim in victims:
+        what_if.take(victim)
+    return _without_superfluous(what_if, (row,))
 
 
 def _let_go(victims: Sequence[int], what_if: WhatIf, prices: NodePrices) -> None:
@@ -366,4 +384,5 @@ def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
         return "no best-effort job is running"
     if not pool.any():
         return f"none of the {len(view.running)} running best-effort jobs may be preempted"
-    return f"not even all {int(pool.sum())} best-effort jobs that may be preempted would free enough where it may run"
+    candidates = np.count_nonzero(pool)
+    return f"not even all {candidates} best-effort jobs that may be preempted would free enough where it may run"

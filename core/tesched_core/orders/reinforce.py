@@ -38,7 +38,6 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
 from tesched_core.orders.open import victim_of
-from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.reserved import beside_preemptors, capacity_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
@@ -166,8 +165,7 @@ def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleConte
     orders, snapshot, capacity = memory.open_orders(), context.snapshot, context.columns.capacity
     if not (capacity_after_orders(orders, snapshot, capacity).free[rows] < 0).any():
         return False
-    nodes = {name: replace(node, held=None) for name, node in snapshot.nodes.items()}
-    by_jobs = capacity_of(replace(snapshot, nodes=nodes))
+    by_jobs = context.capacity_by_jobs
     unseen = (by_jobs.free - capacity.free)[rows]
     own = (capacity.free - beside_preemptors([order], snapshot, capacity).free)[rows]
     return bool((unseen > own).any() or (capacity_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())

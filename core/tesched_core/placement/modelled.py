@@ -215,7 +215,9 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
     on_each = devices_on_each(request, max(request.min_nodes, 1))
-    exact = np.array([on_each.items() <= dict(node.total.gres).items() for node in nodes], dtype=np.bool_)
+    exact = np.ones(len(nodes), dtype=np.bool_)
+    if on_each:
+        exact[:] = [on_each.items() <= dict(node.total.gres).items() for node in nodes]
     with_two = start_with_two_devices(by_task, threads, partition, settings)
     if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact, with_two).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"

@@ -39,6 +39,7 @@ _Promise: TypeAlias = tuple[int, float, int]
 _Price: TypeAlias = tuple[int, float, int, int]
 #: a node's price, and the victims there in the order in which they are notified
 _Priced: TypeAlias = tuple[_Price, tuple[int, ...]]
+_ALL = slice(None)
 _NO_PRICE: _Priced = (0, 0.0, 0, -1), ()
 
 
@@ -51,8 +52,8 @@ class ByNode:
         place[np.lexsort((running.job_id, score))] = np.arange(len(running))
         self.running = running
         self.score = score
-        self._shares = np.lexsort((place[running.share_job], running.share_node))
-        self._where = running.share_node[self._shares]
+        self.shares = np.lexsort((place[running.share_job], running.share_node))
+        self._where = running.share_node[self.shares]
         self._first = np.searchsorted(self._where, np.arange(nodes + 1))
 
     def on(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -60,13 +61,21 @@ class ByNode:
         if len(nodes) * 8 < len(self._first):
             first = self._first[nodes]
             counts = self._first[nodes + 1] - first
-            found: NDArray[np.intp] = self._shares[
+            found: NDArray[np.intp] = self.shares[
                 np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
             ]
             return found
         there = np.zeros(len(self._first) - 1, dtype=np.bool_)
         there[nodes] = True
-        return self._shares[there[self._where]]
+        return self.shares[there[self._where]]
+
+
+def fit_alone(
+    demand: Demand, running: Running, free: NDArray[np.int64], shares: NDArray[np.intp] | slice = _ALL
+) -> NDArray[np.bool_]:
+    """Return for each of some shares (or of all) whether the job may run on its node, and fits once it is free."""
+    where = running.share_node[shares]
+    return demand.fits_into(free[where] + running.frees[shares], where) & demand.allowed[where]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,12 +107,23 @@ class _Cheapest:
 class NodePrices:
     """Prices of the nodes for one demand, of candidates in one order."""
 
-    def __init__(self, demand: Demand, by_node: ByNode, free: NDArray[np.int64], pool: NDArray[np.bool_]) -> None:
-        """Work them out; `free` is [nodes, resources], `pool` [running] says who may be a victim."""
+    def __init__(  # noqa: PLR0917 - what a search is given
+        self,
+        demand: Demand,
+        by_node: ByNode,
+        free: NDArray[np.int64],
+        pool: NDArray[np.bool_],
+        fitting: NDArray[np.bool_],
+        alone: NDArray[np.bool_],
+    ) -> None:
+        """Work them out; `free` is [nodes, resources], `pool` [running] says who may be a victim.
+
+        `fitting` [nodes] and `alone` [shares] (`fit_alone`) hold whatever the prices are.
+        """
         nodes = len(free)
         self.demand = demand
         #: [nodes] whether the job fits without a victim
-        self.fitting = np.zeros(nodes, dtype=np.bool_)
+        self.fitting = fitting.copy()
         self._by_node, self._running, self._score = by_node, by_node.running, by_node.score
         self._free, self._pool = free, pool
         #: [nodes] where it may run, and is not yet to run
@@ -120,7 +140,10 @@ class NodePrices:
         self._several: dict[int, _Priced | None] = {}
         #: the nodes that are compared where several must go; None: to be found
         self._weighed: list[int] | None = None
-        self._work_out(np.flatnonzero(self._open))
+        shares = by_node.shares[alone[by_node.shares]]
+        jobs, where = self._running.share_job[shares], self._running.share_node[shares]
+        kept = pool[jobs] & ~fitting[where]
+        self._take_singles(where[kept], jobs[kept])
 
     def copy(self) -> NodePrices:
         """Return prices that change by themselves."""
@@ -201,11 +224,14 @@ class NodePrices:
         there = self._candidates_on(nodes[~self.fitting[nodes]])
         frees = self._running.frees[there.shares]
         enough = np.flatnonzero(self.demand.fits_into(self._free[there.where] + frees, there.where))
-        # The cheapest comes last, so that it stays.
-        cheapest_last = enough[::-1]
-        self._single[there.where[cheapest_last]] = there.jobs[cheapest_last]
+        self._take_singles(there.where[enough], there.jobs[enough])
         if self._counts is not None:
             self._promise(nodes, self._counts)
+
+    def _take_singles(self, where: NDArray[np.intp], jobs: NDArray[np.intp]) -> None:
+        """Take in candidates of which each is enough on its node, the cheapest of a node first."""
+        # The cheapest comes last, so that it stays.
+        self._single[where[::-1]] = jobs[::-1]
 
     def _candidates_on(self, nodes: NDArray[np.intp]) -> _Candidates:
         shares = self._by_node.on(nodes)

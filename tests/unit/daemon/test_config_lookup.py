@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tesched_daemon import config_lookup, config_trust
-from tesched_daemon.config import DEFAULT_PATH, load, load_files
+from tesched_daemon.config import load, load_files
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.config_files import DEFAULT_PATH
 from tesched_daemon.config_lookup import places, search
 from tesched_daemon.config_trust import SearchedPath, distrusted
 from tesched_daemon.settings import Mode

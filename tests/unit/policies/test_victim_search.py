@@ -60,6 +60,15 @@ class TestFold:
         assert plans(proposal) == [plan(8, "n1", 1), plan(9, "n1")]
         assert codes(proposal) == [(1, 10, C.ALREADY_LEAVING), (10, 10, C.NO_VICTIM)]
 
+    def test_a_plan_counts_where_the_next_users_prices_differ(self) -> None:
+        # Job 2 was enough beside 4 free CPUs, which the first TE job takes with what job 1 leaves; job 5 is eve's own.
+        held = [(1, 2), (2, 2), (3, 8), (4, 16)]
+        jobs = [running(job_id, share("n1", cpus), user="bob") for job_id, cpus in held]
+        jobs += [running(5, share("n2", 32), user="eve")]
+        jobs += [waiting(8, cpus=6, user="ada"), waiting(9, cpus=6, user="eve")]
+        proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
+        assert plans(proposal) == [plan(8, "n1", 1), plan(9, "n1", 3)]
+
     @every_policy
     def test_free_resources_are_given_once(self, policy: Policy[None]) -> None:
         jobs = [waiting(8, cpus=32), waiting(9, cpus=1)]

@@ -16,9 +16,10 @@ import click
 import pytest
 from tesched_cli.main import main
 from tesched_daemon import service as daemon
-from tesched_daemon.config import DEFAULT_PATH, SlurmConfig, StoreConfig
-from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.config import SlurmConfig
+from tesched_daemon.config_files import DEFAULT_PATH, DROP_INS
 from tesched_daemon.settings import Pace
+from tesched_daemon.store_config import StoreConfig
 
 ROOT = Path(__file__).parents[3]
 SYSTEMD = ROOT / "systemd"
