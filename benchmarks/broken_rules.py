@@ -318,9 +318,11 @@ MUTATIONS = (
     Mutation(
         "budget: a run that saves costs its grace period",
         _PAID,
-        "grace_period_s if saves else",
-        "grace_period_s if False else",
+        "after_s if saves else",
+        "after_s if False else",
     ),
+    Mutation("budget: who has no grace period has saved nothing", _PAID, "and grace_period_s > 0", ""),
+    Mutation("budget: of who has left the time is known", _PAID, "if victim.departure is None else 0.0", ""),
     Mutation(
         "budget: who has paid has paid",
         "core/tesched_core/orders/advance.py",

@@ -16,7 +16,7 @@ class Turns:
     max_preemptions_per_job_hour: Count = 0
     #: seconds that it runs before it does; at most half a round
     min_run_time_s: Seconds = 60.0
-    #: most preemptions in any hour, and node-hours of ended runs in any 24 hours, in all; 0: no limit
+    #: most preemptions in any hour, and node-hours of lost runs in any 24 hours, in all; 0: no limit
     max_preemptions_per_hour: Count = 0
     max_lost_node_hours_per_day: Amount = 0.0
 

@@ -199,7 +199,7 @@ class TestLimits:
             max_preemptions_per_user_hour=1,
             max_preemptions_per_account_hour=1,
             max_victims_for_te_account_hour=1,
-            max_lost_node_hours_per_day=4.0,
+            max_lost_node_hours_per_day=32 / 3600,  # one grace period, and not the 4 s of the own one besides
         )
         for te_user, served in (("ada", True), ("bob", False)):
             drive = Driver(

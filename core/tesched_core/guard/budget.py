@@ -6,9 +6,9 @@ A preemption counts from the moment at which its victim is notified, however the
 victim is let go. It counts for the victim's user and account, and for the TE job's, which causes it. One for a TE job
 of the victim's own user counts for that TE job and its user alone: by own jobs no user uses up a limit that protects
 others, nor closes nodes to others' TE jobs. Its cost is the node-seconds that it may lose (`lost_s`): of a job that was
-given no notice all of its run, as tesched does not know what it has saved; of one that declared a signal to save on,
-what it ran after its notice, unless it dies of that. A victim that is suspended counts as well, and costs nothing: its
-run goes on.
+given no notice all of its run, as tesched does not know what it has saved; of one that was sent the signal that it
+declared, what it ran after that, unless it dies of it. A victim that is suspended counts as well, and costs nothing:
+its run goes on.
 """
 
 from __future__ import annotations
@@ -34,27 +34,33 @@ _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
 _UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.LOST})
 
 
-def lost_s(ran_s: float, grace_period_s: float, *, saves: bool) -> float:
-    """Return the seconds of a run that are counted as lost when it ends after its grace period.
+def gets_notice(signal: str, grace_period_s: float) -> bool:
+    """Check whether a victim is sent its signal: one without a grace period is requeued at once all the same."""
+    return bool(signal) and grace_period_s > 0
 
-    `ran_s` is its run up to its notice; `saves`: it declared the signal that it is notified by.
+
+def lost_s(ran_s: float, after_s: float, *, saves: bool) -> float:
+    """Return the seconds of a run that are counted as lost.
+
+    `ran_s` is its run up to its notice, `after_s` what it runs after that; `saves`: it is sent the signal it declared.
     """
-    return grace_period_s if saves else max(ran_s, 0.0) + grace_period_s
+    return after_s if saves else max(ran_s, 0.0) + after_s
 
 
 def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:
     """Cost of a victim that leaves at this moment, or has just left; nothing if `withdrawn`: it stays."""
     free = withdrawn or victim.state is VictimState.SUSPENDED or victim.departure in _BY_ITSELF
     since = now if victim.noticed_at is None else victim.noticed_at
-    in_grace_s = victim.grace_period_s if victim.state in HOLDS_RESOURCES else max(now - since, 0.0)
-    saves = bool(victim.notice_signal) and victim.departure not in _UNSAVED
+    # Once it has left its time is known; until then it may be all of its grace period, or is more already.
+    after_s = max(now - since, victim.grace_period_s if victim.departure is None else 0.0)
+    saves = gets_notice(victim.notice_signal, victim.grace_period_s) and victim.departure not in _UNSAVED
     return Paid(
         at=now,
         job_id=victim.job_id,
         user=victim.user,
         account=victim.account,
         nodes=victim.nodes,
-        node_s=0.0 if free else len(victim.nodes) * lost_s(since - victim.started_at, in_grace_s, saves=saves),
+        node_s=0.0 if free else len(victim.nodes) * lost_s(since - victim.started_at, after_s, saves=saves),
         preemptor=preemptor,
         for_user=victim.for_user,
         for_account=victim.for_account,

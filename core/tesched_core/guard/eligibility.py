@@ -169,7 +169,7 @@ def _spent(
     if over := reached(tally, (CountedBy.ALL, ""), limits):
         yield everybody, _this_hour(over, "all users together")
     if over := budget_spent(tally, limits):
-        text = f"{over.count:.1f} node-hours of runs were ended in 24 h; {over.key} is {over.most:g}"
+        text = f"{over.count:.1f} node-hours of runs may have been lost in 24 h; {over.key} is {over.most:g}"
         yield everybody, (over.code, text)
 
 

@@ -184,7 +184,7 @@ class TurnLimits:
     max_preemptions_per_job_hour: Count = 60
     #: a job is not eligible before it has run this long since its last start
     min_run_time_s: Seconds = 0.0
-    #: most preemptions in any hour, and most node-hours of runs ended in any 24 hours; None: no limit of its own
+    #: most preemptions in any hour, and most node-hours of runs lost in any 24 hours; None: no limit of its own
     max_preemptions_per_hour: Count | None = None
     max_lost_node_hours_per_day: Amount | None = None
 

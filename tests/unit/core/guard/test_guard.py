@@ -237,9 +237,9 @@ class TestLimits:
 
     def test_a_suspended_job_counts_once_in_the_hour_and_costs_nothing_of_the_budget(self) -> None:
         other = running(2, share("n1", 1))
-        asked = order(1, VictimState.SUSPENDED)  # it has run for 10,000 s
+        asked = order(1, VictimState.SUSPENDED)  # it has 30 s of grace
         assert code(other, replace(FREE, max_preemptions_per_hour=1), orders(asked)) is C.HOUR_LIMIT
-        assert code(other, replace(FREE, max_lost_node_hours_per_day=0.1), orders(asked)) is None
+        assert code(other, replace(FREE, max_lost_node_hours_per_day=0.005), orders(asked)) is None
         seen = replace(asked, victims=(replace(asked.victims[0], suspended_at=NOW - 10),))
         memory = replace(orders(seen), paid=(replace(paid(NOW - 10), node_s=0.0),))
         assert code(other, replace(FREE, max_preemptions_per_hour=2), memory) is None
@@ -352,7 +352,7 @@ class TestAdmitted:
 
     def test_a_job_that_is_to_be_suspended_costs_no_node_hours_but_counts_in_the_hour(self) -> None:
         plans = [replace(plan(11, 1), by_suspending=True), replace(plan(12, 2), by_suspending=True)]
-        assert self.outcome(plans, Limits(max_lost_node_hours_per_day=0.1)) == ([11, 12], [])
+        assert self.outcome(plans, Limits(max_lost_node_hours_per_day=0.005)) == ([11, 12], [])
         kept, (refusal,) = self.outcome(plans, Limits(max_preemptions_per_hour=1))
         assert (kept, refusal.code) == ([11], C.HOUR_LIMIT)
 
