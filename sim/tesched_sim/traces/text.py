@@ -19,7 +19,7 @@ T = TypeVar("T")
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError.
 
-    A byte that is no UTF-8 stands in somebody's name for a job, and is replaced; among numbers it is no number.
+    A byte that is no UTF-8 stands in a name that a user gave a job, and is replaced; among numbers it is no number.
     """
     try:
         with path.open("rb") as file:
@@ -109,6 +109,7 @@ def table(
 
 def _unquoted(path: Path, number: int, line: str, delimiter: str) -> list[str]:
     try:
-        return next(csv.reader([line], delimiter=delimiter))
+        # A carriage return in a name is no end of the line here, and would be to the reader.
+        return next(csv.reader([line.replace("\r", " ")], delimiter=delimiter))
     except csv.Error as error:
         raise WorkloadError(f"{path}:{number}: it is no line of CSV: {error}") from None

@@ -192,6 +192,11 @@ class TestSacct:
         path.write_bytes(b"\xef\xbb\xbf" + named)  # as some editors begin a file
         assert traces.read(path).job_names == ("J\ufffdrg\rs", "\u2028", "\ufffd")
 
+    def test_a_carriage_return_in_a_table_with_commas_ends_no_line_either(self, tmp_path: Path) -> None:
+        path = tmp_path / "trace"
+        path.write_bytes(OPENB.replace("p1,", "p\r1,").encode())
+        assert len(traces.read(path).run_s) == len(traces.read(written(tmp_path, OPENB)).run_s)
+
     @pytest.mark.parametrize("memory", ["much", "4Gx", "1.2.3G", "...M", "-4G", "4 G"])
     def test_memory_that_is_none_is_named_with_its_line(self, tmp_path: Path, memory: str) -> None:
         path = written(tmp_path, SACCT.replace("|4Gc|", f"|{memory}|"))
