@@ -107,8 +107,8 @@ class Daemon:
         self.copies, self.restores, self.restored_to_s = Copies(self.faults), 0, inf
         #: orders in that copy
         self.restored_orders: frozenset[OrderId] = frozenset()
-        #: the marks file is an earlier process's, and not what this one has written
-        self._marks_doubtful = False
+        #: rows of the marks that it has written since a store was restored; None: none was
+        self._marks_written: frozenset[int] | None = None
         #: jobs with changes and orders of which the stores that were restored knew nothing
         self.unknown: set[JobId] = set()
         #: until when its store fails; its clock's lead when the memory was last written, None: by another process
@@ -223,7 +223,7 @@ class Daemon:
         dies, arrives_late = dies_after(self.faults, decision.actions)
         outcomes = self._performed(decision.actions[:dies])
         if any(isinstance(one.action, SetMarks) and one.status is Status.SENT for one in outcomes):
-            self._marks_doubtful = False
+            self._marks_written = None if self._marks_written is None else frozenset(slurm.marks)
         if dies is not None:
             self._die(decision.actions[dies:], arrives_late=arrives_late)
             self._after(before)
@@ -286,13 +286,15 @@ class Daemon:
             before = {one.job_id: one.state for one in same.victims} if same is not None else {}
             self.unknown |= {one.job_id for one in order.victims if before.get(one.job_id) is not one.state}
         self.restores, self.restored_to_s, self.memory = self.restores + 1, self.copies.last_s, copy
-        self.restored_orders, self._marks_doubtful = frozenset(copy.orders), True
+        self.restored_orders, self._marks_written = frozenset(copy.orders), frozenset()
         self._die((), arrives_late=False)
 
     def _with_doubt(self, seen: Snapshot) -> Snapshot:
-        """Return what it sees, with a marks file of an earlier process's that it has not written anew."""
-        doubtful = self._marks_doubtful and self.limits.lever is YieldBy.PLUGIN and bool(self.slurm.marks)
-        return replace(seen, marks_doubtful=True) if doubtful else seen
+        """Return what it sees, with doubt in marks that another process has written."""
+        written = self._marks_written
+        if written is None or self.limits.lever is not YieldBy.PLUGIN or written.issuperset(self.slurm.marks):
+            return seen
+        return replace(seen, marks_doubtful=True)
 
     def _has_no_store(self, memory: Memory) -> None:
         """Do nothing while the store fails; then go on with what it has."""
