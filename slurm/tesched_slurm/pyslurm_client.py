@@ -147,7 +147,7 @@ class PyslurmObserver:
         partitions = self._partitions(seen)
         if isinstance(partitions, Failure):
             return partitions
-        return Snapshot.of(
+        found = Snapshot.of(
             taken_at,
             jobs=jobs,
             nodes=nodes,
@@ -156,6 +156,7 @@ class PyslurmObserver:
             settings=settings,
             limits=self._limits.now(settings, partitions, jobs),
         )
+        return replace(found, controller_changed=self._settings.take_change())
 
     def _hidden_tasks(self, seen: PolledObjects, rows: dict[str, QueueRow]) -> TaskRows | Failure:
         """Return the rows of tasks that squeue shows as one with the rest of their array."""

@@ -19,7 +19,7 @@ from tesched_core.model.snapshot import Snapshot
 #: of a node that does not say what is held there: what jobs hold is never less
 _NOT_SAID = np.iinfo(np.int64).min
 #: what changes of a node as jobs come and go
-_PASSING = frozenset({"state", "flags", "held", "reason"})
+_PASSING = frozenset({"state", "flags", "held", "reason", "unreported"})
 _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 
 
