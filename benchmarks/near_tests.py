@@ -271,7 +271,7 @@ NEAR = {
     ),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
-    "column_layout": ("tests/unit/core/placement/test_capacity.py",),
+    "column_layout": ("tests/unit/core/placement/test_capacity.py", "tests/unit/core/placement/test_shared_cores.py"),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
     "alike": (_PLACES, "tests/scenarios/test_bound.py", "tests/unit/core/placement/test_alike.py"),
     "te_queue": ("tests/scenarios/test_bound_arrays.py",),
