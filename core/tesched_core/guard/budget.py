@@ -46,7 +46,7 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, 
     """Cost of a victim that leaves at this moment, or has just left; nothing if `withdrawn`: it stays."""
     free = withdrawn or victim.state is VictimState.SUSPENDED or victim.departure in _BY_ITSELF
     since = now if victim.noticed_at is None else victim.noticed_at
-    in_grace_s = victim.grace_period_s if victim.state in HOLDS_RESOURCES else max(now - since, 0.0)
+    in_grace_s = victim.grace_period_s if victim.departure is None else max(now - since, 0.0)
     saves = bool(victim.notice_signal) and victim.departure not in _UNSAVED
     return Paid(
         at=now,
