@@ -1,7 +1,5 @@
 """Slurm through pyslurm: an observer and an actuator for sites where pyslurm matches Slurm.
 
-What comes from where:
-
 - pyslurm: jobs, nodes and partitions; suspend, resume, nice, priority, hold and release.
 - squeue's columns (`columns.py`), each time while jobs wait: what a pending job asks for a job, task and socket
   (TresPerJob, ...), whether its memory is a GPU's, and its dependency, none of which pyslurm has whole.

@@ -56,7 +56,7 @@ class Ways:
 
     @staticmethod
     def of(job: TrainingJob, instance: Instance) -> Ways:
-        """Return them. Raises WorkloadError if there are more than MOST_WAYS to look at."""
+        """Return them. Raises WorkloadError if there are more than MOST_WAYS to examine."""
         workers, servers = _counts(job, instance)
         takes = workers[:, :, np.newaxis] * job.worker + servers[:, :, np.newaxis] * job.server
         machines = ((workers + servers) > 0).sum(axis=1)
