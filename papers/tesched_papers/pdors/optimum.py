@@ -67,7 +67,7 @@ class Ways:
             ],
             dtype=np.float64,
         )
-        # Whoever does most comes first; of equals only the first is kept.
+        # The one that does most comes first; of equals only the first is kept.
         order = np.argsort(-samples, kind="stable")
         flat = takes[order].reshape(len(order), -1)
         kept: list[int] = []
