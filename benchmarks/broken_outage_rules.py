@@ -78,6 +78,45 @@ OUTAGE_MUTATIONS = (
         "job.held and not snapshot.controller_is_new",
     ),
     Mutation(
+        "backup: its nodes have yet to report",
+        "core/tesched_core/model/cluster.py",
+        "(self.unreported and self.flags <= _PRESENT)",
+        "False",
+    ),
+    Mutation(
+        "backup: a node that is off is no sign of one",
+        "core/tesched_core/model/cluster.py",
+        "(self.unreported and self.flags <= _PRESENT)",
+        "self.unreported",
+    ),
+    Mutation(
+        "backup: nor one that can't be read",
+        "core/tesched_core/model/cluster.py",
+        "return not self.doubt and (self.state",
+        "return (self.state",
+    ),
+    Mutation(
+        "backup: another process", "core/tesched_core/model/snapshot.py", "return self.controller_changed or", "return"
+    ),
+    Mutation(
+        "backup: another host, too",
+        "slurm/tesched_slurm/commands_observer.py",
+        "(started, host) != (self._started, self._host)",
+        "started != self._started",
+    ),
+    Mutation(
+        "backup: after a silence alone",
+        "slurm/tesched_slurm/commands_observer.py",
+        "if unanswered != self._unanswered and self._read is not None",
+        "if self._read is not None",
+    ),
+    Mutation(
+        "backup: polls are whole until it shows",
+        "daemon/tesched_daemon/rest.py",
+        "memory.newly_lost or memory.put_back",
+        "memory.newly_lost",
+    ),
+    Mutation(
         "raise: one that changed nothing once is not ignored",
         _PRIORITY,
         "return one.at > one.taken_at and context.now",

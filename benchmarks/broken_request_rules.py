@@ -9,6 +9,7 @@ _BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_co
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN = "core/tesched_core/placement/uneven.py"
+_LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -46,6 +47,16 @@ REQUEST_MUTATIONS = (
         "    if binds:\n        allowed =",
         "    if True:\n        allowed =",
     ),
+    Mutation("cores that may be shared: by job, 26.05", _LAYOUT, "(shares or not self.by_job)", "True"),
+    Mutation("cores that may be shared: by partition, 22.05", _LAYOUT, "(shares or not self.by_job)", "shares"),
+    Mutation("cores that are shared with nobody", _LAYOUT, "found[self.unshared] = 1", "pass"),
+    Mutation(
+        "cores that are shared with nobody: beside its like",
+        _LAYOUT,
+        "self.forced.isdisjoint(job.partitions[:1])",
+        "True",
+    ),
+    Mutation("cores that may be shared: alike jobs are told apart", _CAPACITY, 'job.request.sharing == "YES"', "False"),
     Mutation("placed by Slurm: a part of a node", _DEMAND, "if binds and may_want_whole", "if may_want_whole"),
     Mutation(
         "placed by Slurm: a whole node",

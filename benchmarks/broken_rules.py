@@ -765,6 +765,7 @@ MUTATIONS = (
         ">= MOST_OF_A_USER:",
         ">= 10**9:",
     ),
+    Mutation("a job's own text says nothing of what it holds", _DETAILS, '_END = b" Features="', '_END = b" Network="'),
     Mutation("a record is believed by its mark", _DETAILS, "marked[1] != as_printed(row.submit_time) + mark", "False"),
     Mutation(
         "a record that has grown is read again",

@@ -39,7 +39,12 @@ NEAR = {
     "calibration": ("tests/unit/predict/test_calibration.py",),
     "groups": ("tests/unit/predict/test_calibration.py",),
     "history": ("tests/unit/predict/test_quantiles.py",),
-    "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
+    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py",),
+    "snapshot": (
+        _AGAIN,
+        "tests/integration/test_run_time_source.py",
+        "tests/unit/core/placement/test_expected_runs.py",
+    ),
     "advance": (
         _SILENT,
         "tests/scenarios/test_bound.py",
@@ -213,7 +218,7 @@ NEAR = {
     "settled": ("tests/scenarios/test_useful_run.py",),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
-    "cluster": ("tests/scenarios/test_marking.py",),
+    "cluster": (_AGAIN, _SILENT, "tests/scenarios/test_marking.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
     "came_back": ("tests/scenarios/test_came_back.py", "tests/scenarios/test_last_victim.py"),
     "marking": (
@@ -266,7 +271,7 @@ NEAR = {
     ),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
-    "column_layout": ("tests/unit/core/placement/test_capacity.py",),
+    "column_layout": ("tests/unit/core/placement/test_capacity.py", "tests/unit/core/placement/test_shared_cores.py"),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
     "alike": (_PLACES, "tests/scenarios/test_bound.py", "tests/unit/core/placement/test_alike.py"),
     "te_queue": ("tests/scenarios/test_bound_arrays.py",),

@@ -37,7 +37,7 @@ class SimulateJson:
 
 
 @click.command()
-@click.option("--workload", "name", help=f"One of {', '.join(workloads.NAMES)}. [default: {_DEFAULT}]")
+@click.option("--workload", "name", help=f"One of {', '.join(workloads.NAMES)}; without it and --trace {_DEFAULT}.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),

@@ -17,6 +17,8 @@ from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.plugin_file import FILE, built_for
 
 PAGE = "docs/howto/plugin.md"
+#: folders that no two hosts share
+_OF_ONE_HOST = ("/run/", "/var/run/")
 
 
 def user_name() -> str:
@@ -61,6 +63,10 @@ def remarks(settings: SlurmSettings) -> Iterator[tuple[str, str]]:
     if plugin.youngest_first:
         text = "youngest_first is set: Slurm preempts the youngest of the marked jobs, whatever their order is"
         yield text, "take preempt_youngest_first or youngest_first out of slurm.conf"
+    if len(settings.controllers) > 1 and plugin.marks.startswith(_OF_ONE_HOST):
+        backups = ", ".join(settings.controllers[1:])
+        text = f"a backup slurmctld ({backups}) finds no marks: each host has a folder of its own for {plugin.marks}"
+        yield text, "set slurm.marks, and tesched_marks in SlurmctldParameters, to a file that all of these hosts mount"
 
 
 def marks_trouble(seen: Snapshot | None, file: MarksFile | None, limits: Limits) -> str:

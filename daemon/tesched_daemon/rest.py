@@ -69,7 +69,8 @@ def all_is_due(
     if mode is Mode.OBSERVE:
         return False
     return (
-        bool(memory.orders or memory.newly_lost)
+        # Of what was put back lately the nodes say whether slurmctld goes on with an older state.
+        bool(memory.orders or memory.newly_lost or memory.put_back)
         or any(one.missing_since is not None for one in memory.jobs.values())
         or any(_is_open(change, last) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from heapq import heappop
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Resume, Status, Suspend
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Resume, SetMarks, Status, Suspend
 from tesched_core.model.decision import Admission, Decision
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import JUMP_S, shift_times
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.undo import changed_still, undo
@@ -39,7 +41,7 @@ from tesched_sim.results_of_arrays import with_trainings_as_jobs
 from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_scheduler import Scheduler
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.store_faults import FAILS_S, Failing, as_stored, dies_after, fails
+from tesched_sim.store_faults import FAILS_S, Copies, Failing, as_stored, dies_after, fails
 from tesched_sim.workload import Workload
 
 #: Most cycles of the daemon at one instant: actions that take no time need more than one.
@@ -101,6 +103,14 @@ class Daemon:
         self.dead_until_s, self._again_s = 0.0, inf
         #: how often it has died
         self.deaths = 0
+        #: copies of its store, and when the one was made that was restored last
+        self.copies, self.restores, self.restored_to_s = Copies(self.faults), 0, inf
+        #: orders in that copy
+        self.restored_orders: frozenset[OrderId] = frozenset()
+        #: rows of the marks that it has written since a store was restored; None: none was
+        self._marks_written: frozenset[int] | None = None
+        #: jobs with changes and orders of which the stores that were restored knew nothing
+        self.unknown: set[JobId] = set()
         #: until when its store fails; its clock's lead when the memory was last written, None: by another process
         self.no_store_until_s = 0.0
         self._lead_s: float | None = None
@@ -183,6 +193,7 @@ class Daemon:
             self._look_again(AGAIN_S if at is None else max(at - slurm.now, 0.0))
             return False
         self.seen_s = slurm.now
+        seen = self._with_doubt(seen)
         # It polls only after a change: what it saw says nothing of how long a job waited in between.
         bounded = self.limits.bound.is_set
         before_it = self.memory
@@ -211,16 +222,21 @@ class Daemon:
             self._wakes_at(decision.next_at)
         dies, arrives_late = dies_after(self.faults, decision.actions)
         outcomes = self._performed(decision.actions[:dies])
+        if any(isinstance(one.action, SetMarks) and one.status is Status.SENT for one in outcomes):
+            self._marks_written = None if self._marks_written is None else frozenset(slurm.marks)
         if dies is not None:
             self._die(decision.actions[dies:], arrives_late=arrives_late)
             self._after(before)
             return True
         if any(isinstance(action, Suspend | Resume) for action in decision.actions):
             slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next poll
-        if failing is Failing.OUTCOME:
+        if (copy := self.copies.restored()) is not None:
+            self._is_restored(copy)
+        elif failing is Failing.OUTCOME:
             self._has_no_store(self.memory)
         elif outcomes:
             self.memory, _ = learned(self.memory, outcomes, self.clock(), self.limits, seen=seen)
+        self.copies.keep(self.memory, slurm.now)
         self._after(before)
         if self.faults is not None:
             changes = {name for name, some in self.memory.changes.items() if some}
@@ -258,6 +274,27 @@ class Daemon:
         self._lead_s = None
         self.dead_until_s = self.slurm.now + (1.0 if arrives_late else RESTARTS_IN_S)
         self._look_again(self.dead_until_s - self.slurm.now)
+
+    def _is_restored(self, copy: Memory) -> None:
+        """Go on with a store of a while ago."""
+        for name, by_job in self.memory.changes.items():
+            # A value that was set after the copy is others' to it.
+            known = copy.changes_of(name)
+            self.unknown |= {one for one in by_job if one not in known or known[one].value != by_job[one].value}
+        for order in self.memory.open_orders():
+            same = copy.orders.get(order.order_id)
+            before = {one.job_id: one.state for one in same.victims} if same is not None else {}
+            self.unknown |= {one.job_id for one in order.victims if before.get(one.job_id) is not one.state}
+        self.restores, self.restored_to_s, self.memory = self.restores + 1, self.copies.last_s, copy
+        self.restored_orders, self._marks_written = frozenset(copy.orders), frozenset()
+        self._die((), arrives_late=False)
+
+    def _with_doubt(self, seen: Snapshot) -> Snapshot:
+        """Return the snapshot, with doubt in marks that another process has written."""
+        written = self._marks_written
+        if written is None or self.limits.lever is not YieldBy.PLUGIN or written.issuperset(self.slurm.marks):
+            return seen
+        return replace(seen, marks_doubtful=True)
 
     def _has_no_store(self, memory: Memory) -> None:
         """Do nothing while the store fails; then go on with what it has."""
@@ -306,6 +343,7 @@ class Daemon:
         seen = self.eyes.see()
         if isinstance(seen, Failure):
             return False
+        seen = self._with_doubt(seen)
         self.memory, decision = undo(self.memory, seen, self.limits)
         outcomes = self._performed(decision.actions)
         if outcomes:

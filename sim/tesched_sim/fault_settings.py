@@ -61,6 +61,9 @@ class FaultKind(StrEnum):
     DAEMON_DIES = "daemon_dies"
     #: the same, and its next command arrives after the new one's first: it was asleep, and has lost its lease
     TAKEN_OVER = "taken_over"
+    #: the store is replaced by a copy that is minutes to hours old, as from a backup, and a new daemon goes on from it:
+    #: what was changed since the copy stays, as nothing knows of it. Only where it is named
+    STORE_RESTORED = "store_restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ class FaultSettings:
     #: mean seconds between two faults that come by themselves, for each kind: nodes die, users cancel or change jobs,
     #: slurmctld goes away, clocks are set
     every_s: float = 21_600.0
-    #: kinds, with / between them; empty: all
+    #: kinds, with / between them; empty: all but store_restored
     kinds: str = ""
 
     def __post_init__(self) -> None:
@@ -98,4 +101,5 @@ class FaultSettings:
         """Return the kinds that happen."""
         if not self.is_on:
             return frozenset()
-        return frozenset(FaultKind(one) for one in self.kinds.split("/") if one) or frozenset(FaultKind)
+        named = frozenset(FaultKind(one) for one in self.kinds.split("/") if one)
+        return named or frozenset(FaultKind) - {FaultKind.STORE_RESTORED}

@@ -8,7 +8,7 @@ then it reads the memory anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -86,3 +86,35 @@ def dies_after(faults: Dice | None, actions: Sequence[Action]) -> tuple[int | No
         return None, False
     kind = FaultKind.TAKEN_OVER if taken_over else FaultKind.DAEMON_DIES
     return int(faults.between(kind, 0, len(actions) + 1 - 1e-9)), taken_over
+
+
+#: seconds between two copies of the store, and how old the oldest is that is restored
+COPIED_EACH_S, OLDEST_COPY_S = 60.0, 86_400.0
+
+
+@dataclass(slots=True)
+class Copies:
+    """Copies of a store, as a backup makes them."""
+
+    faults: Dice | None
+    #: when each was made, by the simulation's time, and the memory in it
+    _made: list[tuple[float, Memory]] = field(default_factory=list)
+
+    @property
+    def last_s(self) -> float:
+        """When the last copy was made, which is the one that was restored, right after that."""
+        return self._made[-1][0]
+
+    def keep(self, memory: Memory, now: float) -> None:
+        """Make a copy, where the last one is old enough."""
+        if self.faults is not None and (not self._made or now - self._made[-1][0] >= COPIED_EACH_S):
+            self._made = [(at, one) for at, one in self._made if now - at <= OLDEST_COPY_S]
+            self._made.append((now, memory))
+
+    def restored(self) -> Memory | None:
+        """Draw whether the store is restored now: the memory in the copy, as a new process has it; None: it is not."""
+        if self.faults is None or not self._made or not self.faults.strikes(FaultKind.STORE_RESTORED):
+            return None
+        row = int(self.faults.between(FaultKind.STORE_RESTORED, 0, len(self._made) - 1e-9))
+        del self._made[row + 1 :]
+        return as_stored(self._made[row][1])

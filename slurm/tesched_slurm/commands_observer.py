@@ -27,6 +27,15 @@ from tesched_slurm.scontrol_cluster import (
 )
 from tesched_slurm.scontrol_limits import LimitsInForce
 
+#: in `scontrol show config`: when the process that answers was started, and what a ping of each host says
+_STARTED = re.compile(r"^BOOT_TIME\s*=\s*(.*)$", re.MULTILINE)
+_FIRST_UP = re.compile(r"^Slurmctld\(\w+\) at (.*) is UP$", re.MULTILINE)
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match is not None else ""
+
 
 @dataclass(kw_only=True)
 class Settings:
@@ -37,12 +46,17 @@ class Settings:
     age_s: float = 60.0
     _read: SlurmSettings | None = None
     _read_at: float = 0.0
-    #: when slurmctld was started, as it says
+    #: when slurmctld was started, and the first of its hosts that is up, as it says
     _started: str = ""
+    _host: str = ""
+    #: how many commands had got no answer before that, and whether slurmctld is another one since
+    _unanswered: int = 0
+    _is_another: bool = False
 
     def now(self) -> SlurmSettings | Failure:
-        """Return the settings."""
-        if self._read is None or time.time() - self._read_at > self.age_s:
+        """Return the settings; they are read again after any command that got no answer."""
+        unanswered = self.commands.unanswered.total()
+        if self._read is None or unanswered != self._unanswered or time.time() - self._read_at > self.age_s:
             config = self.commands.run(("scontrol", "show", "config"))
             if isinstance(config, Failure):
                 return config
@@ -54,14 +68,24 @@ class Settings:
                 settings = replace(read_settings(config), switches=read_topology(topology))
             except (KeyError, ValueError) as error:
                 return strange("scontrol show config, or show topology", error)
-            started = re.search(r"^BOOT_TIME\s*=\s*(.*)$", config, re.MULTILINE)
-            if started is not None and started[1] == self._started and self._read is not None:
+            started, host = _found(_STARTED, config), _found(_FIRST_UP, config)
+            if started and started == self._started and self._read is not None:
                 # Up to 23.02 slurmctld takes another AccountingStorageEnforce at its start alone, and shows it at once.
                 enforces = settings.limits_enforced or self._read.limits_enforced
                 settings = replace(settings, limits_enforced=enforces)
-            self._started = started[1] if started is not None else ""
+            if unanswered != self._unanswered and self._read is not None:
+                self._is_another |= (started, host) != (self._started, self._host)
+            self._started, self._host, self._unanswered = started, host, unanswered
             self._read, self._read_at = settings, time.time()
         return self._read
+
+    def take_change(self) -> bool:
+        """Check once whether slurmctld has become another process while it did not answer.
+
+        A backup was started long before it took over, and perhaps in the same second as the primary one.
+        """
+        was, self._is_another = self._is_another, False
+        return was
 
 
 #: What a poll asks of scontrol, beside the jobs.
@@ -123,7 +147,7 @@ class CommandsObserver:
             return jobs
         try:
             partitions = read_partitions(partitions_text)
-            return Snapshot.of(
+            seen = Snapshot.of(
                 taken_at,
                 jobs=jobs,
                 nodes=read_nodes(nodes, self._nodes),
@@ -134,6 +158,7 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
+        return replace(seen, controller_changed=self._settings.take_change())
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.

@@ -6,9 +6,10 @@ know before slurmctld has answered. scontrol gets it as the format of times, in 
 read (`columns.py` does the same with squeue).
 
 Between a record's beginning and its mark stand name, MCS label, account, QOS and WCKey, each compared letter by letter
-with what squeue says, and Slurm's own words. Details are taken from what follows, up to `Network=`, the first text of
-the user's choice behind the mark. Everything in there is written by Slurm, or was checked by slurmctld when the job was
-submitted (nodes, features, licences, reservation).
+with what squeue says, and Slurm's own words. Details are taken from what follows, up to `Features=`: everything before
+it is written by Slurm, or was checked by slurmctld when the job was submitted (nodes). Behind it stands the first text
+of the user's choice behind the mark: `ClusterFeatures=`, which is `--cluster-constraint` and taken as it is where there
+is no federation (tried on 22.05 and 26.05).
 
 One case is left: where a site lets users type any account or WCKey, a job's own mark may stand behind a record that is
 forged in there. The job's own record comes first and takes the mark, unless its user has changed that text between the
@@ -42,7 +43,7 @@ _PRIORITY = re.compile(rb" Priority=\d+ Nice=-?\d+ Account=")
 _MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
 _TO_MARK = re.compile(rb" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
-_END = b" Network="
+_END = b" Features="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
 _LAST_EVALUATED = re.compile(rb" LastSchedEval=\S+")
 _NEXT = re.compile(rb"^JobId=\d+ ", re.MULTILINE)

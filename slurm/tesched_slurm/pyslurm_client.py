@@ -1,7 +1,5 @@
 """Slurm through pyslurm: an observer and an actuator for sites where pyslurm matches Slurm.
 
-What comes from where:
-
 - pyslurm: jobs, nodes and partitions; suspend, resume, nice, priority, hold and release.
 - squeue's columns (`columns.py`), each time while jobs wait: what a pending job asks for a job, task and socket
   (TresPerJob, ...), whether its memory is a GPU's, and its dependency, none of which pyslurm has whole.
@@ -147,7 +145,7 @@ class PyslurmObserver:
         partitions = self._partitions(seen)
         if isinstance(partitions, Failure):
             return partitions
-        return Snapshot.of(
+        found = Snapshot.of(
             taken_at,
             jobs=jobs,
             nodes=nodes,
@@ -156,6 +154,7 @@ class PyslurmObserver:
             settings=settings,
             limits=self._limits.now(settings, partitions, jobs),
         )
+        return replace(found, controller_changed=self._settings.take_change())
 
     def _hidden_tasks(self, seen: PolledObjects, rows: dict[str, QueueRow]) -> TaskRows | Failure:
         """Return the rows of tasks that squeue shows as one with the rest of their array."""

@@ -27,7 +27,7 @@ from tesched_slurm.job_records import (
     states,
 )
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
-from tesched_slurm.scontrol_cluster import node_states
+from tesched_slurm.scontrol_cluster import RUNS_JOBS, node_states
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
@@ -172,6 +172,7 @@ def _node(record: NodeRecord, nodes: int) -> Node:
         features=frozenset(record.active_features),
         partitions=frozenset(record.partitions),
         reason=record.reason or "",
+        unreported=base in RUNS_JOBS and not record.slurmd_start_time,
     )
     return node_within_bounds(node, nodes)
 

@@ -91,6 +91,8 @@ class NodeRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     active_features: tuple[str, ...]
     partitions: tuple[str, ...]
     reason: str | None
+    #: Unix seconds; None until the node has reported to this slurmctld
+    slurmd_start_time: int | None
 
 
 class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):

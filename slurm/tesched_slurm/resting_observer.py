@@ -130,7 +130,9 @@ class RestingObserver:
         else:
             seen = self.observer.observe()
         if isinstance(seen, Snapshot):
-            self._known = _KnownPoll(snapshot=seen, records=frozenset(lines), count=count, whole_at=whole_at)
+            # Another slurmctld is news once.
+            lasting = replace(seen, controller_changed=False)
+            self._known = _KnownPoll(snapshot=lasting, records=frozenset(lines), count=count, whole_at=whole_at)
         return seen
 
     def _is_young(self, known: _KnownPoll, now: float) -> bool:

@@ -31,6 +31,8 @@ class Commands:
     slurm_conf: str = ""
     #: how many RPCs slurmctld has had so far, by what they were for: "scontrol show job", "scancel", "pyslurm Do"
     calls: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
+    #: how many commands have got no answer from slurmctld so far, by what they were for
+    unanswered: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
     #: what Slurm has denied this user for good, and is not tried again; for those that try it
     denied: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -66,6 +68,12 @@ class Commands:
     def _answer(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, enough: int | None = None
     ) -> Answer | Failure:
+        answer = self._run(argv, variables, enough)
+        if isinstance(answer, Failure) and answer.kind is FailureKind.UNREACHABLE:
+            self.unanswered[_kind(argv)] += 1
+        return answer
+
+    def _run(self, argv: Sequence[str], variables: Mapping[str, str] | None, enough: int | None) -> Answer | Failure:
         environment = {
             **ours(ENVIRONMENT),
             "LC_ALL": "C.UTF-8",

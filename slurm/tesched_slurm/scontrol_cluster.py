@@ -28,6 +28,9 @@ _LOAD = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)=\S*
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
 
 
+#: base states of a node that may run jobs; and words for a time that slurmctld does not know
+RUNS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
+_NO_TIME = frozenset({"None", "Unknown"})
 #: what one character behind a node's state means; source: sinfo(1), NODE STATE CODES
 _SUFFIXES = {
     "*": "NOT_RESPONDING",
@@ -115,6 +118,7 @@ def _node(pairs: Mapping[str, str], nodes: int) -> Node:
         features=words.names(pairs.get("ActiveFeatures", "")),
         partitions=words.names(pairs.get("Partitions", "")),
         reason=_reason(pairs[""]),
+        unreported=base in RUNS_JOBS and pairs.get("SlurmdStartTime") in _NO_TIME,
     )
     return node_within_bounds(node, nodes)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tesched_testcluster import local_accounting, processes, registry
+from tesched_testcluster import backup_controller, local_accounting, processes, registry
 from tesched_testcluster.cluster import COMMAND_TIMEOUT_S, Cluster, ClusterError
 from tesched_testcluster.definition import ClusterDefinition, Placement, local_placement, parse_release
 from tesched_testcluster.patience import HANG_S, Patience, slowness
@@ -217,6 +217,16 @@ class LocalCluster(Cluster):
         """Start slurmctld again with the state that it saved, and wait until it answers."""
         self._launch({"slurmctld": ("slurmctld",)})
         self._await_ping(Patience(timeout_s))
+
+    def kill_slurmctld(self) -> None:
+        """Kill slurmctld before it can save its state, and wait until it is gone. Jobs go on."""
+        processes.send(processes.find_processes(self.folder, "slurmctld"), signal.SIGKILL)
+        self.wait_for(lambda: not processes.find_processes(self.folder, "slurmctld"), "slurmctld to be gone")
+
+    def start_backup(self) -> None:
+        """Start the backup slurmctld of a definition that has one (`backup_controller.py`), and wait for it."""
+        self._launch({backup_controller.DAEMON: backup_controller.start_command(self.folder, self.slurm_conf)})
+        self.wait_for(lambda: "DOWN" not in self.run("scontrol", "ping").stdout, "the backup slurmctld to stand by")
 
     def _end_job_processes(self) -> None:
         """Kill the job scripts and what they started."""

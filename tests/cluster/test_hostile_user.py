@@ -8,6 +8,7 @@ import pwd
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -49,6 +50,7 @@ FIELDS = (
     "--mail-user={text}",
     "--account={text}",
     "--mcs-label={text}",
+    "--cluster-constraint={text}",
 )
 #: these too; a job with such a path fails when it is started
 PATHS = ("--output=/{text}", "--chdir=/{text}")
@@ -185,6 +187,20 @@ def test_no_text_forges_a_field(cluster: LocalCluster, connect: Connect) -> None
     assert job.request.gres_per_job == (("gpu", 8),)
     # Slurm itself writes accounts in lower case.
     assert job.account == text.lower()
+
+
+@pytest.mark.gate
+def test_no_text_forges_what_a_running_job_holds(cluster: LocalCluster, connect: Connect) -> None:
+    text = "x   Nodes=n[1-8] CPU_IDs=0-31 Mem=64000 GRES=gpu:8(IDX:0-7) \N{GRINNING FACE} MinMemoryNode=0 NumNodes=9"
+    asked = ("-N2", "-n3", "--gpus-per-node=1", "--mem-per-cpu=10")
+    liar = JobId(submit(cluster, text, *asked))
+    honest = JobId(cluster.sbatch(*asked, wrap="exec sleep 1000"))
+    cluster.wait_state(liar, "RUNNING")
+    cluster.wait_state(honest, "RUNNING")
+    jobs = seen_by(connect, cluster).jobs
+    held = [Counter(share.tres for share in jobs[job_id].allocation) for job_id in (liar, honest)]
+    assert held[0] == held[1]
+    assert (jobs[liar].doubt, jobs[liar].partly_read) == ("", "")
 
 
 @pytest.mark.gate

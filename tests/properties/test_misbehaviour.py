@@ -59,6 +59,16 @@ def test_no_job_is_lost_or_run_twice_no_limit_passed_and_nothing_left_behind(
     assert not found.violations, f"{found.run}: {found.violations[0]}"
 
 
+@pytest.mark.parametrize(("contender", "lever"), [("fitgpp", "requeue"), ("lrtp", "plugin"), ("fitgpp+fill", "auto")])
+@given(seed=st.integers(1, 10**6))
+@settings(max_examples=examples(1), phases=[Phase.explicit, Phase.generate])
+def test_after_the_store_was_restored_no_job_runs_twice_and_all_that_it_knows_is_put_back(
+    contender: str, lever: str, seed: int
+) -> None:
+    found = perform(Run.of(seed, jobs=JOBS, contender=contender, lever=lever, kinds="/".join(FaultKind)))
+    assert not found.violations, f"{found.run}: {found.violations[0]}"
+
+
 @pytest.mark.parametrize(("seed", "contender", "lever", "jobs"), FOUND)
 def test_runs_of_faults_in_quick_succession_in_which_one_was_found_hold(
     seed: int, contender: str, lever: str, jobs: int

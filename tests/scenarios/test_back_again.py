@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tesched_core.model.actions import Action, Status, releases, sets
@@ -83,6 +85,25 @@ def test_a_hold_that_is_there_again_after_a_start_of_slurmctld_is_released_again
     drive.obeys(action)
     drive.cycle(625)
     assert not drive.memory.changes_of(Field.HOLD)
+
+
+@pytest.mark.parametrize("sign", ["its nodes have not reported", "it is another process"])
+def test_so_is_one_that_is_there_as_a_backup_has_taken_over_which_shows_no_node_as_unknown(sign: str) -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    if sign == "it is another process":
+        drive.start = replace(drive.start, controller_changed=True)
+    else:
+        drive.nodes["n1"] = replace(drive.nodes["n1"], unreported=True)
+    assert [releases(action) for action in drive.cycle(32)] == [True]
+
+
+@pytest.mark.parametrize("away", [{"flags": frozenset({"POWERED_DOWN"}), "unreported": True}, {"doubt": "it is odd"}])
+def test_a_node_that_is_off_or_cannot_be_read_is_no_sign_of_a_start(away: Mapping[str, Any]) -> None:
+    drive = released(20)
+    drive.change(2, priority=0, reason=HELD_BY_US)
+    drive.nodes["n2"] = replace(drive.nodes["n1"], name="n2", state="IDLE" if "flags" in away else "UNKNOWN", **away)
+    assert drive.cycle(32) == ()
 
 
 def test_one_that_its_policy_wants_again_by_then_stays_and_is_known() -> None:

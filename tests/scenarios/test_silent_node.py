@@ -58,3 +58,12 @@ def test_it_is_not_requeued_before_that_though_its_grace_period_is_over() -> Non
     assert requeue() not in drive.cycle(31)
     drive.nodes["n1"] = replace(drive.nodes["n1"], state="ALLOCATED")
     assert requeue() in drive.cycle(36)
+
+
+def test_so_it_is_after_a_backup_took_over_which_shows_the_node_as_it_was() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state="ALLOCATED", unreported=True)
+    assert requeue() not in drive.cycle(31)
+    drive.nodes["n1"] = replace(drive.nodes["n1"], unreported=False)
+    assert requeue() in drive.cycle(36)

@@ -52,7 +52,7 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_on_its_resources() -> No
     assert by_job(drive.memory, "last_preempted") == {BE: NOW + 8}
     assert drive.decision.transitions[0].text == "put itself back in the queue, 8.0 s after its notice"
     assert drive.victim().started_at == 0.0  # the lost time is reckoned from there
-    # It has saved on its notice: what it ran after that counts, and not the 30 s that it might have had.
+    # The day's budget counts what it ran after its notice.
     assert [(one.job_id, one.nodes, one.node_s) for one in drive.memory.paid] == [(BE, ("n1",), 8.0)]
     assert by_job(drive.memory, "past") == {BE: Past(submitted_at=0.0, ran_s=NOW + 8, longest_run_s=NOW)}
 

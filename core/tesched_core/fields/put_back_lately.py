@@ -4,8 +4,8 @@ slurmctld writes its state some seconds after a change. If it is killed before, 
 tesched had set, and not that it was put back (22.05.8). So a change that is over is known for as long
 (`WRITTEN_WITHIN_S`), and until an answer has come after that: a job that shows the very value again has it put back
 again. An admin's hold is shown as one of tesched's: it counts as that only in an answer that shows that slurmctld was
-started lately, and not if it was there before, or came after an answer of that slurmctld without it. Of begin times and
-throttles nothing is known: the next poll says enough.
+started, or a backup took over, lately, and not if it was there before, or came after an answer of that slurmctld
+without it. Of begin times and throttles nothing is known: the next poll says enough.
 """
 
 from __future__ import annotations

@@ -230,6 +230,8 @@ class Job:
 #: Flags with which Slurm starts jobs on a node. Any other one, also one that tesched does not know, keeps jobs off it;
 #: of a maintenance or another reservation's nodes the reservation says more.
 _HARMLESS = frozenset({"COMPLETING", "PLANNED", "RESERVED", "MAINTENANCE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+#: Flags of a node that reports soon to a new slurmctld: none that is off, on its way, or silent for longer.
+_PRESENT = _HARMLESS | {"DRAIN"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,11 +260,22 @@ class Node:
     reason: str = ""
     #: why its record could not be read, in words: then it has nothing, and starts no job; empty if it was read
     doubt: str = ""
+    #: its record has no start of its slurmd: a backup slurmctld shows the states that it found, and not UNKNOWN, until
+    #: it has had a node's report (22.05.8)
+    unreported: bool = False
 
     @property
     def available(self) -> bool:
-        """Check whether Slurm would start a job on it if it fitted."""
-        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS
+        """Check whether Slurm would start a job on it if it fitted, and what it shows of its jobs is of now."""
+        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS and not self.unreported
+
+    @property
+    def has_not_reported(self) -> bool:
+        """Check whether it has not reported to this slurmctld yet, though it is not known to be away.
+
+        What Slurm shows of its jobs is then of the state with which slurmctld was started, or took over.
+        """
+        return not self.doubt and (self.state == "UNKNOWN" or (self.unreported and self.flags <= _PRESENT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

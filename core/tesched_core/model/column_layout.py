@@ -2,7 +2,12 @@
 
 `cpu`, `mem_mib` and each GRES by name; for a partition with MaxCPUsPerNode `cpu:NAME`, the CPUs that its jobs may still
 have on the node; for a partition with jobs that may share cores (OverSubscribe) `shared:NAME`, of which each of them
-takes one and a job of any other partition wants all: Slurm starts it on no node where such a job runs.
+takes one and a job of any other partition wants all: Slurm starts it on no node where such a job runs. Where there is a
+partition with OverSubscribe=FORCE:1, `unshared`, of which each job takes one that is in no such partition and may share
+no cores, and a job of such a partition wants all: Slurm starts it on no node where a job of that kind runs.
+
+Tried on 22.05 and 26.05, each kind of job beside each (`tests/cluster/test_shared_nodes.py`). Before 26.05 all jobs of
+a partition with OverSubscribe=YES keep others off; from then on those alone that were submitted with --oversubscribe.
 """
 
 from __future__ import annotations
@@ -29,15 +34,22 @@ class ColumnLayout:
     #: columns of the partitions with MaxCPUsPerNode, and of those with jobs that may share cores
     limited: Mapping[str, int]
     sharing: Mapping[str, int]
+    #: column of the jobs that share no cores, and the partitions with jobs that want all of it
+    unshared: int | None = None
+    forced: frozenset[str] = frozenset()
+    #: of a partition with OverSubscribe=YES those jobs alone keep others off that may share cores themselves
+    by_job: bool = False
 
     @staticmethod
-    def of(nodes: Mapping[str, Node], partitions: Mapping[str, Partition]) -> ColumnLayout:
-        """Return the columns for this cluster."""
+    def of(nodes: Mapping[str, Node], partitions: Mapping[str, Partition], *, by_job: bool = False) -> ColumnLayout:
+        """Return the columns for this cluster; `by_job` as its release counts."""
         gres = sorted({name for node in nodes.values() for name, _ in node.total.gres})
         ordered = sorted(partitions.values(), key=lambda partition: partition.name)
         limited = [partition.name for partition in ordered if partition.max_cpus_per_node is not None]
         sharing = [partition.name for partition in ordered if may_share(partition)]
+        forced = frozenset(partition.name for partition in ordered if partition.oversubscribe == "FORCE:1")
         first = 2 + len(gres)
+        last = first + len(limited) + len(sharing)
         return ColumnLayout(
             names=(
                 "cpu",
@@ -45,10 +57,19 @@ class ColumnLayout:
                 *gres,
                 *(f"cpu:{name}" for name in limited),
                 *(f"shared:{name}" for name in sharing),
+                *(("unshared",) if forced else ()),
             ),
             limited={name: first + place for place, name in enumerate(limited)},
             sharing={name: first + len(limited) + place for place, name in enumerate(sharing)},
+            unshared=last if forced else None,
+            forced=forced,
+            by_job=by_job,
         )
+
+    @property
+    def alone(self) -> list[int]:
+        """Return the columns of which a job wants all, or nothing: no job holds any of them for others."""
+        return [*self.sharing.values(), *(() if self.unshared is None else (self.unshared,))]
 
     def of_node(self, total: Tres, partitions: Sequence[Partition]) -> NDArray[np.int64]:
         """Resources of a node that these partitions have, [resources]."""
@@ -56,7 +77,7 @@ class ColumnLayout:
         for partition in partitions:
             if partition.name in self.limited:
                 found[self.limited[partition.name]] = min(total.cpus, partition.max_cpus_per_node or 0)
-        found[list(self.sharing.values())] = ALONE
+        found[self.alone] = ALONE
         return found
 
     def of_job(self, job: Job, share: NodeShare, shards_each: int, has: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -72,11 +93,14 @@ class ColumnLayout:
             self.with_shards(found, shards_each, has)
         if job.state is JobState.SUSPENDED:
             found[0] = 0
+        shares = job.request.sharing == "YES"
+        if self.unshared is not None and not shares and self.forced.isdisjoint(job.partitions[:1]):
+            found[self.unshared] = 1
         if (self.limited or self.sharing) and job.partitions:
             name = job.partitions[0]
             if name in self.limited:
                 found[self.limited[name]] = found[0]
-            if name in self.sharing:
+            if name in self.sharing and (shares or not self.by_job):
                 found[self.sharing[name]] = 1
         return found
 

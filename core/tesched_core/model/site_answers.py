@@ -21,7 +21,7 @@ T = TypeVar("T")
 #: Bytes of answers that are kept, about: each may have a number for every resource of every node, three times.
 MOST_BYTES, _EACH = 100_000_000, 3 * 8
 #: what changes of a node as jobs come and go; whether it starts jobs is a column of the resources (`available`)
-_PASSING = frozenset({"state", "flags", "held", "reason"})
+_PASSING = frozenset({"state", "flags", "held", "reason", "unreported"})
 _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 
 

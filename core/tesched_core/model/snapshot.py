@@ -136,6 +136,8 @@ class Snapshot:
     declined: frozenset[JobId] = field(default=frozenset(), compare=False)
     #: pending TE jobs that no limit of their associations and QOS keeps from starting, as slurmctld says right now
     unlimited: frozenset[JobId] = field(default=frozenset(), compare=False)
+    #: slurmctld is another process than at the last answer, by what it says of itself
+    controller_changed: bool = False
     #: what has been worked out of the site; None: nothing is kept of it
     answers: SiteAnswers | None = field(default=None, compare=False, repr=False)
     #: its overview, where the observer has one at hand; else `step` works it out
@@ -167,8 +169,11 @@ class Snapshot:
 
     @property
     def controller_is_new(self) -> bool:
-        """Check whether slurmctld was started lately, as it shows: until they have reported, nodes are UNKNOWN."""
-        return any(node.state == "UNKNOWN" for node in self.nodes.values())
+        """Check whether slurmctld was started, or a backup took over, lately, as it shows: nodes have yet to report.
+
+        Or it is another one than that of the last answer, before which none had come for a while.
+        """
+        return self.controller_changed or any(node.has_not_reported for node in self.nodes.values())
 
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""

@@ -200,9 +200,9 @@ def _is_silent(name: str, context: CycleContext) -> bool:
 
 
 def _has_not_reported(name: str, context: CycleContext) -> bool:
-    """Check whether a node has not reported since slurmctld started."""
+    """Check whether a node has not reported since slurmctld started, or took over."""
     node = context.snapshot.nodes.get(name)
-    return node is not None and node.state == "UNKNOWN"
+    return node is not None and node.has_not_reported
 
 
 def may_have_left(victim: Victim, context: CycleContext) -> bool:

@@ -15,11 +15,12 @@ from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of
 from tesched_core.model.columns import size_of
 from tesched_core.model.known_jobs import KnownSite, LastingSite
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.modelled import counts_anew
 
 #: of a node that does not say what is held there: what jobs hold is never less
 _NOT_SAID = np.iinfo(np.int64).min
 #: what changes of a node as jobs come and go
-_PASSING = frozenset({"state", "flags", "held", "reason"})
+_PASSING = frozenset({"state", "flags", "held", "reason", "unreported"})
 _LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 
 
@@ -51,7 +52,8 @@ class KnownAmounts:
         """Return the same as `freed_by`; it is not to be changed."""
         site = self._site
         row = None if site.shards_each is None else site.index[share.node]
-        key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], row
+        shares = bool(site.layout.alone) and job.request.sharing == "YES"
+        key = share.tres, job.state is JobState.SUSPENDED, job.partitions[:1], shares, row
         found = self._freed.get(key)
         if found is None:
             found = self._freed[key] = _freed_by(job, share, site.layout, site)
@@ -121,7 +123,8 @@ def _lasting_site(snapshot: Snapshot) -> LastingSite:
     nodes = snapshot.nodes
     names = tuple(nodes)
     index = {name: row for row, name in enumerate(names)}
-    layout = ColumnLayout.of(nodes, snapshot.partitions)
+    by_job = counts_anew(snapshot.settings.release)
+    layout = ColumnLayout.of(nodes, snapshot.partitions, by_job=by_job)
     total = np.zeros((len(names), len(layout.names)), dtype=np.int64)
     limits = [snapshot.partitions[name] for name in layout.limited]
     each = np.zeros(len(names), dtype=np.int64)

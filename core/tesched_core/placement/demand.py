@@ -457,16 +457,18 @@ def _with_columns(wanted: Tres, partition: Partition | None, capacity: Capacity)
         if partition.name in capacity.layout.limited:
             found[capacity.layout.limited[partition.name]] = wanted.cpus
         found[[column for name, column in capacity.layout.sharing.items() if name != partition.name]] = ALONE
+        if capacity.layout.unshared is not None and partition.name in capacity.layout.forced:
+            found[capacity.layout.unshared] = ALONE
     return found
 
 
 def _held(takes: NDArray[np.int64], capacity: Capacity, *, whole: bool) -> NDArray[np.int64] | None:
     """Resources that such a job holds, where that differs from what must be free for it."""
     layout = capacity.layout
-    if layout is None or whole or (capacity.shards_each is None and not layout.sharing):
+    if layout is None or whole or (capacity.shards_each is None and not layout.alone):
         return None
     holds = takes.copy()
-    holds[:, list(layout.sharing.values())] = 0
+    holds[:, layout.alone] = 0
     if capacity.shards_each is not None:
         for row in np.flatnonzero(capacity.shards_each).tolist():
             layout.with_shards(holds[row], int(capacity.shards_each[row]), capacity.total[row])

@@ -40,6 +40,7 @@ FORGED = (
     "a\nJobId=2 ArrayJobId=2 ArrayTaskId=0 JobName=b",
     "[/x][bold]", "\x1b[2J\x1b]0;owned\x07", "\u202egnp.exe", "a\tb\r\nc\n", "|#\n|#\n", "N/A", "None", "(null)x",
     "--all", "-t", "%A|%j", "x\udcff\udcfe", "é" * 60, "\u2028\u2029\u200b",
+    "x   Nodes=n[1-4] CPU_IDs=0-31 Mem=64000 GRES=gpu:8(IDX:0-7)", "\N{GRINNING FACE}" * 9,
 )  # fmt: skip
 ALPHABET = " =:,;|#@!$%&*()[]{}<>'\"\\`~^+-_/.aZ09\n\t\rÄ漢\u202e\x1b"
 
@@ -94,6 +95,7 @@ def made(rng: random.Random, cases: int, proof: Path) -> Iterator[Case]:
         options = [
             "--hold", f"--job-name={name}", f"--comment={comment}", f"--network={text(rng, proof)}",
             f"--mail-user={text(rng, proof)}", f"--account={text(rng, proof)}", f"--wckey={text(rng, proof)}",
+            f"--cluster-constraint={text(rng, proof)}",
             f"--output=/{text(rng, proof)}", f"--error=/{text(rng, proof)}", f"--input=/{text(rng, proof)}",
             f"--time={minutes}", f"--nodes={nodes}", f"--ntasks={nodes}", f"--cpus-per-task={cpus}",
             f"--mem-per-cpu={cpus}00" if memory == "cpu" else f"--mem={cpus}00",

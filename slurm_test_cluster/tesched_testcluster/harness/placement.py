@@ -98,8 +98,7 @@ class Case:
     least: int | None = None
     #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
     least_is_sure: bool = True
-    #: of a futile one all that Slurm shows and logs of it, and who held what where fewer victims would have done
-    #: (`placement_record.py`)
+    #: of a futile one all that Slurm shows and logs of it; who held what where fewer victims, or none, would have done
     record: str = ""
 
 
@@ -202,6 +201,8 @@ class Oracle:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
             if verdict in {Verdict.FUTILE, Verdict.NOT_FREE}:
                 self._about |= {"record": full_record(self.cluster, te, log_from)}
+            if verdict is Verdict.NEEDLESS:
+                self._about["record"] = held_record(snapshot)
         finally:
             self._end([te])
         return Case(

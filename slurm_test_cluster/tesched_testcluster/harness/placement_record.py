@@ -39,7 +39,7 @@ def brief_record(cluster: LocalCluster, job_id: int, nodes: Iterable[str]) -> st
     )
 
 
-def held_record(snapshot: Snapshot, enough: Iterable[int]) -> str:
+def held_record(snapshot: Snapshot, enough: Iterable[int] = ()) -> str:
     """Return what each job held on its nodes, and which of them were enough as victims."""
     jobs = [
         f"{job.job_id}: " + "; ".join(f"{share.node}: {share.tres}" for share in job.allocation)

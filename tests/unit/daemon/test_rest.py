@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tesched_core.fields.nice import BASIC
-from tesched_core.model.change import By, Change
+from tesched_core.model.change import HELD, By, Change, first_change
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.field import Field
 from tesched_core.model.job_memory import JobMemory
@@ -54,6 +54,11 @@ def due(
 
 def test_with_running_jobs_alone_nothing_is_due() -> None:
     assert not due()
+
+
+def test_polls_are_whole_until_slurmctld_has_written_what_was_put_back() -> None:
+    one = first_change(JobId(1), Field.HOLD, 0, HELD, 980.0)
+    assert due(memory=Memory(put_back=((one, 990.0),)))
 
 
 def test_the_first_poll_is_whole() -> None:

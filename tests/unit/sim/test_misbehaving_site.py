@@ -9,6 +9,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import in_turn
@@ -20,7 +21,7 @@ from tesched_sim.job_record import hold, set_nice
 from tesched_sim.misbehaviour import MisbehavingObserver
 from tesched_sim.slurm import MIN_JOB_AGE_S, Event, JobPhase
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.store_faults import Failing, fails
+from tesched_sim.store_faults import COPIED_EACH_S, OLDEST_COPY_S, Copies, Failing, fails
 
 from tests.unit.sim.examples import Sketch, te, workload
 from tests.unit.sim.test_actions import number
@@ -241,3 +242,33 @@ def test_a_field_that_a_daemon_set_is_one_of_its_clock() -> None:
     site.slurm.ahead_s = HOUR_S
     site.does(number(SECOND, Field.BEGIN, int(site.slurm.now + HOUR_S + 500)))
     assert site.slurm.eligible_s[JobId(SECOND) - 1] == pytest.approx(site.slurm.now + 500, abs=1)
+
+
+class Last:
+    """Dice by which the store is always restored, from the copy of this place among them."""
+
+    def __init__(self, place: float) -> None:
+        self.place = place
+
+    def strikes(self, kind: FaultKind) -> bool:
+        return kind is FaultKind.STORE_RESTORED
+
+    def between(self, kind: FaultKind, least: float, most: float) -> float:
+        return least + self.place * (most - least)
+
+
+def test_a_store_is_restored_from_one_of_its_copies_and_later_ones_are_no_more() -> None:
+    copies = Copies(Last(0.5))
+    assert copies.restored() is None
+    for turn in range(5):
+        copies.keep(Memory(cycle=turn), turn * COPIED_EACH_S / 2)
+    found = copies.restored()  # of those of turn 0, 2 and 4
+    assert found is not None
+    assert (found.cycle, copies.last_s) == (2, COPIED_EACH_S)
+    copies.keep(Memory(cycle=9), OLDEST_COPY_S + 1.5 * COPIED_EACH_S)
+    assert [at for at, _ in copies._made] == [OLDEST_COPY_S + 1.5 * COPIED_EACH_S]
+
+
+def test_a_store_is_restored_only_where_that_is_named() -> None:
+    assert FaultKind.STORE_RESTORED not in FaultSettings(seed=1).chosen
+    assert FaultSettings(seed=1, kinds="store_restored").chosen == {FaultKind.STORE_RESTORED}

@@ -80,6 +80,7 @@ def squeue(query: Query, rows: Iterable[QueueRow]) -> bytes:
 def scontrol(
     row: QueueRow,
     *,
+    features: str = "(null)",
     network: str = "(null)",
     comment: str = "",
     shares: str = "Nodes=n1 CPU_IDs=0,16 Mem=2000 GRES=gpu:1(IDX:0)",
@@ -100,8 +101,8 @@ def scontrol(
         f" SubmitTime={row.submit_time}{mark} EligibleTime={row.eligible_time}{mark} Deadline={deadline}"
         f" Partition=main ReqNodeList=(null) ExcNodeList=n7 NodeList={row.node_list}"
         f" NumNodes=1 NumCPUs={row.num_cpus} NumTasks=1 ReqB:S:C:T=0:0:*:*   {shares} MinCPUsNode=1 {memory}"
-        f" Features=(null) OverSubscribe=OK Contiguous=0 Licenses=(null) Network={network} Command=/job.sh"
-        f" WorkDir=/work Comment={comment} StdErr=/e StdIn=/i StdOut=/o Power= \n"
+        f" Features={features} DelayBoot=00:00:00 OverSubscribe=OK Contiguous=0 Licenses=(null) Network={network}"
+        f" Command=/job.sh WorkDir=/work Comment={comment} StdErr=/e StdIn=/i StdOut=/o Power= \n"
     )
 
 

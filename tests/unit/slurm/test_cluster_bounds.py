@@ -193,6 +193,7 @@ NODE_RECORD = NodeRecord(
     active_features=(),
     partitions=("main",),
     reason=None,
+    slurmd_start_time=1_700_000_000,
 )
 PARTITION_RECORD = PartitionRecord(
     name="main",
@@ -314,3 +315,8 @@ def test_settings_are_read() -> None:
 def test_a_setting_out_of_bounds_is_an_error_that_names_it(key: str, value: str) -> None:
     with pytest.raises(ValueError, match=key):
         read_settings(config(**{key: value}))
+
+
+def test_a_node_of_pyslurms_without_a_start_of_its_slurmd_has_not_reported() -> None:
+    (well,), (odd,) = nodes_of([NODE_RECORD]), nodes_of([_changed(NODE_RECORD, slurmd_start_time=None)])
+    assert (well.has_not_reported, odd.has_not_reported, odd.available) == (False, True, False)

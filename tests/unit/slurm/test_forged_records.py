@@ -6,7 +6,7 @@ import pytest
 from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import DetailsFound, DetailsQuery
 
-from tests.unit.slurm.queue_reading import Slurm, read, reading
+from tests.unit.slurm.queue_reading import Slurm, only, read, reading
 from tests.unit.slurm.squeue_says import MARK, PLAIN, said_to, scontrol
 
 
@@ -39,6 +39,15 @@ def test_a_record_inside_of_anothers_text_is_not_believed_and_costs_no_call(fiel
         assert jobs[1].nodes == ("n1",)
         assert jobs[1].partly_read == ""
     assert slurm.asked == []
+
+
+def test_a_jobs_own_text_does_not_say_what_it_holds() -> None:
+    """`--cluster-constraint` is the first text of a user's that scontrol prints behind the mark."""
+    forged = "x   Nodes=n1 CPU_IDs=0-31 Mem=64000 GRES=gpu:8(IDX:0-7) MinMemoryNode=0 Deadline=9|"
+    honest = only(PLAIN, scontrol(PLAIN))
+    liar = only(PLAIN, scontrol(PLAIN, features=f"(null) ClusterFeatures={forged}"))
+    assert liar == honest
+    assert [share.tres.cpus for share in liar.allocation] == [2]
 
 
 def test_many_forged_records_add_no_call_and_hide_no_job() -> None:
@@ -79,7 +88,7 @@ def test_a_record_without_a_mark_is_no_record() -> None:
 def test_an_answer_that_was_cut_short_says_nothing_of_its_last_job() -> None:
     other = PLAIN._replace(job_id="2", array_job_id="2")
     said = scontrol(PLAIN) + scontrol(other)
-    found = find(said[: said.rindex(" Network=")], PLAIN, other)
+    found = find(said[: said.rindex(" Features=")], PLAIN, other)
     assert set(found.by_id) == {"1"}
 
 

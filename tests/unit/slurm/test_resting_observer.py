@@ -249,3 +249,11 @@ def test_where_slurm_does_not_answer_nothing_stands(watch: Watch) -> None:
     assert watch.observer.observe(whole=False) is AWAY
     watch.slurm.unseen = False
     assert watch.polls_whole()
+
+
+def test_another_slurmctld_is_news_once(watch: Watch) -> None:
+    found = Snapshot.of(0.0, jobs=[Job(job_id=JobId(7), state=JobState.RUNNING)])
+    watch.slurm.observe = lambda: replace(found, controller_changed=True)  # type: ignore[method-assign]
+    watch.observer._known = None
+    seen = [watch.observer.observe(whole=False) for _ in range(2)]
+    assert [isinstance(one, Snapshot) and one.controller_changed for one in seen] == [True, False]

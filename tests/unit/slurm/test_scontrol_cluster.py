@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
 from tesched_slurm.commands_observer import Settings
@@ -227,3 +228,58 @@ def test_limits_count_as_enforced_until_slurmctld_is_started_anew() -> None:
     settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
     found = [settings.now() for _ in answers]
     assert [isinstance(one, SlurmSettings) and one.limits_enforced for one in found] == [True, True, False, True]
+
+
+SEEN_UP = "Slurmctld(primary) at a is {first}\nSlurmctld(backup) at b is {second}\n"
+
+
+def test_slurmctld_is_another_one_where_its_start_or_its_host_has_changed_while_it_did_not_answer() -> None:
+    def config(started: str, first: str) -> str:
+        return CONFIG_OF.format(enforce="none", started=started) + SEEN_UP.format(first=first, second="UP")
+
+    answers: list[str | Failure] = [
+        config("1", "UP"),
+        config("1", "UP"),
+        config("2", "UP"),
+        Failure(kind=FailureKind.UNREACHABLE, message="timed out"),
+        config("2", "DOWN"),
+        config("3", "DOWN"),
+    ]
+    commands = Answering(answers=[*answers])
+    settings = Settings(commands=commands, age_s=1e9)
+    changed = []
+    for _ in answers:
+        settings.now()
+        changed.append(settings.take_change())
+        commands.unanswered["squeue"] += 1
+    assert changed == [False, False, True, False, True, True]
+    assert not settings.take_change()
+
+
+def test_a_start_that_is_found_by_the_way_is_no_sign_as_it_may_be_long_ago() -> None:
+    answers = [CONFIG_OF.format(enforce="none", started=one) for one in ("1", "2")]
+    settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
+    for _ in answers:
+        settings.now()
+    assert not settings.take_change()
+
+
+@pytest.mark.parametrize(
+    ("state", "started", "has_not"),
+    [
+        ("MIXED", "None", True),
+        ("IDLE+DRAIN", "None", True),
+        ("IDLE", "1700000000", False),
+        ("UNKNOWN", "None", True),
+        ("DOWN", "None", False),
+        ("IDLE*", "None", False),
+        ("IDLE+CLOUD+POWERED_DOWN", "None", False),
+        ("MIXED+CLOUD+POWERING_UP", "None", False),
+    ],
+)
+def test_a_node_without_a_start_of_its_slurmd_has_yet_to_report_unless_it_is_away(
+    state: str, started: str, has_not: bool
+) -> None:
+    line = NODE.format(used="gpu:0").replace("State=MIXED", f"State={state}")
+    (node,) = read_nodes(line.replace(" Owner=", f" SlurmdStartTime={started} Owner="))
+    assert node.has_not_reported is has_not

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Rerun, Suspend
+from tesched_core.model.actions import Action, FailureKind, Notify, OrderId, Requeue, Rerun, SetMarks, Suspend
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.limits import YieldBy
@@ -63,6 +63,8 @@ class Ledger:
     _tried_s: dict[int, float] = field(default_factory=dict)
     _seen_failed_s: dict[int, float] = field(default_factory=dict)
     _records: int = 0
+    _restores: int = 0
+    _restored_s: float = 0.0
     _known: set[OrderId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -90,6 +92,7 @@ class Ledger:
 
     def decided(self, memory: Memory, decision: Decision) -> None:
         """Check a decision and the memory with it."""
+        self._forget_what_no_store_knows()
         limits = self.daemon.limits
         new = memory.orders.keys() - self._known
         self._known |= new
@@ -118,7 +121,8 @@ class Ledger:
             self._must(bool(one.reason.text), f"{one} has no reason")
         slurm = self.simulation.slurm
         self._seen_failed_s |= {row: slurm.now for row in slurm.failed if row in slurm.known}
-        self._check_rest(memory)
+        if not any(isinstance(one, SetMarks) for one in decision.actions):
+            self._check_rest(memory)
 
     def _check_rest(self, memory: Memory) -> None:
         """Check that nothing is left behind where nothing is remembered, and nothing can be under way."""
@@ -130,10 +134,11 @@ class Ledger:
 
     def did(self, action: Action, failed: FailureKind | None) -> None:
         """Check an action that has reached Slurm."""
+        self._forget_what_no_store_knows()
         self._acted_s = self.simulation.slurm.now
         if failed is FailureKind.DENIED and (refused := field_of(action)) is not None:
             self.denied.add(refused)
-        if failed is not None or not isinstance(action, Notify | Requeue | Suspend):
+        if failed is not None or not isinstance(action, Notify | Requeue | Suspend) or self._is_of_the_past():
             return
         slurm, row, now = self.simulation.slurm, action.job_id - 1, self.simulation.slurm.now
         run, order_id = self._run(row), action.reason.order_id
@@ -163,6 +168,27 @@ class Ledger:
         preemptor = (action.reason.preemptor or 0) - 1
         if not again and preemptor >= 0 and slurm.te[preemptor]:
             self._pays(row, preemptor)
+
+    def _forget_what_no_store_knows(self) -> None:
+        """Forget what came after the copy that was restored as the daemon's store: the daemon can't know of it."""
+        if self.daemon.restores == self._restores:
+            return
+        self._restores, then = self.daemon.restores, self.daemon.restored_to_s
+        self._restored_s = self.simulation.slurm.now
+        self.noticed = {key: at for key, at in self.noticed.items() if at <= then}
+        self.requeued = {key: at for key, at in self.requeued.items() if at <= then}
+        self.paid = {key: at for key, at in self.paid.items() if at <= then}
+        self.caused = [(user, at) for user, at in self.caused if at <= then]
+        self._known = {*self.daemon.restored_orders}
+        self.denied.clear()
+
+    def _is_of_the_past(self) -> bool:
+        """Check whether a command may be a late one from before a copy was restored, which knows nothing of it."""
+        return self._restores > 0 and self._is_late() and self.simulation.slurm.now - self._restored_s < AT_REST_S
+
+    def _is_unknown(self, row: int) -> bool:
+        """Check whether a job had changes, or an order, of which a store that was restored did not know."""
+        return row + 1 in self.daemon.unknown
 
     @property
     def _losses(self) -> int:
@@ -228,8 +254,8 @@ class Ledger:
         assert self.daemon.faults is not None
         waiting = [row for row in slurm.known if slurm.state[row] is JobPhase.PENDING]
         for row in slurm.known:
-            if slurm.state[row] is JobPhase.DONE:
-                continue  # Slurm changes nothing of it any more
+            if slurm.state[row] is JobPhase.DONE or self._is_unknown(row):
+                continue  # Slurm changes nothing of it any more, or nothing says what its user wants
             name = f"job {row + 1}"
             wanted = slurm.nice_by_hand.get(row, 0)
             # With an explicit priority Slurm sets it to 0, and ignores it from then on.
@@ -240,6 +266,8 @@ class Ledger:
             if slurm.state[row] is JobPhase.SUSPENDED:
                 yield f"{name} is suspended"
         for row in waiting:
+            if self._is_unknown(row):
+                continue
             if row in slurm.bound:
                 yield f"job {row + 1} is bound to {slurm.bound[row]}"
             late_s = slurm.eligible_s.get(row, 0.0) - float(slurm.queued_s[row]) - slurm.behaviour.requeue_delay_s
@@ -260,7 +288,7 @@ class Ledger:
         own = slurm.workload.throttle.tolist()
         for array, rows in enumerate(slurm.arrays.rows):
             now = slurm.arrays.throttle[array]
-            if now != own[array] and any(row in slurm.known for row in rows):
+            if now != own[array] and not self._is_unknown(rows[-1]) and any(row in slurm.known for row in rows):
                 yield f"array {rows[-1] + 1} has throttle {now}, and {own[array]} of its user"
 
     def check_end(self, *, undone: bool) -> None:
@@ -268,6 +296,8 @@ class Ledger:
         slurm = self.simulation.slurm
         for row, state in enumerate(slurm.state):
             why = "suspended" if state is JobPhase.SUSPENDED else "held" if row in slurm.held else state.name
+            if self._is_unknown(row):
+                continue  # an admin's hold, or signal, would be the same
             self._must(state is JobPhase.DONE, f"job {row + 1} has not ended: {why}")
             lost = row in slurm.failed
             excused = undone or self._was_out_of_reach(row)

@@ -40,7 +40,7 @@ def test_a_run_that_started_after_now_by_slurms_clock_costs_nothing() -> None:
 )
 def test_of_a_run_that_saves_on_its_notice_what_it_ran_after_that_is_lost(departure: Departure, node_s: float) -> None:
     told = victim(1, nodes=("n1", "n2"), started_at=100.0, noticed_at=190.0, grace_period_s=30.0)
-    left = replace(told, state=VictimState.LEFT, departure=departure)
+    left = replace(told, departure=departure)
     assert paying(left, 200.0).node_s == node_s
     # Until it has left, its whole grace period may be.
     assert paying(told, 200.0).node_s == 60.0

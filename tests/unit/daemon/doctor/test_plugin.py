@@ -81,6 +81,13 @@ def test_what_makes_it_obey_less_is_a_warning() -> None:
     assert [level for level, _ in said].count(Severity.WARN) == 3
 
 
+@pytest.mark.parametrize(("marks", "warnings"), [("/run/tesched/marks", 1), ("/shared/tesched/marks", 0)])
+def test_marks_that_a_backup_slurmctld_cannot_see_are_a_warning(marks: str, warnings: int) -> None:
+    settings = replace(with_plugin(marks=marks), controllers=("ctl1", "ctl2"))
+    said = [level for level, text in found(settings=settings) if "backup slurmctld (ctl2) finds no marks" in text]
+    assert said == [Severity.WARN] * warnings
+
+
 @pytest.mark.parametrize(("counted", "level"), [("cpu,mem,gres/gpu", None), ("cpu,mem", Severity.WARN)])
 def test_gpus_that_slurm_does_not_count_are_a_warning(counted: str, level: Severity | None) -> None:
     said = found(values={"GresTypes": "gpu,shard", "AccountingStorageTRES": counted})
