@@ -30,8 +30,8 @@ def lately(paid: Iterable[Paid], now: UnixSeconds) -> tuple[Paid, ...]:
 
 #: Departures of runs that came to an end of their own: nothing of them is lost by the notice.
 _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
-#: Departures of runs that have not saved, whatever their owner declared.
-_UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.LOST})
+#: Departures of runs that have not saved, whatever their owner declared, or of which that is not known.
+_UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.VANISHED})
 
 
 def gets_notice(signal: str, grace_period_s: float) -> bool:

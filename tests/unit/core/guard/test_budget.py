@@ -34,7 +34,7 @@ def test_a_run_that_started_after_now_by_slurms_clock_costs_nothing() -> None:
         (Departure.REQUEUED, 20.0),
         (Departure.SAVED, 20.0),
         (Departure.DIED_OF_NOTICE, 200.0),
-        (Departure.LOST, 200.0),
+        (Departure.VANISHED, 200.0),
         (Departure.FINISHED, 0.0),
     ],
 )
