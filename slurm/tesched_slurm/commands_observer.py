@@ -68,13 +68,14 @@ class Settings:
                 settings = replace(read_settings(config), switches=read_topology(topology))
             except (KeyError, ValueError) as error:
                 return strange("scontrol show config, or show topology", error)
-            started, host = _found(_STARTED, config), _found(_FIRST_UP, config)
+            # While it is busy it may have answered none of these pings.
+            started, host = _found(_STARTED, config), _found(_FIRST_UP, config) or self._host
             if started and started == self._started and self._read is not None:
                 # Up to 23.02 slurmctld takes another AccountingStorageEnforce at its start alone, and shows it at once.
                 enforces = settings.limits_enforced or self._read.limits_enforced
                 settings = replace(settings, limits_enforced=enforces)
             if unanswered != self._unanswered and self._read is not None:
-                self._is_another |= (started, host) != (self._started, self._host)
+                self._is_another |= started != self._started or host != self._host
             self._started, self._host, self._unanswered = started, host, unanswered
             self._read, self._read_at = settings, time.time()
         return self._read

@@ -9,7 +9,7 @@ Over 400 lines: all that one poll sees, as data.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tesched_core.model.access import OPEN, PartitionAccess
@@ -276,6 +276,11 @@ class Node:
         What Slurm shows of its jobs is then of the state with which slurmctld was started, or took over.
         """
         return not self.doubt and (self.state == "UNKNOWN" or (self.unreported and self.flags <= _PRESENT))
+
+    @property
+    def if_it_responds(self) -> Node:
+        """Return it as it is but for the pings that it has missed."""
+        return replace(self, flags=self.flags - {"NOT_RESPONDING"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

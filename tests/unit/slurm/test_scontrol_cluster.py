@@ -256,6 +256,19 @@ def test_slurmctld_is_another_one_where_its_start_or_its_host_has_changed_while_
     assert not settings.take_change()
 
 
+def test_a_ping_of_its_host_that_failed_is_no_sign_as_it_may_be_busy() -> None:
+    up = CONFIG_OF.format(enforce="none", started="1") + "Slurmctld(primary) at a is {}\n"
+    answers = [up.format(one) for one in ("UP", "DOWN", "UP")]
+    commands = Answering(answers=[*answers])
+    settings = Settings(commands=commands, age_s=1e9)
+    changed = []
+    for _ in answers:
+        settings.now()
+        changed.append(settings.take_change())
+        commands.unanswered["squeue"] += 1
+    assert changed == [False, False, False]
+
+
 def test_a_start_that_is_found_by_the_way_is_no_sign_as_it_may_be_long_ago() -> None:
     answers = [CONFIG_OF.format(enforce="none", started=one) for one in ("1", "2")]
     settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
