@@ -290,7 +290,7 @@ class Daemon:
         self._die((), arrives_late=False)
 
     def _with_doubt(self, seen: Snapshot) -> Snapshot:
-        """Return what it sees, with doubt in marks that another process has written."""
+        """Return the poll, with doubt in marks that another process has written."""
         written = self._marks_written
         if written is None or self.limits.lever is not YieldBy.PLUGIN or written.issuperset(self.slurm.marks):
             return seen

@@ -56,7 +56,7 @@ class Ways:
 
     @staticmethod
     def of(job: TrainingJob, instance: Instance) -> Ways:
-        """Return them. Raises WorkloadError if there are more than MOST_WAYS to look at."""
+        """Return them. Raises WorkloadError if there are more than MOST_WAYS."""
         workers, servers = _counts(job, instance)
         takes = workers[:, :, np.newaxis] * job.worker + servers[:, :, np.newaxis] * job.server
         machines = ((workers + servers) > 0).sum(axis=1)
@@ -67,7 +67,7 @@ class Ways:
             ],
             dtype=np.float64,
         )
-        # Whoever does most comes first; of equals only the first is kept.
+        # The one that does most comes first; of equals only the first is kept.
         order = np.argsort(-samples, kind="stable")
         flat = takes[order].reshape(len(order), -1)
         kept: list[int] = []

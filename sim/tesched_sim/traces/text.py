@@ -19,7 +19,7 @@ T = TypeVar("T")
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError.
 
-    A byte that is no UTF-8 stands in somebody's name for a job, and is replaced; among numbers it is no number.
+    A byte that is no UTF-8 stands in a user's name for a job, and is replaced; among numbers it is no number.
     """
     try:
         with path.open("rb") as file:
