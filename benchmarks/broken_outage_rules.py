@@ -123,6 +123,12 @@ OUTAGE_MUTATIONS = (
         "node.if_it_responds.has_not_reported",
     ),
     Mutation(
+        "backup: where nodes never report none is awaited",
+        "slurm/tesched_slurm/commands_observer.py",
+        "if not seen.settings.nodes_report and any",
+        "if False and any",
+    ),
+    Mutation(
         "backup: after a silence alone",
         "slurm/tesched_slurm/commands_observer.py",
         "if unanswered != self._unanswered and self._read is not None",

@@ -88,6 +88,16 @@ class Settings:
         was, self._is_another = self._is_another, False
         return was
 
+    def with_controller(self, seen: Snapshot) -> Snapshot:
+        """Return the poll with the word whether slurmctld is another one, without nodes awaited in vain.
+
+        With SlurmdTimeout=0 a backup that takes over a second time never has its nodes report (22.05.8).
+        """
+        nodes = seen.nodes
+        if not seen.settings.nodes_report and any(node.unreported for node in nodes.values()):
+            nodes = MappingProxyType({name: replace(node, unreported=False) for name, node in nodes.items()})
+        return replace(seen, nodes=nodes, controller_changed=self.take_change())
+
 
 #: What a poll asks of scontrol, beside the jobs.
 _POLL = (
@@ -159,7 +169,7 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
-        return replace(seen, controller_changed=self._settings.take_change())
+        return self._settings.with_controller(seen)
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.

@@ -380,6 +380,8 @@ class SlurmSettings:
     cluster_name: str = ""
     #: seconds between SIGTERM and SIGKILL
     kill_wait_s: int = 30
+    #: slurmctld has every node report that has not (SlurmdTimeout is not 0)
+    nodes_report: bool = True
     #: exit codes with which a batch job puts itself back in the queue (RequeueExit, RequeueExitHold)
     requeue_exit: frozenset[int] = frozenset()
     requeue_exit_hold: frozenset[int] = frozenset()

@@ -6,6 +6,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.scontrol_cluster import (
     KnownNodes,
@@ -275,6 +276,18 @@ def test_a_start_that_is_found_by_the_way_is_no_sign_as_it_may_be_long_ago() -> 
     for _ in answers:
         settings.now()
     assert not settings.take_change()
+
+
+@pytest.mark.parametrize(("timeout", "available"), [("0 sec", True), ("300 sec", False)])
+def test_where_slurmctld_has_no_node_report_none_is_awaited_for_ever(timeout: str, *, available: bool) -> None:
+    line = NODE.format(used="gpu:0").replace(" Owner=", " SlurmdStartTime=None Owner=")
+    config = CONFIG_OF.format(enforce="none", started="1") + f"SlurmdTimeout = {timeout}\n"
+    settings = Settings(commands=Answering(answers=[config]))
+    found = settings.now()
+    assert isinstance(found, SlurmSettings)
+    seen = settings.with_controller(Snapshot.of(1.0, nodes=read_nodes(line), settings=found))
+    (node,) = seen.nodes.values()
+    assert (node.available, seen.controller_is_new) == (available, not available)
 
 
 @pytest.mark.parametrize(
