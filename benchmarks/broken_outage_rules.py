@@ -101,8 +101,32 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "backup: another host, too",
         "slurm/tesched_slurm/commands_observer.py",
-        "(started, host) != (self._started, self._host)",
+        "started != self._started or host != self._host",
         "started != self._started",
+    ),
+    Mutation(
+        "backup: a ping that failed is no other host",
+        "slurm/tesched_slurm/commands_observer.py",
+        "_found(_FIRST_UP, config) or self._host",
+        "_found(_FIRST_UP, config)",
+    ),
+    Mutation(
+        "backup: a node that misses its ping has not reported either",
+        _ADVANCE,
+        "node.if_it_responds.has_not_reported",
+        "node.has_not_reported",
+    ),
+    Mutation(
+        "silent node: one whose record cannot be read in one answer",
+        _ADVANCE,
+        '(node.state == "UNKNOWN" or node.if_it_responds.has_not_reported)',
+        "node.if_it_responds.has_not_reported",
+    ),
+    Mutation(
+        "backup: where nodes never report none is awaited",
+        "slurm/tesched_slurm/commands_observer.py",
+        "if not seen.settings.nodes_report and any",
+        "if False and any",
     ),
     Mutation(
         "backup: after a silence alone",

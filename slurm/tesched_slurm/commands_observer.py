@@ -68,13 +68,14 @@ class Settings:
                 settings = replace(read_settings(config), switches=read_topology(topology))
             except (KeyError, ValueError) as error:
                 return strange("scontrol show config, or show topology", error)
-            started, host = _found(_STARTED, config), _found(_FIRST_UP, config)
+            # While it is busy it may have answered none of these pings.
+            started, host = _found(_STARTED, config), _found(_FIRST_UP, config) or self._host
             if started and started == self._started and self._read is not None:
                 # Up to 23.02 slurmctld takes another AccountingStorageEnforce at its start alone, and shows it at once.
                 enforces = settings.limits_enforced or self._read.limits_enforced
                 settings = replace(settings, limits_enforced=enforces)
             if unanswered != self._unanswered and self._read is not None:
-                self._is_another |= (started, host) != (self._started, self._host)
+                self._is_another |= started != self._started or host != self._host
             self._started, self._host, self._unanswered = started, host, unanswered
             self._read, self._read_at = settings, time.time()
         return self._read
@@ -86,6 +87,16 @@ class Settings:
         """
         was, self._is_another = self._is_another, False
         return was
+
+    def with_controller(self, seen: Snapshot) -> Snapshot:
+        """Return the poll with the word whether slurmctld is another one, without nodes awaited in vain.
+
+        With SlurmdTimeout=0 a backup that takes over a second time never has its nodes report (22.05.8).
+        """
+        nodes = seen.nodes
+        if not seen.settings.nodes_report and any(node.unreported for node in nodes.values()):
+            nodes = MappingProxyType({name: replace(node, unreported=False) for name, node in nodes.items()})
+        return replace(seen, nodes=nodes, controller_changed=self.take_change())
 
 
 #: What a poll asks of scontrol, beside the jobs.
@@ -158,7 +169,7 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
-        return replace(seen, controller_changed=self._settings.take_change())
+        return self._settings.with_controller(seen)
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.

@@ -4,8 +4,7 @@
 - squeue's columns (`columns.py`), each time while jobs wait: what a pending job asks for a job, task and socket
   (TresPerJob, ...), whether its memory is a GPU's, and its dependency, none of which pyslurm has whole.
 - squeue's columns and `scontrol -d -o show job` (`queue.py`), once a run: what each job that has started requested and
-  holds on each node; a completing job, each time it has changed; any job that pyslurm cannot read. A few such jobs one
-  by one, more than that all at once.
+  holds on each node; a completing job, each time it has changed; any job that pyslurm cannot read; a few one by one.
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down; and
   where nodes have GRES that are counted in units (`tmp:400G`), which it leaves out.
 - `scontrol -o show reservation`, while there are any; `scontrol show config` and, where limits
@@ -154,7 +153,7 @@ class PyslurmObserver:
             settings=settings,
             limits=self._limits.now(settings, partitions, jobs),
         )
-        return replace(found, controller_changed=self._settings.take_change())
+        return self._settings.with_controller(found)
 
     def _hidden_tasks(self, seen: PolledObjects, rows: dict[str, QueueRow]) -> TaskRows | Failure:
         """Return the rows of tasks that squeue shows as one with the rest of their array."""

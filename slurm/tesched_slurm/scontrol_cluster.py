@@ -266,6 +266,7 @@ def read_settings(answer: str) -> SlurmSettings:
         release=values["SLURM_VERSION"],
         cluster_name=values["ClusterName"],
         kill_wait_s=number("KillWait"),
+        nodes_report=not re.match(r"0\b", values.get("SlurmdTimeout", "")),
         requeue_exit=codes("RequeueExit"),
         requeue_exit_hold=codes("RequeueExitHold"),
         holds_expedited="enable_expedited_requeue" in values.get("SlurmctldParameters", "").lower().split(","),

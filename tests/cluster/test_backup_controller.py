@@ -160,6 +160,8 @@ def test_no_node_is_unknown_then_and_the_change_is_seen_all_the_same(
     first = seen()
     assert first is not None
     assert not first.controller_is_new
+    # Without that file a backup shows each node as UNKNOWN.
+    cluster.wait_for((cluster.folder / "state" / "node_state").exists, "the nodes' states to be written")
     cluster.kill_slurmctld()
     while (taken := seen()) is None:
         pass

@@ -6,9 +6,12 @@ which it was, is cancelled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from tesched_core.model.order import Departure, VictimState
+import pytest
+from tesched_core.model.order import Departure, OrderState, VictimState
 from tesched_core.orders.undo import changed_still, undo
 
 from tests.scenarios.driver import BE, TE, Driver, one_node, requeue
@@ -67,3 +70,30 @@ def test_so_it_is_after_a_backup_took_over_which_shows_the_node_as_it_was() -> N
     assert requeue() not in drive.cycle(31)
     drive.nodes["n1"] = replace(drive.nodes["n1"], unreported=False)
     assert requeue() in drive.cycle(36)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"state": "ALLOCATED", "flags": frozenset({"NOT_RESPONDING"}), "unreported": True},
+        {"state": "UNKNOWN", "doubt": "its record is odd"},
+    ],
+)
+def test_nor_is_it_the_end_of_the_order_that_it_misses_a_ping_of_the_backup_or_cannot_be_read(
+    seen: Mapping[str, Any],
+) -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.nodes["n1"] = replace(drive.nodes["n1"], **seen)
+    assert requeue() not in drive.cycle(31)
+    assert (drive.order().state, drive.victim().state) == (OrderState.OPEN, VictimState.NOTICED)
+
+
+@pytest.mark.parametrize("state", ["UNKNOWN", "ALLOCATED"])
+def test_one_that_misses_the_first_ping_of_a_new_slurmctld_has_not_reported_either(state: str) -> None:
+    drive = not_needed()
+    silent = frozenset({"NOT_RESPONDING"})
+    drive.nodes["n1"] = replace(drive.nodes["n1"], state=state, flags=silent, unreported=state == "ALLOCATED")
+    drive.cycle(700)
+    drive.cycle(1400)
+    assert drive.victim().state is VictimState.NOTICED

@@ -9,7 +9,7 @@ Over 400 lines: all that one poll sees, as data.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tesched_core.model.access import OPEN, PartitionAccess
@@ -277,6 +277,11 @@ class Node:
         """
         return not self.doubt and (self.state == "UNKNOWN" or (self.unreported and self.flags <= _PRESENT))
 
+    @property
+    def if_it_responds(self) -> Node:
+        """Return it as it is but for the pings that it has missed."""
+        return replace(self, flags=self.flags - {"NOT_RESPONDING"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
@@ -375,6 +380,8 @@ class SlurmSettings:
     cluster_name: str = ""
     #: seconds between SIGTERM and SIGKILL
     kill_wait_s: int = 30
+    #: slurmctld has every node report that has not (SlurmdTimeout is not 0)
+    nodes_report: bool = True
     #: exit codes with which a batch job puts itself back in the queue (RequeueExit, RequeueExitHold)
     requeue_exit: frozenset[int] = frozenset()
     requeue_exit_hold: frozenset[int] = frozenset()

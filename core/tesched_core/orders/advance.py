@@ -196,13 +196,13 @@ def _is_silent(name: str, context: CycleContext) -> bool:
     node = context.snapshot.nodes.get(name)
     if node is None or node.available:
         return False
-    return _has_not_reported(name, context) or replace(node, flags=node.flags - {"NOT_RESPONDING"}).available
+    return _has_not_reported(name, context) or node.if_it_responds.available
 
 
 def _has_not_reported(name: str, context: CycleContext) -> bool:
-    """Check whether a node has not reported since slurmctld started, or took over."""
+    """Check whether a node has not reported since slurmctld started, or took over; or can't be read, in this answer."""
     node = context.snapshot.nodes.get(name)
-    return node is not None and node.has_not_reported
+    return node is not None and (node.state == "UNKNOWN" or node.if_it_responds.has_not_reported)
 
 
 def may_have_left(victim: Victim, context: CycleContext) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.scontrol_cluster import (
     KnownNodes,
@@ -256,12 +257,37 @@ def test_slurmctld_is_another_one_where_its_start_or_its_host_has_changed_while_
     assert not settings.take_change()
 
 
+def test_a_ping_of_its_host_that_failed_is_no_sign_as_it_may_be_busy() -> None:
+    up = CONFIG_OF.format(enforce="none", started="1") + "Slurmctld(primary) at a is {}\n"
+    answers = [up.format(one) for one in ("UP", "DOWN", "UP")]
+    commands = Answering(answers=[*answers])
+    settings = Settings(commands=commands, age_s=1e9)
+    changed = []
+    for _ in answers:
+        settings.now()
+        changed.append(settings.take_change())
+        commands.unanswered["squeue"] += 1
+    assert changed == [False, False, False]
+
+
 def test_a_start_that_is_found_by_the_way_is_no_sign_as_it_may_be_long_ago() -> None:
     answers = [CONFIG_OF.format(enforce="none", started=one) for one in ("1", "2")]
     settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
     for _ in answers:
         settings.now()
     assert not settings.take_change()
+
+
+@pytest.mark.parametrize(("timeout", "available"), [("0 sec", True), ("300 sec", False)])
+def test_where_slurmctld_has_no_node_report_none_is_awaited_for_ever(timeout: str, *, available: bool) -> None:
+    line = NODE.format(used="gpu:0").replace(" Owner=", " SlurmdStartTime=None Owner=")
+    config = CONFIG_OF.format(enforce="none", started="1") + f"SlurmdTimeout = {timeout}\n"
+    settings = Settings(commands=Answering(answers=[config]))
+    found = settings.now()
+    assert isinstance(found, SlurmSettings)
+    seen = settings.with_controller(Snapshot.of(1.0, nodes=read_nodes(line), settings=found))
+    (node,) = seen.nodes.values()
+    assert (node.available, seen.controller_is_new) == (available, not available)
 
 
 @pytest.mark.parametrize(
