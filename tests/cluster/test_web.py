@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.browser import browser, show
@@ -142,8 +141,7 @@ def test_the_page_says_what_status_says_and_follows_the_daemon_without_being_loa
 
         driver.get(f"{address}/job/{be[0]}")
         cluster.wait_for(lambda: not_said(driver, daemon, be[0]) == [], "the job's page to say what explain says")
-        story = driver.find_element(By.ID, "story").text
-        assert EVIL in story
+        assert EVIL in text_of(driver, "#story")
         fits(driver)
         pictures(driver, tmp_path / "job")
         assert errors(driver) == []

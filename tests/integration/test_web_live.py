@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 from tesched_core.model.cluster import JobState
 from tesched_db.engine import open_store
@@ -68,7 +67,9 @@ def proxied(page: Client) -> Iterator[Proxy]:
 
 
 def wait_until(driver: Chrome, css: str, text: str) -> None:
-    WebDriverWait(driver, HANG_S).until(lambda _: driver.find_element(By.CSS_SELECTOR, css).text == text, text)
+    # In one script: between two commands of the driver the page may exchange the element.
+    shown = "return document.querySelector(arguments[0])?.innerText.trim()"
+    WebDriverWait(driver, HANG_S).until(lambda _: driver.execute_script(shown, css) == text, text)
 
 
 def test_a_page_asks_again_for_events_that_were_refused_and_follows_again(tmp_path: Path) -> None:
