@@ -218,10 +218,28 @@ class LocalCluster(Cluster):
         self._launch({"slurmctld": ("slurmctld",)})
         self._await_ping(Patience(timeout_s))
 
-    def kill_slurmctld(self) -> None:
-        """Kill slurmctld before it can save its state, and wait until it is gone. Jobs go on."""
+    def written_state(self, job: int) -> bytes:
+        """Have slurmctld write its state of the jobs with all that is set by now, and return it; `job` is changed."""
+        file = self._job_state
+        stamp = file.stat().st_mtime_ns if file.exists() else 0
+        self.run("scontrol", "update", f"jobid={job}", "comment=written")
+        self.wait_for(lambda: file.exists() and file.stat().st_mtime_ns > stamp, "the state to be written")
+        return file.read_bytes()
+
+    def kill_slurmctld(self, written: bytes | None = None) -> None:
+        """Kill slurmctld, and wait until it is gone. Jobs go on.
+
+        It begins to write its state some seconds after a change. `written` is left as what it had written last: so it
+        is sure that what was changed since is lost, however busy this machine is.
+        """
         processes.send(processes.find_processes(self.folder, "slurmctld"), signal.SIGKILL)
         self.wait_for(lambda: not processes.find_processes(self.folder, "slurmctld"), "slurmctld to be gone")
+        if written is not None:
+            self._job_state.write_bytes(written)
+
+    @property
+    def _job_state(self) -> Path:
+        return self.folder / "state" / "job_state"
 
     def start_backup(self) -> None:
         """Start the backup slurmctld of a definition that has one (`backup_controller.py`), and wait for it."""

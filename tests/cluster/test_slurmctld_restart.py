@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -83,13 +82,9 @@ def test_of_a_slurmctld_that_was_killed_what_was_set_last_may_be_as_before(clust
 
 def is_kept_over_a_kill(cluster: LocalCluster) -> bool:
     """Hold a job right after slurmctld has written its state, and kill it."""
-    job, file = waiting(cluster), cluster.folder / "state" / "job_state"
-    cluster.wait_for(file.exists, "the state to be there")
-    stamp = file.stat().st_mtime_ns
-    cluster.run("scontrol", "update", f"jobid={job}", "comment=a")
-    cluster.wait_for(lambda: file.stat().st_mtime_ns > stamp, "the state to be written")
+    job = waiting(cluster)
+    cluster.written_state(job)
     cluster.run("scontrol", "hold", str(job))
-    processes.send(processes.find_processes(cluster.folder, "slurmctld"), signal.SIGKILL)
-    cluster.wait_for(lambda: not processes.find_processes(cluster.folder, "slurmctld"), "slurmctld to be gone")
+    cluster.kill_slurmctld()
     cluster.start_slurmctld()
     return shown(cluster, job, "Priority") == ("0",)
