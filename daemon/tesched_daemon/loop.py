@@ -179,6 +179,8 @@ class Loop:
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
     _perhaps: tuple[int, tuple[float, float]] | None = None
+    #: an answer that was not believed came from another slurmctld than the one before: each says so once
+    _controller_changed: bool = False
     #: the same when the last intent was begun
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
@@ -255,11 +257,14 @@ class Loop:
             whole, seen = True, self._observed()
         seen_at = self.stopwatch()
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._polled_at)):
+            self._controller_changed |= seen.controller_changed
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
             self.journal.unseen(self._report(self.clock(), began, seen_at, next_in_s=turn.next_in_s, failure=seen))
             return turn
+        if self._controller_changed:
+            seen, self._controller_changed = replace(seen, controller_changed=True), False
         self._rest.saw(seen, seen_at, whole=whole)
         # After a restart a running job keeps the class of its run, whatever it has called itself since.
         questions = {} if self._last is not None else self.journal.questions()
