@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _GROUND, _PASSED = (f"policies/tesched_policies/{name}.py" for name in ("ground", "passed_over"))
-_READ, _ROOM = "core/tesched_core/placement/read_jobs.py", "core/tesched_core/placement/capacity_of.py"
+_READ, _CAPACITY = "core/tesched_core/placement/read_jobs.py", "core/tesched_core/placement/capacity_of.py"
 _COLUMNS = "core/tesched_core/placement/columns_of.py"
 _NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/tesched_policies/candidates.py"
 
@@ -17,9 +17,9 @@ KEPT_MUTATIONS = (
         "kept: columns by a reservation", _COLUMNS, 'np.flatnonzero(facts["is_reserved"])', "np.array([], np.intp)"
     ),
     Mutation("kept: columns by what is learned", _READ, "    if not len(changed):\n", "    if True:\n"),
-    Mutation("kept: columns by limits", _ROOM, "known.limits == snapshot.limits", "True"),
-    Mutation("kept: columns by nodes", _ROOM, "one is was or _LASTING(one) == _LASTING(was)", "True"),
-    Mutation("kept: what nodes say is held", _ROOM, " if one is not was]", " if False]"),
+    Mutation("kept: columns by limits", _CAPACITY, "known.limits == snapshot.limits", "True"),
+    Mutation("kept: columns by nodes", _CAPACITY, "one is was or lasting_of(one) == lasting_of(was)", "True"),
+    Mutation("kept: what nodes say is held", _CAPACITY, " if one is not was]", " if False]"),
     Mutation(
         "kept: objects of columns",
         _READ,

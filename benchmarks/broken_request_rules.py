@@ -49,14 +49,16 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("cores that may be shared: by job, 26.05", _LAYOUT, "(shares or not self.by_job)", "True"),
     Mutation("cores that may be shared: by partition, 22.05", _LAYOUT, "(shares or not self.by_job)", "shares"),
-    Mutation("cores that are shared with nobody", _LAYOUT, "found[self.unshared] = 1", "pass"),
+    Mutation("cores that are not shared", _LAYOUT, "found[self.unshared] = 1", "pass"),
     Mutation(
-        "cores that are shared with nobody: beside its like",
+        "cores that are not shared: beside its like",
         _LAYOUT,
         "self.forced.isdisjoint(job.partitions[:1])",
         "True",
     ),
-    Mutation("cores that may be shared: alike jobs are told apart", _CAPACITY, 'job.request.sharing == "YES"', "False"),
+    Mutation(
+        "cores that may be shared: jobs that are alike differ in it", _CAPACITY, 'job.request.sharing == "YES"', "False"
+    ),
     Mutation("placed by Slurm: a part of a node", _DEMAND, "if binds and may_want_whole", "if may_want_whole"),
     Mutation(
         "placed by Slurm: a whole node",

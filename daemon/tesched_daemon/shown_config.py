@@ -1,7 +1,7 @@
 """What a command that shows the state store reads of the configuration: [store] and [guard], and no other table.
 
 `config.Config` has the tables of all installed policies, for which their packages are searched for and imported: a
-sixth of the CPU time of such a command, which asks no policy anything. What is wrong in the tables that are not read
+tenth of the CPU time of such a command, which asks no policy anything. What is wrong in the tables that are not read
 here is said by `tesched config check`, by the daemon, and by the commands that go by them.
 """
 

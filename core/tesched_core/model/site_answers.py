@@ -22,7 +22,8 @@ T = TypeVar("T")
 MOST_BYTES, _EACH = 100_000_000, 3 * 8
 #: what changes of a node as jobs come and go; whether it starts jobs is a column of the resources (`available`)
 _PASSING = frozenset({"state", "flags", "held", "reason", "unreported"})
-_LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
+#: all else of a node
+lasting_of = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -93,7 +94,7 @@ class SiteAnswers:
             and np.array_equal(mine.available, its.available)
             and np.array_equal(mine.total, its.total)
             and all(
-                one is was or _LASTING(one) == _LASTING(was)
+                one is was or lasting_of(one) == lasting_of(was)
                 for one, was in zip(self.nodes.values(), other.nodes.values(), strict=True)
             )
         )

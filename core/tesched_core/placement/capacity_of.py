@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import fields
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +12,12 @@ from tesched_core.model.cluster import Job, JobState, Node, NodeShare
 from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
 from tesched_core.model.columns import size_of
 from tesched_core.model.known_jobs import KnownSite, LastingSite
+from tesched_core.model.site_answers import lasting_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.modelled import counts_anew
 
 #: of a node that does not say what is held there: what jobs hold is never less
 _NOT_SAID = np.iinfo(np.int64).min
-#: what changes of a node as jobs come and go
-_PASSING = frozenset({"state", "flags", "held", "reason", "unreported"})
-_LASTING = attrgetter(*(one.name for one in fields(Node) if one.name not in _PASSING))
 
 
 def freed_by(job: Job, share: NodeShare, capacity: Capacity) -> NDArray[np.int64]:
@@ -112,7 +108,7 @@ def _is_like(before: KnownSite, snapshot: Snapshot) -> bool:
         and known.limits == snapshot.limits
         and len(before.nodes) == len(snapshot.nodes)
         and all(
-            one is was or _LASTING(one) == _LASTING(was)
+            one is was or lasting_of(one) == lasting_of(was)
             for one, was in zip(snapshot.nodes.values(), before.nodes.values(), strict=True)
         )
         and known.names == tuple(snapshot.nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Partition, SlurmSettings
@@ -234,40 +236,38 @@ def test_limits_count_as_enforced_until_slurmctld_is_started_anew() -> None:
 SEEN_UP = "Slurmctld(primary) at a is {first}\nSlurmctld(backup) at b is {second}\n"
 
 
+def changes_of(answers: Sequence[str | Failure]) -> list[bool]:
+    """Read these answers, each after a command without an answer, and return of each whether slurmctld is another."""
+    commands = Answering(answers=[*answers])
+    settings = Settings(commands=commands, age_s=1e9)
+    changed = []
+    for _ in answers:
+        settings.now()
+        changed.append(settings.take_change())
+        commands.unanswered["squeue"] += 1
+    assert not settings.take_change()
+    return changed
+
+
 def test_slurmctld_is_another_one_where_its_start_or_its_host_has_changed_while_it_did_not_answer() -> None:
     def config(started: str, first: str) -> str:
         return CONFIG_OF.format(enforce="none", started=started) + SEEN_UP.format(first=first, second="UP")
 
+    silent = Failure(kind=FailureKind.UNREACHABLE, message="timed out")
     answers: list[str | Failure] = [
         config("1", "UP"),
         config("1", "UP"),
         config("2", "UP"),
-        Failure(kind=FailureKind.UNREACHABLE, message="timed out"),
+        silent,
         config("2", "DOWN"),
         config("3", "DOWN"),
     ]
-    commands = Answering(answers=[*answers])
-    settings = Settings(commands=commands, age_s=1e9)
-    changed = []
-    for _ in answers:
-        settings.now()
-        changed.append(settings.take_change())
-        commands.unanswered["squeue"] += 1
-    assert changed == [False, False, True, False, True, True]
-    assert not settings.take_change()
+    assert changes_of(answers) == [False, False, True, False, True, True]
 
 
 def test_a_ping_of_its_host_that_failed_is_no_sign_as_it_may_be_busy() -> None:
     up = CONFIG_OF.format(enforce="none", started="1") + "Slurmctld(primary) at a is {}\n"
-    answers = [up.format(one) for one in ("UP", "DOWN", "UP")]
-    commands = Answering(answers=[*answers])
-    settings = Settings(commands=commands, age_s=1e9)
-    changed = []
-    for _ in answers:
-        settings.now()
-        changed.append(settings.take_change())
-        commands.unanswered["squeue"] += 1
-    assert changed == [False, False, False]
+    assert changes_of([up.format(one) for one in ("UP", "DOWN", "UP")]) == [False, False, False]
 
 
 def test_a_start_that_is_found_by_the_way_is_no_sign_as_it_may_be_long_ago() -> None:
