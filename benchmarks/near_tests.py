@@ -119,6 +119,7 @@ NEAR = {
     "budget": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_budget.py",
+        "tests/unit/core/guard/test_budget_left.py",
         "tests/unit/core/guard/test_count_limits.py",
         *_OWN,
     ),

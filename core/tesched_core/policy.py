@@ -51,6 +51,8 @@ class Eligibility:
     #: one's user; None: nothing is bounded
     most_te_s: NDArray[np.float64] | None = None
     users: Sequence[str] = ()
+    #: rows of running jobs that TE jobs of their own user may ask all the same, by user
+    by_own: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: TE jobs that have no victim yet, and why
     not_for: Mapping[JobId, Why] = field(default_factory=dict)
     #: what was found already, by user and time limit
@@ -70,8 +72,13 @@ class Eligibility:
         return self._by[key]
 
     def _by_alike(self, te: Job) -> Eligibility:
-        rows = np.array([row for row in self.not_by.get(te.user, ()) if self.why[row] < 0], dtype=np.intp)
-        found = self.without(rows, self.why_not_by) if len(rows) and self.why_not_by is not None else self
+        found = self
+        if own := self.by_own.get(te.user):
+            why = self.why.copy()
+            why[list(own)] = -1
+            found = replace(self, why=why)
+        rows = np.array([row for row in self.not_by.get(te.user, ()) if found.why[row] < 0], dtype=np.intp)
+        found = found.without(rows, self.why_not_by) if len(rows) and self.why_not_by is not None else found
         return found.for_te_of(most_run_s(te), te.user)
 
     def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:

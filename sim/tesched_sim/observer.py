@@ -468,6 +468,7 @@ class _Columns:
             ends_at=self._ends_at(rows),
             may_end_at=self._may_end_at(rows),
             grace_s=workload.grace_s[rows],
+            gets_notice=(workload.grace_s[rows] > 0) & (not eyes.has_plugin),
             size=eyes.size[rows],
             ineligible=np.array([self._ineligible(row) for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tesched_core.guard.budget import CountedBy, Tally, gets_notice, lost_s
+from tesched_core.guard.budget import CountedBy, Tally, lost_s
 from tesched_core.guard.count_limits import Over, passed
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -131,9 +131,7 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
     row = running.row_of[job_id]
     owner = running.owners[running.owner[row]]
     nodes = tuple(view.columns.capacity.names[node] for node in running.share_node[running.shares_of(row)].tolist())
-    traits = view.snapshot.traits[job_id]
-    saves = gets_notice(traits.notice_signal, traits.grace_period_s)
-    node_s = len(nodes) * lost_s(now - float(running.started[row]), float(running.grace_s[row]), saves=saves)
+    lost = lost_s(now - running.started[row], running.grace_s[row], saves=bool(running.gets_notice[row]))
     trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None
     return Paid(
         at=now,
@@ -141,7 +139,7 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
         user=owner.user,
         account=owner.account,
         nodes=nodes,
-        node_s=node_s,
+        node_s=len(nodes) * float(lost),
         preemptor=preemptor,
         for_user=trial.user if trial else "",
         for_account=trial.account if trial else "",

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.order import HOLDS_RESOURCES, Departure, Order, Purpose, Victim, VictimState
 from tesched_core.model.payment import DAY_S, HOUR_S, Paid
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -34,17 +35,15 @@ _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
 _UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.VANISHED})
 
 
-def gets_notice(signal: str, grace_period_s: float) -> bool:
-    """Check whether a victim is sent its signal: one without a grace period is requeued at once all the same."""
-    return bool(signal) and grace_period_s > 0
-
-
-def lost_s(ran_s: float, after_s: float, *, saves: bool) -> float:
-    """Return the seconds of a run that are counted as lost.
+def lost_s(
+    ran_s: NDArray[np.float64] | float, after_s: NDArray[np.float64] | float, *, saves: NDArray[np.bool_] | bool
+) -> NDArray[np.float64]:
+    """Seconds of each run that are counted as lost, [runs].
 
     `ran_s` is its run up to its notice, `after_s` what it runs after that; `saves`: it is sent the signal it declared.
     """
-    return after_s if saves else max(ran_s, 0.0) + after_s
+    lost: NDArray[np.float64] = after_s + np.where(saves, 0.0, np.maximum(ran_s, 0.0))
+    return lost
 
 
 def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:
@@ -53,14 +52,14 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, 
     since = now if victim.noticed_at is None else victim.noticed_at
     # Once it has left its time is known; until then it may be all of its grace period, or is more already.
     after_s = max(now - since, victim.grace_period_s if victim.departure is None else 0.0)
-    saves = gets_notice(victim.notice_signal, victim.grace_period_s) and victim.departure not in _UNSAVED
+    saves = victim.gets_notice and victim.departure not in _UNSAVED
     return Paid(
         at=now,
         job_id=victim.job_id,
         user=victim.user,
         account=victim.account,
         nodes=victim.nodes,
-        node_s=0.0 if free else len(victim.nodes) * lost_s(since - victim.started_at, after_s, saves=saves),
+        node_s=0.0 if free else len(victim.nodes) * float(lost_s(since - victim.started_at, after_s, saves=saves)),
         preemptor=preemptor,
         for_user=victim.for_user,
         for_account=victim.for_account,

@@ -19,15 +19,16 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import CountedBy, Tally
+from tesched_core.guard.budget import CountedBy, Tally, lost_s
 from tesched_core.guard.count_limits import Over, budget_spent, reached
 from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import INELIGIBLE, Owner, Running
 from tesched_core.model.decision import RefusalCode, Why
-from tesched_core.model.limits import Limits, TurnLimits
+from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Purpose, VictimState
+from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import Eligibility
@@ -109,6 +110,15 @@ def eligible_victims(
     excuse_jobs(dict.fromkeys(suspended, _SUSPENDED))
     if turns is not None:
         return Eligibility(why=why, whys=tuple(whys))
+    # Last of all: to those of its own user nothing else stands against it.
+    dear = np.flatnonzero((why < 0) & _dear(running, tally, limits, now))
+    if len(dear):
+        excuse(dear, (RefusalCode.BUDGET, f"it may lose more than {_left(tally, limits)}"))
+    by_own: dict[str, list[int]] = {}
+    for row in dear.tolist():
+        # What a TE job of its own user costs it is none of the budget's; where no user is known, none is its own.
+        if user := running.owners[running.owner[row]].user:
+            by_own.setdefault(user, []).append(row)
     return Eligibility(
         why=why,
         whys=tuple(whys),
@@ -116,7 +126,27 @@ def eligible_victims(
         why_not_by=_let_go(limits),
         most_te_s=deadlines.most_te_s(running) if deadlines is not None else None,
         users=[running.owners[row].user for row in running.owner.tolist()] if deadlines is not None else (),
+        by_own=by_own,
     )
+
+
+def _dear(running: Running, tally: Tally, limits: Limits, now: UnixSeconds) -> NDArray[np.bool_]:
+    """Check of each whether it alone may lose more than the day's budget has left: then others are to be victims.
+
+    None where victims may be suspended, which costs nothing: the guard has the last word on each plan in any case.
+    """
+    if limits.lever is YieldBy.AUTO:
+        return np.zeros(len(running), dtype=np.bool_)
+    nodes = np.bincount(running.share_job, minlength=len(running))
+    lost_node_s = nodes * lost_s(now - running.started, running.grace_s, saves=running.gets_notice)
+    dear: NDArray[np.bool_] = lost_node_s + tally.node_s > limits.max_lost_node_hours_per_day * HOUR_S
+    return dear
+
+
+def _left(tally: Tally, limits: Limits) -> str:
+    most = limits.max_lost_node_hours_per_day
+    left = max(most - tally.node_s / HOUR_S, 0.0)
+    return f"the {left:.1f} node-hours that are left in 24 h of guard.max_lost_node_hours_per_day, {most:g}"
 
 
 def _let_go_for(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) -> dict[str, list[int]]:

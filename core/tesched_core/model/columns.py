@@ -92,6 +92,8 @@ class Running:
     #: when it may well end already: 1 in 10 runs like it is as short. Where nothing was learned, `ends_at`
     may_end_at: NDArray[np.float64]
     grace_s: NDArray[np.float64]
+    #: it is sent its signal before it leaves (`Traits.gets_notice`)
+    gets_notice: NDArray[np.bool_]
     #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
     size: NDArray[np.float64]
     #: row of `INELIGIBLE`

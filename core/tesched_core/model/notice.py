@@ -138,3 +138,8 @@ def read_signal(text: str) -> Signal | None:
     return Signal(
         name=name, target=_PREFIXES[match[1].lower()], seconds_s=None if match[4] is None else float(match[4])
     )
+
+
+def gets_notice(signal: str, grace_period_s: float) -> bool:
+    """Check whether a job that is to leave is sent its signal: one without a grace period is requeued at once."""
+    return bool(signal) and grace_period_s > 0

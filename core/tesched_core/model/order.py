@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tesched_core.model.actions import OrderId
-from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.notice import ExitZero, Target, gets_notice
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
@@ -190,6 +190,11 @@ class Victim:
         Users count, not accounts: without slurmdbd a user may name any account, and so take away another's claim.
         """
         return bool(self.user) and self.user == self.for_user
+
+    @property
+    def gets_notice(self) -> bool:
+        """Check whether it is sent its signal before it leaves."""
+        return gets_notice(self.notice_signal, self.grace_period_s)
 
     @property
     def is_limited(self) -> bool:

@@ -12,7 +12,7 @@ from tesched_core.model.cluster import Job, Node, Partition, Reservation, SlurmS
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_report import Reported
 from tesched_core.model.not_followed import NotFollowed
-from tesched_core.model.notice import Declared, ExitZero, Target
+from tesched_core.model.notice import Declared, ExitZero, Target, gets_notice
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, SlurmLimits
@@ -96,6 +96,11 @@ class Traits:
     utility: str = ""
     #: what its user said and does not count, or not as it was said
     not_followed: tuple[NotFollowed, ...] = ()
+
+    @property
+    def gets_notice(self) -> bool:
+        """Check whether it is sent its signal before it leaves."""
+        return gets_notice(self.notice_signal, self.grace_period_s)
 
     def may_be_preempted(self, site: int) -> int:
         """Limit of how often it may be preempted for TE jobs of other users; `site` is the site's limit."""

@@ -40,7 +40,7 @@ _UNDER_NOTICE = frozenset({VictimState.PLANNED, VictimState.NOTICED})
 
 def is_quick(victim: Victim) -> bool:
     """Check whether a victim is requeued without a notice."""
-    return not victim.by_suspending and (not victim.notice_signal or victim.grace_period_s <= 0)
+    return not victim.by_suspending and not victim.gets_notice
 
 
 def is_early(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:

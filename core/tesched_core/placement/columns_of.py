@@ -111,6 +111,8 @@ class SnapshotColumns:
             ends_at=self._ends_at[rows],
             may_end_at=self._may_end_at[rows],
             grace_s=self._grace_s(facts["grace_s"], names, owner, tuple(owners)),
+            # NaN, without a signal, is not above 0, either.
+            gets_notice=facts["grace_s"] > 0,
             size=np.ascontiguousarray(facts["size"]),
             ineligible=ineligible_now,
             owner=np.array(owner, dtype=np.intp),

@@ -237,9 +237,9 @@ class TestLimits:
 
     def test_a_suspended_job_counts_once_in_the_hour_and_costs_nothing_of_the_budget(self) -> None:
         other = running(2, share("n1", 1))
-        asked = order(1, VictimState.SUSPENDED)  # it has 30 s of grace
+        asked = order(1, VictimState.SUSPENDED)  # it has 30 s of grace, as the other one: together 60 s
         assert code(other, replace(FREE, max_preemptions_per_hour=1), orders(asked)) is C.HOUR_LIMIT
-        assert code(other, replace(FREE, max_lost_node_hours_per_day=0.005), orders(asked)) is None
+        assert code(other, replace(FREE, max_lost_node_hours_per_day=0.01), orders(asked)) is None
         seen = replace(asked, victims=(replace(asked.victims[0], suspended_at=NOW - 10),))
         memory = replace(orders(seen), paid=(replace(paid(NOW - 10), node_s=0.0),))
         assert code(other, replace(FREE, max_preemptions_per_hour=2), memory) is None
