@@ -10,7 +10,7 @@ _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_cor
 _DEMAND = "core/tesched_core/placement/demand.py"
 _BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
-_POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
+_POLICY, _MARKING = "core/tesched_core/placement/eligibility.py", "core/tesched_core/orders/marking.py"
 _HOLD = "core/tesched_core/fields/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 

@@ -329,7 +329,7 @@ MUTATIONS = (
     ),
     Mutation(
         "budget: its own user's TE jobs may have it all the same",
-        "core/tesched_core/policy.py",
+        "core/tesched_core/placement/eligibility.py",
         "why[list(own)] = -1",
         "pass",
     ),

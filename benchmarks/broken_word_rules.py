@@ -124,7 +124,7 @@ WORD_MUTATIONS = (
     Mutation("patience: one more ask for all", _SERVE, "if is_early and not patient:", "if False:"),
     Mutation(
         "patience: the policy is shown no victim",
-        "core/tesched_core/policy.py",
+        "core/tesched_core/placement/eligibility.py",
         "if te.job_id in self.not_for:",
         "if False:",
     ),

@@ -32,7 +32,8 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.policy import Eligibility, MakeRoom, View
+from tesched_core.placement.eligibility import Eligibility
+from tesched_core.policy import MakeRoom, View
 from tesched_daemon.marks_file import MarksFile
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.victim_search import in_order, plan_all

@@ -25,7 +25,8 @@ from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.policy import Eligibility, MakeRoom, Proposal, View
+from tesched_core.placement.eligibility import Eligibility
+from tesched_core.policy import MakeRoom, Proposal, View
 
 #: the instant at which most tests poll
 NOW = 10_000.0

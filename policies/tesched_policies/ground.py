@@ -18,9 +18,10 @@ from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.eligibility import Eligibility
 from tesched_core.placement.fewest import fewest_of, least_on
 from tesched_core.placement.node_prices import ByNode, NodePrices, fit_alone
-from tesched_core.policy import Eligibility, View
+from tesched_core.policy import View
 
 from tesched_policies.among_equals import Prices, prices_for
 from tesched_policies.candidates import Candidates, candidates_of, counts_for_candidates, first_free

@@ -12,7 +12,7 @@ from tesched_core.model.columns import Running
 from tesched_core.model.decision import Block, BlockOnRead, RefusalCode, Why
 from tesched_core.model.resources import JobId
 from tesched_core.placement.demand import Demand
-from tesched_core.policy import Eligibility
+from tesched_core.placement.eligibility import Eligibility
 
 from tesched_policies.ground import FoundVictims, Ledger
 

@@ -31,7 +31,7 @@ from tesched_core.model.order import HOLDS_RESOURCES, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.placement.deadlines import Deadlines
-from tesched_core.policy import Eligibility
+from tesched_core.placement.eligibility import Eligibility
 
 
 def eligible_victims(

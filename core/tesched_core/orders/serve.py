@@ -25,9 +25,9 @@ from tesched_core.orders.marking import marked
 from tesched_core.orders.open import open_order
 from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
+from tesched_core.placement.eligibility import Eligibility
 from tesched_core.policy import (
     AwaitRoom,
-    Eligibility,
     Intent,
     LeverIntent,
     MakeRoom,

@@ -27,8 +27,9 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.eligibility import Eligibility
 from tesched_core.placement.node_count import demands_if_fixed, is_open
-from tesched_core.policy import Eligibility, MakeRoom, View
+from tesched_core.policy import MakeRoom, View
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import choose
@@ -45,8 +46,7 @@ from tesched_testcluster.patience import Patience
 FILL = 12
 #: so few that new ones are submitted
 LOW = 9
-#: seconds (of an idle machine) that Slurm has to start a job that fits, and to leave alone one for which
-#: there is none
+#: seconds (of an idle machine) that Slurm has to start a job that fits, and to leave alone one that does not
 STARTS_WITHIN_S, STAYS_FOR_S = 6.0, 2.5
 #: Between two reads of the queue: short at first, then longer, since each costs as much as a pass of Slurm.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.04, 0.3

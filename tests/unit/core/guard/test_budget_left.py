@@ -13,7 +13,7 @@ from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.policy import Eligibility
+from tesched_core.placement.eligibility import Eligibility
 
 from tests.builders import NOW, cluster, node, running, share, waiting
 
