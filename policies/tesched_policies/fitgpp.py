@@ -4,19 +4,25 @@ Definitions
     TE job       pending; a victim shall leave so that it starts. D_TE is what it wants.
     J            all best-effort jobs that now hold nodes.
     D_j, GP_j    what j holds over all its nodes; its grace period in seconds.
+    L_j          seconds of its run that are lost if it is selected now: GP_j of a job that is sent its signal, which
+                 saves in that time; of any other all of its run so far, too.
     C            what j's first node has.
     Size(D)      sqrt( sum over CPU, memory and each GRES of (D_r / C_r)^2 ); 1 if it takes all of one resource.
 
 Principle
-    Score(j) = Size(D_j) / max over J of Size  +  s * GP_j / max over J of GP
+    Score(j) = Size(D_j) / max over J of Size  +  s * L_j / max over J of GP
 
     The victim is the j with the lowest score among eligible ones (the guard's word; the paper's cap P is one of its
     limits) and whose resources, with what is free beside them, fit the TE job. A small victim starts again soon;
     one with a short grace period lets the TE job start early and wastes little; one that fits is the only one that
     pays. No run time estimate is needed.
+    In the paper each job saves its work in its grace period, so that L is GP. On a real cluster many declare no signal:
+    their grace period would be next to nothing, and they would be the first to leave, though they lose all they did.
+    Where no job of J saves, the second term has the most of L below the line. Marks for the plugin have GP_j for L_j:
+    they hold for as long as a run does, and Slurm sends no signal.
     Where no single job suffices (the paper's rule is silent): the fewest on one node, lowest sum of scores first, none
     of them superfluous. A TE job of several nodes takes its nodes one by one in the same way.
-    If no job of J has a grace period, the second term is dropped. Ties go to the lower job id.
+    Ties go to the lower job id.
 
     With a weight of quality a third term is added, which is not the paper's: quality * gain_j / max over J of gain,
     where gain is by how much the training's loss is expected to fall soon, as `policy.be = "slaq"` foretells it; of a
@@ -76,20 +82,27 @@ class FitGpp(Policy[None]):
         """Return for each waiting TE job the cheapest victims that free enough for it."""
         from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        scores = self.rank(view, state)
+        scores = self._scores(view, view.running.lost_s(view.now))
         return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest, why=WHY)
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
-        """Return each running BE job's score: it needs no TE job to be known."""
-        scores = fitgpp_scores(view.running, self.s)
+        """Return each running BE job's score for a mark, which does not change while it runs."""
+        return self._scores(view, view.running.grace_s)
+
+    def _scores(self, view: View, lost_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = fitgpp_scores(view.running, lost_s, self.s)
         return scores + self.quality * gains(view) if self.quality else scores
 
 
-def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
-    """Return each job's score, from 0 to 1 + s; lower yields first. Source: FitGpp, section on victim selection."""
+def fitgpp_scores(running: Running, lost_s: NDArray[np.float64], s: float) -> NDArray[np.float64]:
+    """Return [running] each job's score; lower yields first. Source: FitGpp, section on victim selection.
+
+    From 0 to 1 + s for a job that is sent its signal, and for each where none is.
+    """
     largest = running.size.max(initial=0.0) or 1.0
-    longest = running.grace_s.max(initial=0.0) or 1.0
-    scores: NDArray[np.float64] = running.size / largest + s * running.grace_s / longest
+    saving = lost_s[running.gets_notice]
+    longest = (saving if len(saving) else lost_s).max(initial=0.0) or 1.0
+    scores: NDArray[np.float64] = running.size / largest + s * lost_s / longest
     return scores
 
 

@@ -1,16 +1,17 @@
-"""patient: awaits resources that come free by themselves for a moment; then selects the job that leaves soonest.
+"""patient: awaits resources that come free by themselves for a moment; then selects the job that loses least.
 
 Definitions
-    TE job         pending; it does not fit now. GP_j, Size(D_j) as in `fitgpp`.
+    TE job         pending; it does not fit now. GP_j, L_j, Size(D_j) as in `fitgpp`.
     age            seconds since the TE job could first have started.
 
 Principle
     On a busy cluster some job ends every few seconds, most often another TE job. The first job in the queue gets its
     nodes, and no job pays. A preemption saves the TE job that moment, and costs a best-effort job its place, and the
     cluster what a grace period and a restart hold idle. So no victim is notified while age < patience.
-    Then, and if it is still worth it, the victim is the job that leaves soonest, and of two the one that holds less:
+    Then, and if it is still worth it, the victim is the job that loses least of its run, and of two the one that holds
+    less. Where all save their work it is the one that leaves soonest:
 
-        Score(j) = GP_j + tilt * Size(D_j)        seconds
+        Score(j) = L_j + tilt * Size(D_j)        seconds
 
     found like FitGpp's: one that frees enough, else few and cheap ones on one node.
     No run time is needed, neither known nor guessed.
@@ -64,18 +65,21 @@ class Patient(Policy[None]):
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
         from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        scores = self.rank(view, state)
+        scores = self._scores(view, view.running.lost_s(view.now))
         return plan_all(
             view,
             lambda _view, _preemptor: scores,
             fewest_and_cheapest,
             self._until,
-            why="it leaves soonest of those that free enough ({score:.1f} s)",
+            why="it loses least of those that free enough ({score:.1f} s)",
         )
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:
         """Return the seconds after which each leaves, and its size. With the lever `plugin` no TE job is patient."""
-        scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size
+        return self._scores(view, view.running.grace_s)
+
+    def _scores(self, view: View, lost_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores: NDArray[np.float64] = lost_s + self.tilt_s * view.running.size
         return scores
 
     def _until(self, _view: View, preemptor: Job, _found: FoundVictims) -> UnixSeconds:

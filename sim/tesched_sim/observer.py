@@ -415,7 +415,7 @@ class _AllTraits(Mapping[JobId, Traits]):
             rule="workload",
             grace_period_s=self._slurm.grace_s[row] if self._declare else 0.0,
             grace_source="workload",
-            notice_signal="USR1" if self._declare else "",
+            notice_signal="USR1" if self._declare and self._slurm.grace_s[row] > 0 else "",
             notice_source="workload",
             exit0=ExitZero.FINISHED,  # it has no other end
             elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
@@ -459,6 +459,7 @@ class _Columns:
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
         job_id = rows + 1
+        gets_notice = (workload.grace_s[rows] > 0) & (not eyes.has_plugin)
         frees = self._frees(rows[share_job], share_node)
         frees[suspended[share_job], 0] = 0  # their CPUs are free already
         return Running(
@@ -467,8 +468,8 @@ class _Columns:
             queued=slurm.queued_s[rows],
             ends_at=self._ends_at(rows),
             may_end_at=self._may_end_at(rows),
-            grace_s=workload.grace_s[rows],
-            gets_notice=(workload.grace_s[rows] > 0) & (not eyes.has_plugin),
+            grace_s=np.where(gets_notice, workload.grace_s[rows], float(eyes.settings.kill_wait_s)),
+            gets_notice=gets_notice,
             size=eyes.size[rows],
             ineligible=np.array([self._ineligible(row) for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),

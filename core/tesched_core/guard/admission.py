@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tesched_core.guard.budget import CountedBy, Tally, lost_s
+from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.guard.count_limits import Over, passed
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -131,7 +131,7 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
     row = running.row_of[job_id]
     owner = running.owners[running.owner[row]]
     nodes = tuple(view.columns.capacity.names[node] for node in running.share_node[running.shares_of(row)].tolist())
-    lost = lost_s(now - running.started[row], running.grace_s[row], saves=bool(running.gets_notice[row]))
+    lost = running.lost_s(now, row)
     trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None
     return Paid(
         at=now,

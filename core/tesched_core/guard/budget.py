@@ -18,9 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.order import HOLDS_RESOURCES, Departure, Order, Purpose, Victim, VictimState
-from tesched_core.model.payment import DAY_S, HOUR_S, Paid
+from tesched_core.model.payment import DAY_S, HOUR_S, Paid, lost_s
 from tesched_core.model.resources import JobId, UnixSeconds
 
 
@@ -33,17 +32,6 @@ def lately(paid: Iterable[Paid], now: UnixSeconds) -> tuple[Paid, ...]:
 _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
 #: Departures of runs that have not saved, whatever their owner declared, or of which that is not known.
 _UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.VANISHED})
-
-
-def lost_s(
-    ran_s: NDArray[np.float64] | float, after_s: NDArray[np.float64] | float, *, saves: NDArray[np.bool_] | bool
-) -> NDArray[np.float64]:
-    """Seconds of each run that are counted as lost, [runs].
-
-    `ran_s` is its run up to its notice, `after_s` what it runs after that; `saves`: it is sent the signal it declared.
-    """
-    lost: NDArray[np.float64] = after_s + np.where(saves, 0.0, np.maximum(ran_s, 0.0))
-    return lost
 
 
 def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.guard.budget import CountedBy, Tally, lost_s
+from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.guard.count_limits import Over, budget_spent, reached
 from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
@@ -138,7 +138,7 @@ def _dear(running: Running, tally: Tally, limits: Limits, now: UnixSeconds) -> N
     if limits.lever is YieldBy.AUTO:
         return np.zeros(len(running), dtype=np.bool_)
     nodes = np.bincount(running.share_job, minlength=len(running))
-    lost_node_s = nodes * lost_s(now - running.started, running.grace_s, saves=running.gets_notice)
+    lost_node_s = nodes * running.lost_s(now)
     dear: NDArray[np.bool_] = lost_node_s + tally.node_s > limits.max_lost_node_hours_per_day * HOUR_S
     return dear
 

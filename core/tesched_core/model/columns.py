@@ -14,7 +14,8 @@ from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.resources import JobId
+from tesched_core.model.payment import lost_s
+from tesched_core.model.resources import JobId, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,6 +121,10 @@ class Running:
     def __len__(self) -> int:
         """Return the number of jobs."""
         return len(self.job_id)
+
+    def lost_s(self, now: UnixSeconds, row: int | slice = slice(None)) -> NDArray[np.float64]:
+        """Return [running] the seconds of each one's run that are lost if it is to leave now: it, or all of them."""
+        return lost_s(now - self.started[row], self.grace_s[row], saves=self.gets_notice[row])
 
     def shares_of(self, row: int) -> NDArray[np.intp]:
         """Return the shares of one job, in their order."""

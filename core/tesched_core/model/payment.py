@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
 
 HOUR_S = 3600.0
-
-
 DAY_S = 86_400.0
+
+
+def lost_s(
+    ran_s: NDArray[np.float64] | float, after_s: NDArray[np.float64] | float, *, saves: NDArray[np.bool_] | bool
+) -> NDArray[np.float64]:
+    """Seconds of each run that are counted as lost, [runs].
+
+    `ran_s` is its run up to its notice, `after_s` what it runs after that; `saves`: it is sent the signal it declared.
+    """
+    lost: NDArray[np.float64] = after_s + np.where(saves, 0.0, np.maximum(ran_s, 0.0))
+    return lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What can be added to any workload, for the policies that need it: types of accelerators, workers, trainings.
+"""What can be added to any workload: jobs that save nothing, types of accelerators, workers, trainings.
 
 Each is a key of every workload, and none is there by default. What is drawn has a seed of its own, so that the jobs,
 and what else is drawn of them, are the same with and without it.
@@ -18,6 +18,8 @@ from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 _TYPE = re.compile(r"([A-Za-z]\w{0,30}):(\d{1,6}):(\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
 #: least speed of a job on a type, as a part of its fastest: below it a job would seem to stand still
 SLOWEST = 0.01
+#: seconds; without a grace period the daemon sends no signal, so that a job which saves at once declares this
+LEAST_GRACE_S = 1.0
 #: greatest counts, and minutes; greatest spread of speeds; tasks of all trainings, each of which is a job
 MOST, MOST_SPREAD, MOST_TASKS = 1_000_000, 10, 1_000_000
 
@@ -26,6 +28,9 @@ MOST, MOST_SPREAD, MOST_TASKS = 1_000_000, 10, 1_000_000
 class Beyond:
     """The parameters that all workloads have."""
 
+    #: part of the best-effort jobs that declare a signal, and save their work at it; the others declare none, and what
+    #: they did in a run is lost when they are preempted
+    saving: float = 1.0
     #: types of accelerators, how many of the nodes have each, in any unit, and how fast it is: NAME:NODES:SPEED/…,
     #: as in v100:1:1/k80:2:0.3; empty: the nodes are alike
     types: str = ""
@@ -50,6 +55,8 @@ class Beyond:
         for name in ("iteration_min", "task_min"):
             if not 0 < getattr(self, name) <= MOST:
                 raise WorkloadError(f"workload.{name} must be above 0, and at most {MOST}")
+        if not 0 <= self.saving <= 1:
+            raise WorkloadError("workload.saving must be from 0 to 1")
         if not 0 <= self.type_spread <= MOST_SPREAD:
             raise WorkloadError(f"workload.type_spread must be from 0 to {MOST_SPREAD}")
         if self.types:
@@ -84,6 +91,7 @@ def types_of(text: str) -> tuple[AcceleratorType, ...]:
 def extended(workload: Workload, beyond: Beyond, seed: int) -> Workload:
     """Add to a workload what its parameters say. Raises WorkloadError for what it cannot have."""
     rng = np.random.default_rng([seed, 0xB])
+    workload = _with_notice(workload, beyond, seed)
     if beyond.trainings:
         workload = _with_trainings(workload, beyond, rng)
     if beyond.types:
@@ -93,6 +101,21 @@ def extended(workload: Workload, beyond: Beyond, seed: int) -> Workload:
     if workload.array is not None or beyond.types or beyond.workers > 1:
         workload.check()
     return workload
+
+
+def _with_notice(workload: Workload, beyond: Beyond, seed: int) -> Workload:
+    """Say which best-effort jobs declare a signal: a part of them, each with a grace period."""
+    grace_s = np.where(workload.te, 0.0, np.maximum(workload.grace_s, LEAST_GRACE_S))
+    if beyond.saving == 1:
+        return replace(workload, grace_s=grace_s)
+    lost = ~workload.te & (np.random.default_rng([seed, 0xC]).random(len(workload)) >= beyond.saving)
+    return replace(
+        workload,
+        grace_s=np.where(lost, 0.0, grace_s),
+        yield_s=np.where(lost, np.inf, workload.yield_s),
+        saves_on_notice=workload.saves_on_notice & ~lost,
+        notes=(*workload.notes, f"{beyond.saving:.0%} of the best-effort jobs save their work when they get their notice"),
+    )
 
 
 def _with_types(workload: Workload, beyond: Beyond, rng: np.random.Generator) -> Workload:
