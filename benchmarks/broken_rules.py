@@ -142,7 +142,32 @@ MUTATIONS = (
         "found[shares] = fit_alone(demand, running, free, shares)",
         "pass",
     ),
-    Mutation("grace periods are weighed against the longest", _FITGPP, "running.grace_s / longest", "running.grace_s"),
+    Mutation("what is lost is weighed against the longest", _FITGPP, "s * lost_s / longest", "s * lost_s"),
+    Mutation(
+        "fitgpp: one that is sent no signal pays with its run",
+        _FITGPP,
+        "view.running.lost_s(view.now)",
+        "view.running.grace_s",
+    ),
+    Mutation("fitgpp: runs are weighed against grace periods", _FITGPP, "saving if len(saving) else lost_s", "lost_s"),
+    Mutation(
+        "workload: without a signal a run is lost",
+        "sim/tesched_sim/workloads/beyond.py",
+        "workload.saves_on_notice & ~lost",
+        "workload.saves_on_notice",
+    ),
+    Mutation(
+        "workload: one that saves at once declares a grace period",
+        "sim/tesched_sim/workloads/beyond.py",
+        "np.maximum(workload.grace_s, LEAST_GRACE_S)",
+        "workload.grace_s",
+    ),
+    Mutation(
+        "patient: one that is sent no signal pays with its run",
+        _PATIENT,
+        "view.running.lost_s(view.now)",
+        "view.running.grace_s",
+    ),
     Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),
     Mutation(
         "a preemption is remembered",
@@ -317,7 +342,7 @@ MUTATIONS = (
     Mutation("budget: a run that dies of its notice has saved nothing", _PAID, "not in _UNSAVED", "not in ()"),
     Mutation(
         "budget: a run that saves costs its grace period",
-        _PAID,
+        "core/tesched_core/model/payment.py",
         "np.where(saves, 0.0",
         "np.where(False, 0.0",
     ),

@@ -116,6 +116,9 @@ NEAR = {
     "begin_time": ("tests/scenarios/test_begin_time.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),
+    "payment": ("tests/unit/core/guard/test_budget.py",),
+    "fitgpp": ("tests/unit/policies/test_fitgpp.py",),
+    "beyond": ("tests/unit/sim/test_beyond.py",),
     "budget": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_budget.py",

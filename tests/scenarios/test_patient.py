@@ -86,6 +86,12 @@ def test_of_two_that_leave_as_soon_the_one_that_holds_less_is_notified() -> None
     assert drive.cycle(0)[1:] == (notice(job=2),)
 
 
+def test_one_that_is_sent_no_signal_pays_with_its_run() -> None:
+    drive = busy(graces={BE: 0.0, 2: 30.0})
+    drive.change(TE, submit_time=NOW - 120)
+    assert drive.cycle(0) == (first_in_queue(-1001), notice(job=2))
+
+
 def test_a_job_that_has_waited_long_already_asks_at_once() -> None:
     drive = busy()
     drive.change(TE, submit_time=NOW - 120)

@@ -114,7 +114,10 @@ def _with_notice(workload: Workload, beyond: Beyond, seed: int) -> Workload:
         grace_s=np.where(lost, 0.0, grace_s),
         yield_s=np.where(lost, np.inf, workload.yield_s),
         saves_on_notice=workload.saves_on_notice & ~lost,
-        notes=(*workload.notes, f"{beyond.saving:.0%} of the best-effort jobs save their work when they get their notice"),
+        notes=(
+            *workload.notes,
+            f"{beyond.saving:.0%} of the best-effort jobs save their work when they get their notice",
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import columns_of
 from tesched_policies.fitgpp import FitGpp, fitgpp_scores
 
-from tests.builders import cluster, node, plans_of, running, scored, share, traits, view_of, waiting
+from tests.builders import NOW, cluster, node, plans_of, running, scored, share, traits, view_of, waiting
 
 A, B, C, FILLER = 1, 2, 3, 50
 TE = 9
@@ -47,7 +47,7 @@ class TestScore:
     def scores(self, snapshot: Snapshot, s: float = 4.0) -> dict[JobId, float]:
         running = columns_of(snapshot).running
         ids = [JobId(job_id) for job_id in running.job_id.tolist()]
-        return dict(zip(ids, fitgpp_scores(running, s).tolist(), strict=True))
+        return dict(zip(ids, fitgpp_scores(running, running.lost_s(NOW), s).tolist(), strict=True))
 
     @pytest.mark.parametrize(
         ("job", "size"),
@@ -93,12 +93,16 @@ class TestScore:
         snapshot = cluster([node("n1"), node("n2")], jobs, graces={1: 10, 2: 20, 3: 600}, exempt=[3])
         assert self.scores(snapshot) == pytest.approx({1: 1 + 4 * 10 / 20, 2: 0.5 + 4})
 
-    def test_without_any_grace_period_the_second_term_is_dropped(self) -> None:
-        jobs = [running(1, share("n1", 8)), running(2, share("n1", 2))]
-        assert self.scores(cluster([node("n1")], jobs, graces={1: 0, 2: 0})) == pytest.approx({1: 1.0, 2: 0.25})
+    def test_where_no_job_saves_runs_are_weighed_against_the_longest(self) -> None:
+        jobs = [running(1, share("n1", 8), start_time=NOW - 400), running(2, share("n1", 2), start_time=NOW - 100)]
+        assert self.scores(cluster([node("n1")], jobs, graces={1: 0, 2: 0})) == pytest.approx({1: 1.0 + 4, 2: 0.25 + 1})
+
+    def test_a_run_that_is_lost_is_weighed_against_the_grace_periods(self) -> None:
+        jobs = [running(1, share("n1", 8)), running(2, share("n1", 4), start_time=NOW - 200)]
+        assert self.scores(cluster([node("n1")], jobs, graces={1: 50, 2: 0})) == pytest.approx({1: 1 + 4, 2: 0.5 + 16})
 
     def test_jobs_that_hold_nothing_have_a_score_all_the_same(self) -> None:
-        snapshot = cluster([node("n1")], [running(1, share("n1"))], graces={1: 0})
+        snapshot = cluster([node("n1")], [running(1, share("n1"), start_time=NOW)], graces={1: 0})
         assert self.scores(snapshot) == {1: 0.0}
 
     def test_no_running_job_has_no_score(self) -> None:
@@ -146,9 +150,10 @@ class TestOneVictim:
         assert victims(snapshot) == [2]
         assert victims(snapshot, FitGpp(s=1000)) == [1]
 
-    def test_a_job_without_a_grace_period_is_cheapest(self) -> None:
-        jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(TE, cpus=32)]
-        assert victims(cluster([node("n1"), node("n2")], jobs, graces={1: 30, 2: 0})) == [2]
+    @pytest.mark.parametrize(("ran_s", "victim"), [(29, 2), (31, 1), (100_000, 1)])
+    def test_a_job_that_is_sent_no_signal_pays_with_its_run(self, ran_s: float, victim: int) -> None:
+        jobs = [running(1, share("n1", 32)), running(2, share("n2", 32), start_time=NOW - ran_s), waiting(TE, cpus=32)]
+        assert victims(cluster([node("n1"), node("n2")], jobs, graces={1: 30, 2: 0})) == [victim]
 
     @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
     def test_ties_go_to_the_lower_job_id(self, order: tuple[int, ...]) -> None:
@@ -208,7 +213,7 @@ class TestSeveralVictims:
             [node(name, gres={"gpu": 8}) for name in names],
             [
                 *(
-                    running(job_id, *(share(name, 0, 0, {"gpu": count}) for name, count in where))
+                    running(job_id, *(share(name, 0, 0, {"gpu": count}) for name, count in where), start_time=NOW)
                     for job_id, where in shares.items()
                 ),
                 running(FILLER, *(share(name, 0, 0, {"gpu": count}) for name, count in left.items())),

@@ -147,12 +147,34 @@ def test_pdors_plans_how_many_nodes_a_job_gets() -> None:
     assert [text for text in seen if "has failed" in text] == []
 
 
-@pytest.mark.parametrize("more", [{"types": "v100:1:1/k80:2:0.3"}, {"workers": "3"}, {"trainings": "2"}])
+@pytest.mark.parametrize(
+    "more", [{"types": "v100:1:1/k80:2:0.3"}, {"workers": "3"}, {"trainings": "2"}, {"saving": "0.5"}]
+)
 def test_jobs_are_the_same_with_and_without_what_is_added(more: dict[str, str]) -> None:
     plain, extended = (workloads.make("fitgpp", seed=2, **SMALL, **each) for each in ({}, more))
     alone = np.ones(len(extended), dtype=np.bool_) if extended.array is None else extended.array < 0
     assert np.array_equal(plain.submit_s, extended.submit_s[alone])
     assert np.array_equal(plain.te, extended.te[alone])
+
+
+def test_a_part_of_the_best_effort_jobs_declares_a_signal_and_the_others_lose_their_runs() -> None:
+    every, some, none = (workloads.make("fitgpp", seed=2, **SMALL, saving=part) for part in ("1", "0.5", "0"))
+    be = ~every.te
+    # Without a grace period no signal is sent: one that saves at once has the shortest.
+    assert every.grace_s[be].min() == 1.0
+    assert every.saves_on_notice.all()
+    saves = some.saves_on_notice & be
+    assert 0 < saves.sum() < be.sum()
+    assert np.array_equal(some.grace_s, np.where(saves, every.grace_s, 0.0))
+    assert np.isinf(some.yield_s[be & ~saves]).all()
+    assert not none.grace_s.any()
+    assert not none.saves_on_notice[be].any()
+
+
+@pytest.mark.parametrize("saving", [1.5, -0.1])
+def test_a_part_that_is_none_is_refused(saving: float) -> None:
+    with pytest.raises(WorkloadError, match=r"workload\.saving must be from 0 to 1"):
+        workloads.make("fitgpp", seed=2, **SMALL, saving=str(saving))
 
 
 def test_nodes_are_divided_among_types_by_their_parts() -> None:
