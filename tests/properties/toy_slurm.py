@@ -229,7 +229,7 @@ class ToySlurm:
             if self.chance.random() < 0.5 and job.job_id not in self.explicit | self.undone.keys() and job.priority:
                 # Newer releases give a requeued job a new, lower priority.
                 nice, _ = self.submitted[job.job_id]
-                fresh = max(min(other.priority for other in self.jobs.values()) - 1, 1)
+                fresh = max(min(other.priority for other in self.jobs.values()) - 1, MIN_PRIORITY)
                 self.submitted[job.job_id] = (nice, fresh - nice)
                 job = replace(job, priority=fresh - job.nice)
         self.jobs[job.job_id] = replace(job, allocation=(), flags=frozenset())

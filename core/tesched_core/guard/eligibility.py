@@ -27,7 +27,7 @@ from tesched_core.model.columns import INELIGIBLE, Owner, Running
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_RESOURCES, Purpose, VictimState
+from tesched_core.model.order import HOLDS_RESOURCES, OrderState, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.placement.deadlines import Deadlines
@@ -100,6 +100,14 @@ def eligible_victims(
         victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_RESOURCES
     }
     excuse_jobs(dict.fromkeys(leaving, _LEAVING))
+    # One order has one run of a job, by which commands, their answers and the store know its victim.
+    done = {
+        victim.job_id
+        for order in memory.open_orders()
+        for victim in order.victims
+        if order.state is OrderState.OPEN and victim.settled
+    }
+    excuse_jobs(dict.fromkeys(done, _WAS_ASKED))
     # Slurm leaves a job held that is requeued while it is suspended.
     suspended = {
         victim.job_id
@@ -227,6 +235,7 @@ _SUSPENDED: Why = (RefusalCode.SUSPENDED, "it is suspended for another trial-and
 
 
 _LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job")
+_WAS_ASKED: Why = (RefusalCode.COOL_DOWN, "it has left, or was let go, for a job that still waits")
 
 
 def _too_often(count: int, limits: Limits) -> Why:
