@@ -322,6 +322,12 @@ MUTATIONS = (
         "pass",
     ),
     Mutation(
+        "guard: an order has one run of a job",
+        "core/tesched_core/guard/eligibility.py",
+        "excuse_jobs(dict.fromkeys(asked, _WAS_ASKED))",
+        "pass",
+    ),
+    Mutation(
         "budget: who is asked counts",
         "core/tesched_core/guard/budget.py",
         "if victim.state in HOLDS_RESOURCES or asked:",

@@ -96,18 +96,15 @@ def eligible_victims(
         ineligible = INELIGIBLE[row]
         if ineligible is not None:
             excuse(running.ineligible == row, ineligible)
+    # An order has one run of a job: by the job its commands' answers, and what its user is notified of, are known.
+    asked = {
+        victim.job_id for order in memory.open_orders() if order.state is OrderState.OPEN for victim in order.victims
+    }
+    excuse_jobs(dict.fromkeys(asked, _WAS_ASKED))
     leaving = {
         victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_RESOURCES
     }
     excuse_jobs(dict.fromkeys(leaving, _LEAVING))
-    # One order has one run of a job, by which commands, their answers and the store know its victim.
-    done = {
-        victim.job_id
-        for order in memory.open_orders()
-        for victim in order.victims
-        if order.state is OrderState.OPEN and victim.settled
-    }
-    excuse_jobs(dict.fromkeys(done, _WAS_ASKED))
     # Slurm leaves a job held that is requeued while it is suspended.
     suspended = {
         victim.job_id

@@ -41,7 +41,7 @@ def code(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Refus
     return why[0] if why else None
 
 
-def order(order_id: int, victim_state: VictimState, *, ended: bool = False) -> Order:
+def order(order_id: int, victim_state: VictimState, state: OrderState = OrderState.OPEN) -> Order:
     victim = Victim(
         job_id=JobId(1),
         state=victim_state,
@@ -57,12 +57,12 @@ def order(order_id: int, victim_state: VictimState, *, ended: bool = False) -> O
     return Order(
         order_id=OrderId(order_id),
         preemptor=JobId(99),
-        state=OrderState.ENDED if ended else OrderState.OPEN,
+        state=state,
         created_at=NOW,
         expires_at=NOW + 60,
         nodes=("n1",),
         victims=(victim,),
-        ended_at=NOW if ended else None,
+        ended_at=NOW if state is OrderState.ENDED else None,
     )
 
 
@@ -97,8 +97,9 @@ def test_a_job_that_yields_already_is_excused(state: VictimState) -> None:
 
 
 @pytest.mark.parametrize("state", [VictimState.LEFT, VictimState.BACK, VictimState.SPARED])
-def test_a_job_that_an_order_has_done_with_may_be_preempted_again(state: VictimState) -> None:
-    assert code(running(1, ONE), memory=orders(order(1, state))) is None
+def test_a_job_that_an_order_has_done_with_may_be_preempted_again_once_nobody_waits_for_it(state: VictimState) -> None:
+    assert code(running(1, ONE), memory=orders(order(1, state))) is C.COOL_DOWN
+    assert code(running(1, ONE), memory=orders(order(1, state, OrderState.SETTLING))) is None
 
 
 @pytest.mark.parametrize("state", [JobState.RUNNING, JobState.SUSPENDED])
@@ -109,7 +110,7 @@ def test_a_job_that_is_or_is_about_to_be_suspended_is_excused_whatever_is_seen_o
 
 
 def test_an_order_that_has_ended_excuses_no_job() -> None:
-    assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, ended=True))) is None
+    assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, OrderState.ENDED))) is None
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ class TestAdmitted:
             assert (refusal.code, "the same user" in refusal.text) == (C.COOL_DOWN, True)
 
     def test_most_open_orders_are_kept(self) -> None:
-        memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))
+        memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, OrderState.ENDED))
         kept, (refusal,) = self.outcome([plan(11), plan(12)], Limits(max_open_orders=2), memory)
         assert kept == [11]
         assert (refusal.job_id, refusal.code) == (12, C.CYCLE_LIMIT)
