@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
-from sqlalchemy.orm import Session
 from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.resources import JobId
 
+from tesched_db.rows import rows_of
 from tesched_db.tables import ChangeRow
 
 #: by field, then by job (of a throttle, by the array)
@@ -33,15 +33,15 @@ _BY_LEVER: Mapping[str, tuple[Field, By | None]] = {
 }
 
 
-def load(session: Session) -> Changes:
+def load(connection: Connection) -> Changes:
     """Load the changes that the store holds."""
-    return by_field(stored(session))
+    return by_field(stored(connection))
 
 
-def stored(session: Session) -> Changes:
+def stored(connection: Connection) -> Changes:
     """Load the changes by the names under which their rows stand, which is what `write` compares with."""
     found: dict[str, dict[JobId, Change[Any]]] = {}
-    for row in session.scalars(select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
+    for row in rows_of(connection, select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
         one = msgspec.convert(row.record, _TYPES.get(row.record["field"], Change[int]), strict=False)
         found.setdefault(row.lever, {})[one.job_id] = one
     return found

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.orm import Session
 from tesched_core.model.actions import OrderId
 from tesched_core.model.field import Field
 from tesched_core.model.job_memory import NOTHING, Futility, JobMemory, Past
@@ -23,7 +22,7 @@ from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values, empty, from_row, to_row
+from tesched_db.rows import AnyRow, Values, empty, from_row, rows_of, to_row
 from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
 
@@ -43,22 +42,22 @@ class Remembered:
     states: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def load(session: Session, kinds: Mapping[str, type[Any]]) -> Remembered:
+    def load(connection: Connection, kinds: Mapping[str, type[Any]]) -> Remembered:
         """Load the memory that the store holds; `kinds` are the types of the policies' states, by the policy's name."""
-        rows = session.scalars(select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id)).all()
-        victims = victims_of(session, [row.order_id for row in rows])
-        by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
-        paid = session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
-        stored_changes = change_rows.stored(session)
+        rows = rows_of(connection, select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id))
+        victims = victims_of(connection, [row.order_id for row in rows])
+        by_job = rows_of(connection, select(JobMemoryRow).order_by(JobMemoryRow.job_id))
+        paid = rows_of(connection, select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
+        stored_changes = change_rows.stored(connection)
         return Remembered(
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             jobs={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(from_row(row, Paid) for row in paid),
-            outlived=outlived_rows.load(session),
-            bystanders=Bystanders.load(session),
+            outlived=outlived_rows.load(connection),
+            bystanders=Bystanders.load(connection),
             changes=change_rows.by_field(stored_changes),
             stored_changes=stored_changes,
-            states=policy_states.load(session, kinds),
+            states=policy_states.load(connection, kinds),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
@@ -157,13 +156,13 @@ def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
     return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
 
 
-def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]]:
+def victims_of(connection: Connection, order_ids: list[int]) -> dict[int, list[Victim]]:
     """Return the victims of these orders, by order, in their order."""
     found: dict[int, list[Victim]] = {}
     for start in range(0, len(order_ids), CHUNK):
         some = order_ids[start : start + CHUNK]
         query = select(VictimRow).where(VictimRow.order_id.in_(some)).order_by(VictimRow.order_id, VictimRow.position)
-        for row in session.scalars(query):
+        for row in rows_of(connection, query):
             found.setdefault(row.order_id, []).append(victim_of(row))
     return found
 
@@ -178,8 +177,8 @@ def _order_values(order: Order, seen: PresentJobs) -> Values:
     return to_row(replace(order, victims=()), without="victims") | keys
 
 
-def victim_of(row: VictimRow) -> Victim:
-    """Victim that a row holds."""
+def victim_of(row: VictimRow | AnyRow) -> Victim:
+    """Victim that a row holds, maybe with columns of other tables."""
     return from_row(row, Victim)
 
 
