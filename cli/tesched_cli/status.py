@@ -42,7 +42,6 @@ from tesched_cli.render.enforced import enforced_lines, with_enforcement
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.troubles import overdue, trouble_lines
-from tesched_cli.status_json import StatusJson, TrainingsJson
 
 
 @click.command()
@@ -75,6 +74,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
 
                 write(html, how.line, view, found, expected)
             elif as_json:
+                from tesched_cli.status_json import StatusJson, TrainingsJson  # noqa: PLC0415 - needed on request
+
                 late = overdue(view, time.time(), limits)
                 no_te = tuple(barred(engine, limits.te, time.time()).values())
                 trained = tuple(training_json(one, expected.get(one.label)) for one in found.shown)

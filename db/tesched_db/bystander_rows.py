@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select, update
 from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
-from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values
+from tesched_db.rows import CHUNK, Values
 from tesched_db.tables import BystanderRow, JobRow
 from tesched_db.upsert import upsert
 from tesched_db.user_text import storable
+
+if TYPE_CHECKING:
+    from tesched_core.model.memory import Memory
+
+    from tesched_db.job_rows import PresentJobs
 
 
 @dataclass
@@ -30,7 +33,6 @@ class Bystanders:
         """Return those that are in the memory."""
         held = Bystanders()
         found: dict[JobId, Bystander] = {}
-        # Columns, and no objects of the ORM: there may be as many as there are jobs.
         for row in connection.execute(_ALL.where(BystanderRow.in_memory.is_(True))):
             job_id = JobId(row.job_id)
             found[job_id] = _bystander(row, row.shares)

@@ -10,10 +10,11 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, select
 from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.field import Field, Nodes
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 
 from tesched_db.rows import rows_of
-from tesched_db.tables import ChangeRow
+from tesched_db.tables import ChangeRow, DaemonRow
 
 #: by field, then by job (of a throttle, by the array)
 Changes: TypeAlias = Mapping[str, Mapping[JobId, Change[Any]]]
@@ -82,3 +83,8 @@ def write(connection: Connection, before: Changes, now: Changes) -> None:
 
 def _flat(changes: Changes) -> dict[tuple[str, JobId], Change[Any]]:
     return {(lever, job_id): one for lever, by_job in changes.items() for job_id, one in by_job.items()}
+
+
+def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
+    """Return the kinds of change that Slurm refuses."""
+    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)

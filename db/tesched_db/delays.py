@@ -20,9 +20,9 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.bystander_rows import bystanders_of, te_labels
 from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay, Waited
-from tesched_db.job_rows import CHUNK, changes_of
-from tesched_db.memory_rows import victim_of
-from tesched_db.rows import row_by_key
+from tesched_db.history_rows import changes_of
+from tesched_db.order_rows import victim_of
+from tesched_db.rows import CHUNK, row_by_key
 from tesched_db.tables import BystanderRow, DaemonRow, JobRow, OrderRow, VictimRow
 from tesched_db.views import JobStory
 
@@ -87,7 +87,7 @@ def _keys(connection: Connection, since: UnixSeconds) -> Sequence[int]:
 
 
 def _of_jobs(connection: Connection, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
-    """Return the delays of these jobs, all that waited in a day: no object of the ORM, and the causes of few."""
+    """Return the delays of these jobs, all that waited in a day, and the causes of few."""
     found: list[tuple[JobDelay, int]] = []
     victims: dict[int, list[tuple[Victim, str, str]]] = {}
     for start in range(0, len(keys), CHUNK):

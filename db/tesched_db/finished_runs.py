@@ -22,8 +22,7 @@ from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK
-from tesched_db.rows import Values
+from tesched_db.rows import CHUNK, Values
 from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow
 from tesched_db.upsert import insert_new
 from tesched_db.user_text import storable

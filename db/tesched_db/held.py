@@ -15,8 +15,9 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
+from tesched_db.change_rows import refused_of
 from tesched_db.job_rows import PresentJobs
-from tesched_db.memory_rows import Remembered, refused_of
+from tesched_db.memory_rows import Remembered
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
 from tesched_db.rows import Values, row_by_key, row_of

@@ -11,19 +11,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from tesched_core.intake.classify import Question
-from tesched_core.intake.job_times import StateChange, last_run_s, times
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.intake.job_times import last_run_s, times
+from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
+from tesched_db.history_rows import changes_of
 from tesched_db.job_values import another_job, changed_values, job_values
-from tesched_db.rows import IN_PARTS, Values, rows_of
+from tesched_db.rows import CHUNK, IN_PARTS, Values
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.user_text import storable
-
-#: Rows in one statement, far below SQLite's 32,766 parameters.
-CHUNK = 500
 
 #: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB.
 MOST_AT_ONCE = 5000
@@ -244,27 +242,6 @@ class PresentJobs:
                     sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
         if sums:
             connection.execute(_UPDATE_JOB.values(waited_s=bindparam("b_waited_s"), ran_s=bindparam("b_ran_s")), sums)
-
-
-def changes_of(connection: Connection, keys: Iterable[int]) -> Mapping[int, list[StateChange]]:
-    """Return the changes of these jobs, by key, oldest first. At most `CHUNK` keys."""
-    found: defaultdict[int, list[StateChange]] = defaultdict(list)
-    query = select(HistoryRow).where(HistoryRow.job_key.in_(list(keys))).order_by(HistoryRow.key)
-    for row in rows_of(connection, query):
-        found[row.job_key].append(
-            StateChange(
-                at=row.at,
-                state=JobState(row.state),
-                restarts=row.restarts,
-                completing=row.completing,
-                submit_time=row.submit_time,
-                start_time=row.start_time,
-                end_time=row.end_time,
-                nodes=tuple(row.nodes),
-                reason=row.reason,
-            )
-        )
-    return found
 
 
 def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[JobId]:

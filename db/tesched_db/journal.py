@@ -22,12 +22,13 @@ from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from tesched_core.intake.classify import Question
 from tesched_core.model.actions import Outcome
 from tesched_core.model.decision import Decision
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import shift_times
-from tesched_core.ports import CycleReport, Lead
+from tesched_core.ports import CycleReport
 
 from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.decision_rows import action_values, outcome_values, transition_values

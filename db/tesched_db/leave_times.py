@@ -14,7 +14,7 @@ from tesched_core.intake.leave_times import (
 from tesched_core.model.order import Departure
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
-from tesched_db.memory_rows import victim_of
+from tesched_db.order_rows import victim_of
 from tesched_db.rows import rows_of
 from tesched_db.tables import JobRow, VictimRow
 

@@ -9,21 +9,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, select, update
 from tesched_core.model.actions import OrderId
-from tesched_core.model.field import Field
 from tesched_core.model.job_memory import NOTHING, Futility, JobMemory, Past
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order, Victim
+from tesched_core.model.order import Order
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
-from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 
 from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import AnyRow, Values, empty, from_row, rows_of, to_row
-from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
+from tesched_db.job_rows import PresentJobs
+from tesched_db.order_rows import order_of, victims_of
+from tesched_db.rows import CHUNK, Values, empty, from_row, rows_of, to_row
+from tesched_db.tables import JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
 
 
@@ -151,35 +150,9 @@ def scalars(memory: Memory) -> Values:
     return {"cycle": memory.cycle, "next_order": memory.next_order, "refused": msgspec.to_builtins(memory.refused)}
 
 
-def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
-    """Return the kinds of change that Slurm refuses."""
-    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
-
-
-def victims_of(connection: Connection, order_ids: list[int]) -> dict[int, list[Victim]]:
-    """Return the victims of these orders, by order, in their order."""
-    found: dict[int, list[Victim]] = {}
-    for start in range(0, len(order_ids), CHUNK):
-        some = order_ids[start : start + CHUNK]
-        query = select(VictimRow).where(VictimRow.order_id.in_(some)).order_by(VictimRow.order_id, VictimRow.position)
-        for row in rows_of(connection, query):
-            found.setdefault(row.order_id, []).append(victim_of(row))
-    return found
-
-
-def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
-    """Order that a row holds."""
-    return replace(from_row(row, Order, victims=()), victims=tuple(victims))
-
-
 def _order_values(order: Order, seen: PresentJobs) -> Values:
     keys = {"in_memory": True, "preemptor_key": seen.key_of(order.preemptor)}
     return to_row(replace(order, victims=()), without="victims") | keys
-
-
-def victim_of(row: VictimRow | AnyRow) -> Victim:
-    """Victim that a row holds, maybe with columns of other tables."""
-    return from_row(row, Victim)
 
 
 def _victims_values(order: Order, seen: PresentJobs) -> Iterable[Values]:

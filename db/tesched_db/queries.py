@@ -7,29 +7,28 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
-from tesched_core.intake.pending_reason import starts_no_more
 from tesched_core.model.actions import ReasonCode, Status
 from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
-from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, Order, Purpose, Transition, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db import change_rows, leave_times, policy_states
+from tesched_db.change_rows import refused_of
 from tesched_db.deeds import recent
 from tesched_db.delays import delays, waited_of
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.filters import job_conditions, named, orders_query
-from tesched_db.job_rows import changes_of
+from tesched_db.history_rows import changes_of
 from tesched_db.lease import read_pause, read_standbys
-from tesched_db.memory_rows import Remembered, order_of, refused_of, victim_of, victims_of
+from tesched_db.order_rows import order_of, victim_of, victims_of
 from tesched_db.rows import row_by_key, row_of, rows_of
 from tesched_db.tables import (
     ActionRow,
@@ -65,6 +64,9 @@ from tesched_db.views import (
     Retry,
     StatusView,
 )
+
+if TYPE_CHECKING:
+    from tesched_core.model.memory import Memory
 
 #: Seconds before now from which percentiles and tallies count.
 WINDOW_S = 86400.0
@@ -116,6 +118,10 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
 
     `states` are the types of what policies remember, by the policy's name; others are left out.
     """
+    from tesched_core.model.memory import Memory  # noqa: PLC0415 - needed for a plan alone
+
+    from tesched_db.memory_rows import Remembered  # noqa: PLC0415 - as above
+
     with _reader(engine) as connection:
         daemon = row_by_key(connection, DaemonRow, 1)
         if daemon is None:
@@ -353,7 +359,12 @@ def _stuck(connection: Connection) -> tuple[str, ...]:
         .distinct()
         .order_by(JobRow.label)
     )
-    return tuple(f"job {row.label}: {row.reason}" for row in connection.execute(query) if starts_no_more(row.reason))
+    waiting = connection.execute(query).all()
+    if not waiting:
+        return ()
+    from tesched_core.intake.pending_reason import starts_no_more  # noqa: PLC0415 - needed for few
+
+    return tuple(f"job {row.label}: {row.reason}" for row in waiting if starts_no_more(row.reason))
 
 
 def _notes(connection: Connection, since: UnixSeconds) -> _Notes:

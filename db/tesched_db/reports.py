@@ -11,22 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, tuple_, update
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import Curve, Reported, Sample, moved, no_curve
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.snapshot import Snapshot
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values, row_by_key, rows_of
+from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
 from tesched_db.user_text import storable
+
+if TYPE_CHECKING:
+    from tesched_core.model.cluster import Job
+    from tesched_core.model.snapshot import Snapshot
+
+    from tesched_db.job_rows import PresentJobs
 
 #: Speeds that are kept at hand, at most.
 _AT_HAND = 100_000

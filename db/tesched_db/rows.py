@@ -17,6 +17,8 @@ from tesched_db.declared import Declared
 
 Values = dict[str, Any]
 AnyRow = Row[*tuple[Any, ...]]
+#: Rows in one statement, far below SQLite's 32,766 parameters.
+CHUNK = 500
 #: Of a statement with very many rows: so many are fetched at once. PostgreSQL ends a transaction of ours that is idle
 #: for 5 s, as it is while we read what it has answered: 100,000 jobs took longer.
 IN_PARTS = {"yield_per": 5000}

@@ -23,11 +23,10 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK
 from tesched_db.lease import read_pause, read_standbys
-from tesched_db.memory_rows import order_of, victims_of
+from tesched_db.order_rows import order_of, victims_of
 from tesched_db.queries import WINDOW_S, queues_of, tally_of, trials_among
-from tesched_db.rows import row_by_key, row_of, rows_of
+from tesched_db.rows import CHUNK, row_by_key, row_of, rows_of
 from tesched_db.tables import CycleRow, DaemonRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow
 from tesched_db.view_builders import daemon_view
 from tesched_db.views import DaemonView, OrderTally, QueueView

@@ -17,8 +17,8 @@ from tesched_core.model.snapshot import JobClass
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, changes_of
-from tesched_db.rows import rows_of
+from tesched_db.history_rows import changes_of
+from tesched_db.rows import CHUNK, rows_of
 from tesched_db.tables import HistoryRow, JobRow, OrderRow, RefusalRow
 from tesched_db.view_builders import order_views
 from tesched_db.views import OrderView

@@ -12,7 +12,6 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, Row, func, select
-from tesched_core.intake.array_training import report_of
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.job_report import Curve, Reported, no_curve
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -166,6 +165,8 @@ def _of_job(row: _Row, curves: Mapping[int, Curve]) -> Reported:
 
 
 def _of_array(connection: Connection, array_job_id: JobId) -> Reported:
+    from tesched_core.intake.array_training import report_of  # noqa: PLC0415 - most stores have none
+
     rows = _tasks(connection, array_job_id)
     curves = curves_of(connection, [row.key for row in rows])
     return report_of({row.array_task_id: _of_job(row, curves) for row in rows})

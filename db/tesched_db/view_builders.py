@@ -17,9 +17,9 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db.job_rows import CHUNK
-from tesched_db.memory_rows import order_of, refused_of, victims_of
-from tesched_db.rows import row_by_key, rows_of
+from tesched_db.change_rows import refused_of
+from tesched_db.order_rows import order_of, victims_of
+from tesched_db.rows import CHUNK, row_by_key, rows_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
 

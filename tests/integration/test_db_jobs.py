@@ -11,7 +11,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
-from tesched_db.job_rows import CHUNK
+from tesched_db.rows import CHUNK
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.views import JobFilter, JobStory
 from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows, snapshot

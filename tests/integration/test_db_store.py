@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event, func, select, text
-from tesched_core.ports import JournalError
+from tesched_core.model.journal_error import JournalError
 from tesched_db import engine as engine_module
 from tesched_db import migrate
 from tesched_db import queries as read
