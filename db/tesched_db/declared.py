@@ -63,7 +63,7 @@ class _TableClass(type):
         return cls.__table__
 
 
-class Declared(metaclass=_TableClass):
+class TableBase(metaclass=_TableClass):
     """A class with a `__tablename__` is a table; one without is a base of such classes, and has their `metadata`."""
 
     metadata: ClassVar[MetaData]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from sqlalchemy import Connection, Row, Select, select
 
-from tesched_db.declared import Declared
+from tesched_db.declared import TableBase
 
 Values = dict[str, Any]
 AnyRow = Row[*tuple[Any, ...]]
@@ -23,7 +23,7 @@ CHUNK = 500
 #: for 5 s, as it is while we read what it has answered: 100,000 jobs took longer.
 IN_PARTS = {"yield_per": 5000}
 _T = TypeVar("_T")
-_Row = TypeVar("_Row", bound=Declared)
+_Row = TypeVar("_Row", bound=TableBase)
 
 
 def rows_of(connection: Connection, query: Select[_Row]) -> Sequence[_Row]:
@@ -42,7 +42,7 @@ def row_by_key(connection: Connection, table: type[_Row], key: int) -> _Row | No
     return row_of(connection, select(table).where(column == key))
 
 
-def from_row(row: Declared | AnyRow, kind: type[_T], *, prefix: str = "", **given: Any) -> _T:
+def from_row(row: TableBase | AnyRow, kind: type[_T], *, prefix: str = "", **given: Any) -> _T:
     """Dataclass that a row holds; the row has no column for the `given` fields.
 
     Raises:

@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData
 
-from tesched_db.declared import Declared, Stored, stored
+from tesched_db.declared import Stored, TableBase, stored
 
 #: SQLite counts rows up by itself only in a column declared INTEGER.
 _Key = BigInteger().with_variant(Integer, "sqlite")
 
 
-class Base(Declared):
+class Base(TableBase):
     """Every table, with constraint names that a migration can rely on."""
 
     metadata = MetaData(

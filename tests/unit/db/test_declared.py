@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData, create_engine, insert, select
-from tesched_db.declared import Declared, Stored, stored
+from tesched_db.declared import Stored, TableBase, stored
 from tesched_db.rows import row_by_key, row_of, rows_of
 from tesched_db.user_text import UserText
 
 
-class Base(Declared):
+class Base(TableBase):
     """A base of tables, which is none itself."""
 
     metadata = MetaData()
