@@ -15,7 +15,7 @@ METRICS_MUTATIONS = (
     Mutation(
         "metrics: orders under way count from where they are",
         _TAIL,
-        "_known(order) for order in _orders(session, rows)}",
+        "_known(order) for order in _orders(connection, rows)}",
         "_known(order) for order in ()}",
     ),
     Mutation("metrics: a victim's departure counts once", _TAIL, "is not victim.departure", "is not None"),
@@ -38,7 +38,7 @@ METRICS_MUTATIONS = (
     Mutation(
         "metrics: deleted rows' keys come again",
         _TAIL,
-        "last = min(self._last.get(table, 0), session.scalar(select(func.max(column))) or 0)",
+        "last = min(self._last.get(table, 0), connection.scalar(select(func.max(column))) or 0)",
         "last = self._last.get(table, 0)",
     ),
     Mutation("metrics: the oldest client makes way", _ENDPOINT, "oldest.cancel()", "await asyncio.wait([oldest])"),

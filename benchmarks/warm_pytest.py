@@ -24,7 +24,7 @@ _LIBRARIES = (
     "numpy",
     "pytest",
     "rich.console",
-    "sqlalchemy.orm",
+    "sqlalchemy",
 )
 
 

@@ -16,13 +16,15 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.model.decision import Decision
+from tesched_core.model.journal_error import JournalError, UnwritableError
+from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
-from tesched_core.ports import Barred, CycleReport, JournalError, Lead, UnwritableError, never_barred
+from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode, Pace
 from tesched_policies.fitgpp import FitGpp

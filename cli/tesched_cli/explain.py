@@ -50,6 +50,7 @@ from tesched_cli.render.until import (
     until_json,
     until_of,
 )
+from tesched_cli.training_json import report_json, training_curve_json
 
 CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -131,8 +132,8 @@ def _json(found: Explained) -> ExplainJson:
     return ExplainJson(
         story=replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain)),
         policies=tuple(_described(story)),
-        report=training.report_json(reported, ahead, found.share) if reported else None,
-        array=training.training_curve_json(array, together) if array else None,
+        report=report_json(reported, ahead, found.share) if reported else None,
+        array=training_curve_json(array, together) if array else None,
         expected=found.expected,
         delay=delay_json(delay_of(story)),
         bound=found.bound,

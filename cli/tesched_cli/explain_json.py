@@ -10,9 +10,10 @@ from tesched_db.let_through import LetThrough
 from tesched_db.views import JobStory
 
 from tesched_cli.json_output import document
-from tesched_cli.render import expectation, training
+from tesched_cli.render import expectation
 from tesched_cli.render.delays import JobDelayJson
 from tesched_cli.render.until import UntilJson
+from tesched_cli.training_json import ReportJson, TrainingCurveJson
 
 
 @document("explain")
@@ -24,9 +25,9 @@ class ExplainJson:
     #: what policies say of it, in sentences
     policies: tuple[str, ...]
     #: what it reported of itself; null: nothing
-    report: training.ReportJson | None
+    report: ReportJson | None
     #: what the tasks of its array reported together; null: nothing, or it is in none
-    array: training.TrainingCurveJson | None
+    array: TrainingCurveJson | None
     #: how long it is expected to run; null: nothing is known
     expected: expectation.Expected | None
     #: by how much TE jobs have delayed it

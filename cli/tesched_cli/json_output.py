@@ -44,7 +44,7 @@ class Kind:
     classes: tuple[type[Any], ...] = ()
 
 
-#: by command; a command's module fills its own in
+#: by command; a command's module fills its own in, or the one beside it that ends in `_json`
 KINDS: dict[str, Kind] = {}
 _KIND_OF: dict[type[Any], str] = {}
 

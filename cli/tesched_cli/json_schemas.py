@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +42,14 @@ def shown(schema: Schema) -> str:
 
 
 def with_json(group: click.Group) -> dict[str, click.Command]:
-    """Return the commands that have `--json`, by all their words. Their modules are imported."""
-    return dict(_with_json(group, "", click.Context(group)))
+    """Return the commands that have `--json`, by all their words. Their modules and documents are imported."""
+    found = dict(_with_json(group, "", click.Context(group)))
+    for command in found.values():
+        # Documents may stand beside a command, in a module that it imports only for --json.
+        beside = f"{command.callback.__module__}_json" if command.callback else ""
+        if beside and find_spec(beside):
+            import_module(beside)
+    return found
 
 
 def _with_json(command: click.Command, path: str, context: click.Context) -> Iterator[tuple[str, click.Command]]:

@@ -14,7 +14,6 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Victim, VictimState
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import JobClass
 from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_db import queries as read
@@ -22,7 +21,8 @@ from tesched_db.lease import Standby
 from tesched_db.let_through import let_through
 from tesched_db.outlived_rows import barred
 from tesched_db.trainings import trainings
-from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
+from tesched_db.use import use
+from tesched_db.views import DAEMON, DaemonView, Percentiles, StatusView
 
 from tesched_cli.common import (
     clock,
@@ -36,13 +36,11 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.health import health
-from tesched_cli.json_output import print_json
 from tesched_cli.render.delays import bound_lines, delays_json, delays_lines, share_line
 from tesched_cli.render.enforced import enforced_lines, with_enforcement
 from tesched_cli.render.te_users import barred_lines, free_lines
-from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
+from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, trainings_table
 from tesched_cli.render.troubles import overdue, trouble_lines
-from tesched_cli.status_json import StatusJson, TrainingsJson
 
 
 @click.command()
@@ -65,7 +63,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
     limits = config.guard
     with store_of(config) as engine:
         if not watch:
-            view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
+            view, running = read.status(engine), use(engine)
             changed = read.changed_jobs(engine)
             found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
             expected = outlooks_of(found)
@@ -75,6 +73,10 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
 
                 write(html, how.line, view, found, expected)
             elif as_json:
+                from tesched_cli.json_output import print_json  # noqa: PLC0415 - needed on request
+                from tesched_cli.status_json import StatusJson, TrainingsJson  # noqa: PLC0415 - as above
+                from tesched_cli.training_json import training_json  # noqa: PLC0415 - as above
+
                 late = overdue(view, time.time(), limits)
                 no_te = tuple(barred(engine, limits.te, time.time()).values())
                 trained = tuple(training_json(one, expected.get(one.label)) for one in found.shown)
@@ -116,7 +118,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 while True:
                     found = trainings(engine, limit=IN_TABLE)
                     trained_now = [*_te_lines(engine, limits), *trainings_table(found, outlooks_of(found), out)]
-                    running = _running(read.jobs(engine, _HOLDING))
+                    running = use(engine)
                     changed = read.changed_jobs(engine)
                     live.update(_page(read.status(engine), running, changed, limits, trained_now), refresh=True)
                     time.sleep(every_s)
@@ -124,26 +126,9 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             return
 
 
-_HOLDING = JobFilter(states=frozenset({JobState.RUNNING, JobState.SUSPENDED}))
-
-
-def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
-    """Amounts that the running jobs of each class hold: jobs, CPUs, GPUs, nodes that they are on."""
-    use: dict[str, dict[str, int]] = {}
-    for job_class in JobClass:
-        mine = [job for job in jobs if job.job_class is job_class]
-        use[job_class.value] = {
-            "jobs": len(mine),
-            "cpus": sum(job.cpus for job in mine),
-            "gpus": sum(job.gpus for job in mine),
-            "nodes": len({node for job in mine for node in job.nodes}),
-        }
-    return use
-
-
 def _page(
     view: StatusView,
-    use: dict[str, dict[str, int]],
+    running: Mapping[str, Mapping[str, int]],
     changed: Mapping[str, frozenset[JobId]],
     limits: Limits,
     trained: list[RenderableType],
@@ -168,7 +153,7 @@ def _page(
     parts += [Text(f"admin    {clock(deed.at)} {deed.by}: {deed.what}") for deed in view.deeds]
     parts += [
         Text(),
-        _queues(view, use),
+        _queues(view, running),
         Text(),
         *trained,
         *_orders(view, now),
@@ -200,12 +185,12 @@ def _standby(standby: Standby, daemon: DaemonView | None) -> str:
     return f"pid {standby.pid} on {standby.host}, heard of {standby.silent_s:.0f} s ago{leader}"
 
 
-def _queues(view: StatusView, use: dict[str, dict[str, int]]) -> RenderableType:
+def _queues(view: StatusView, running: Mapping[str, Mapping[str, int]]) -> RenderableType:
     shown = table(
         "QUEUE", "RUN>", "GPUS>", "CPUS>", "PEND>", "LONGEST WAIT>", "WAIT 50/95/99%>", "SLOWDOWN 50/95/99%>", "ENDED>"
     )
     for queue in view.queues:
-        held = use[queue.job_class.value]
+        held = running[queue.job_class.value]
         shown.add_row(
             queue.job_class.upper(),
             str(held["jobs"]),

@@ -16,8 +16,8 @@ from tesched_db.views import CycleView, DaemonView, OrderTally, OrderView, Queue
 
 from tesched_cli.json_output import document
 from tesched_cli.render.delays import DelaysJson
-from tesched_cli.render.training import TrainingJson
 from tesched_cli.render.troubles import Overdue
+from tesched_cli.training_json import TrainingJson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.job_report import Reported
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Declared
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import ExpectedRun, Snapshot
-from tesched_core.model.told_error import ToldError
 
 
 class Observer(Protocol):
@@ -172,24 +172,6 @@ class CycleReport:
     enforcement: Enforcement | None = None
     #: limits of associations and QOS that could not be read
     limits_unread: tuple[UnreadLimits, ...] = ()
-
-
-class JournalError(ToldError):
-    """The journal cannot be read or written now. Nothing may be done that it does not know of."""
-
-
-class UnwritableError(JournalError):
-    """The journal is there, and what it was given cannot be written: a number too large, a text of no encoding."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """Lead: whether this daemon may decide, and begin anything new."""
-
-    #: the leader, in words; empty if no other daemon leads
-    leader: str = ""
-    #: why nothing new is to be begun, in words; empty if it may be
-    paused: str = ""
 
 
 class Journal(Protocol):

@@ -60,26 +60,26 @@ class ConfigError(ToldError):
 
 def unknown_keys(tree: Mapping[str, object], kind: type[Any], prefix: str = "") -> Iterator[str]:
     """Yield a complaint for each key that `kind` does not have. msgspec passes over them in dataclasses."""
-    yield from _unknown(tree, kind, prefix, [*_all_keys(kind, prefix)])
+    yield from _unknown(tree, kind, prefix, (kind, prefix))
 
 
-def _unknown(tree: Mapping[str, object], kind: type[Any], prefix: str, everywhere: Sequence[str]) -> Iterator[str]:
+def _unknown(tree: Mapping[str, object], kind: type[Any], prefix: str, root: tuple[type[Any], str]) -> Iterator[str]:
     hints = keys_of(kind)
     for key, value in tree.items():
         if key not in hints:
             # In a table below this one first: a rule's max_gpus belongs into its match.
-            known = [*_all_keys(kind, prefix), *everywhere]
+            known = [*_all_keys(kind, prefix), *_all_keys(*root)]
             yield f"{prefix}{_bare(key)}: unknown key; {_meant(key, [*hints], prefix, known)}"
             continue
         inner = _table_in(hints[key])
         if inner is None:
             continue
         if isinstance(value, dict):
-            yield from _unknown(value, inner, f"{prefix}{key}.", everywhere)
+            yield from _unknown(value, inner, f"{prefix}{key}.", root)
         elif isinstance(value, list):
             for position, item in enumerate(value):
                 if isinstance(item, dict):
-                    yield from _unknown(item, inner, f"{prefix}{key}[{position}].", everywhere)
+                    yield from _unknown(item, inner, f"{prefix}{key}[{position}].", root)
 
 
 def _meant(key: str, here: Sequence[str], prefix: str, elsewhere: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -46,7 +47,6 @@ from tesched_core.ports import (
     Expectations,
     FreeOfLimits,
     Journal,
-    JournalError,
     Observer,
     Reports,
     Speeds,

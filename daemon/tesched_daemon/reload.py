@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.ports import Actuator, JournalError
+from tesched_core.model.journal_error import JournalError
+from tesched_core.ports import Actuator
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files

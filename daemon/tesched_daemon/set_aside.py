@@ -18,11 +18,12 @@ from typing import TypeAlias
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
+from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.visible import shortened
-from tesched_core.ports import CycleReport, Journal, JournalError, UnwritableError
+from tesched_core.ports import CycleReport, Journal
 
 log = logging.getLogger(__name__)
 

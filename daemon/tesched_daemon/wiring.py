@@ -13,10 +13,11 @@ from pathlib import Path
 from sqlalchemy import Engine
 from tesched_core.model.actions import Failure
 from tesched_core.model.job_report import Curve
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.told_error import ToldError
-from tesched_core.ports import Actuator, JournalError
+from tesched_core.ports import Actuator
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal

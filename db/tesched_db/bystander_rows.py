@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select, update
-from sqlalchemy.orm import Session
 from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
-from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values
-from tesched_db.tables import BystanderRow, JobRow, storable
+from tesched_db.rows import CHUNK, Values
+from tesched_db.tables import BystanderRow, JobRow
 from tesched_db.upsert import upsert
+from tesched_db.user_text import storable
+
+if TYPE_CHECKING:
+    from tesched_core.model.memory import Memory
+
+    from tesched_db.job_rows import PresentJobs
 
 
 @dataclass
@@ -26,12 +29,11 @@ class Bystanders:
     keys: dict[JobId, int] = field(default_factory=dict)
 
     @staticmethod
-    def load(session: Session) -> Bystanders:
+    def load(connection: Connection) -> Bystanders:
         """Return those that are in the memory."""
         held = Bystanders()
         found: dict[JobId, Bystander] = {}
-        # Columns, and no objects of the ORM: there may be as many as there are jobs.
-        for row in session.execute(_ALL.where(BystanderRow.in_memory.is_(True))):
+        for row in connection.execute(_ALL.where(BystanderRow.in_memory.is_(True))):
             job_id = JobId(row.job_id)
             found[job_id] = _bystander(row, row.shares)
             held.keys[job_id] = row.job_key
@@ -72,17 +74,17 @@ _ALL = select(*BystanderRow.__table__.columns)
 _SUMS_ALONE = select(*(column for column in BystanderRow.__table__.columns if column.key != "shares"))
 
 
-def bystanders_of(session: Session, keys: Iterable[int], *, sums_alone: bool = False) -> Mapping[int, Bystander]:
+def bystanders_of(connection: Connection, keys: Iterable[int], *, sums_alone: bool = False) -> Mapping[int, Bystander]:
     """Return the delays of these jobs as bystanders, by our keys. At most `CHUNK` keys.
 
     Of `sums_alone` no TE job that is over is named.
     """
     query = _SUMS_ALONE if sums_alone else _ALL
-    rows = session.execute(query.where(BystanderRow.job_key.in_(list(keys))))
+    rows = connection.execute(query.where(BystanderRow.job_key.in_(list(keys))))
     return {row.job_key: _bystander(row, () if sums_alone else row.shares) for row in rows}
 
 
-def te_labels(session: Session, bystanders: Iterable[Bystander]) -> Mapping[JobId, str]:
+def te_labels(connection: Connection, bystanders: Iterable[Bystander]) -> Mapping[JobId, str]:
     """Return the names, as squeue writes them, of the TE jobs that have delayed these."""
     wanted: set[JobId] = set()
     for one in bystanders:
@@ -93,7 +95,7 @@ def te_labels(session: Session, bystanders: Iterable[Bystander]) -> Mapping[JobI
     for start in range(0, len(ids), CHUNK):
         query = select(JobRow.job_id, JobRow.label).where(JobRow.job_id.in_(ids[start : start + CHUNK]))
         # Of several jobs that had one id, the last.
-        found.update((JobId(row.job_id), row.label) for row in session.execute(query.order_by(JobRow.key)))
+        found.update((JobId(row.job_id), row.label) for row in connection.execute(query.order_by(JobRow.key)))
     return found
 
 

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
-from sqlalchemy.orm import Session
 from tesched_core.model.change import By, Change, Mark
 from tesched_core.model.field import Field, Nodes
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 
-from tesched_db.tables import ChangeRow
+from tesched_db.rows import rows_of
+from tesched_db.tables import ChangeRow, DaemonRow
 
 #: by field, then by job (of a throttle, by the array)
 Changes: TypeAlias = Mapping[str, Mapping[JobId, Change[Any]]]
@@ -33,15 +34,15 @@ _BY_LEVER: Mapping[str, tuple[Field, By | None]] = {
 }
 
 
-def load(session: Session) -> Changes:
+def load(connection: Connection) -> Changes:
     """Load the changes that the store holds."""
-    return by_field(stored(session))
+    return by_field(stored(connection))
 
 
-def stored(session: Session) -> Changes:
+def stored(connection: Connection) -> Changes:
     """Load the changes by the names under which their rows stand, which is what `write` compares with."""
     found: dict[str, dict[JobId, Change[Any]]] = {}
-    for row in session.scalars(select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
+    for row in rows_of(connection, select(ChangeRow).order_by(ChangeRow.lever, ChangeRow.job_id)):
         one = msgspec.convert(row.record, _TYPES.get(row.record["field"], Change[int]), strict=False)
         found.setdefault(row.lever, {})[one.job_id] = one
     return found
@@ -82,3 +83,8 @@ def write(connection: Connection, before: Changes, now: Changes) -> None:
 
 def _flat(changes: Changes) -> dict[tuple[str, JobId], Change[Any]]:
     return {(lever, job_id): one for lever, by_job in changes.items() for job_id, one in by_job.items()}
+
+
+def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
+    """Return the kinds of change that Slurm refuses."""
+    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)

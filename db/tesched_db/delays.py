@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sqlalchemy import and_, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, and_, or_, select
 from tesched_core.intake.delays import Delay, delay_by, ran_again
 from tesched_core.intake.job_times import StateChange
 from tesched_core.model.bystander import Bystander, ended
@@ -21,8 +20,9 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.bystander_rows import bystanders_of, te_labels
 from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay, Waited
-from tesched_db.job_rows import CHUNK, changes_of
-from tesched_db.memory_rows import victim_of
+from tesched_db.history_rows import changes_of
+from tesched_db.order_rows import victim_of
+from tesched_db.rows import CHUNK, row_by_key
 from tesched_db.tables import BystanderRow, DaemonRow, JobRow, OrderRow, VictimRow
 from tesched_db.views import JobStory
 
@@ -63,14 +63,14 @@ def delay_of(story: JobStory) -> JobDelay:
     )
 
 
-def delays(session: Session, *, since: UnixSeconds) -> Delays:
+def delays(connection: Connection, *, since: UnixSeconds) -> Delays:
     """Return the delays of the jobs that were preempted, came back or waited since then, and of those that are away."""
-    daemon = session.get(DaemonRow, 1)
+    daemon = row_by_key(connection, DaemonRow, 1)
     seen_at = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
-    return _of_jobs(session, _keys(session, since), seen_at)
+    return _of_jobs(connection, _keys(connection, since), seen_at)
 
 
-def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
+def _keys(connection: Connection, since: UnixSeconds) -> Sequence[int]:
     """Return the keys of the jobs that were delayed since then, or are away."""
     there = VictimRow.state.in_([VictimState.LEFT.value, VictimState.SUSPENDED.value])
     away = and_(there, VictimRow.given_up_at.is_(None), OrderRow.ended_at.is_(None))
@@ -81,31 +81,31 @@ def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
         .where(VictimRow.job_key.is_not(None), VictimRow.purpose == Purpose.TE.value, lately)
         .distinct()
     )
-    found = {key for key in session.scalars(query) if key is not None}
+    found = {key for key in connection.scalars(query) if key is not None}
     waited = or_(BystanderRow.until >= since, and_(BystanderRow.since.is_not(None), BystanderRow.in_memory.is_(True)))
-    return sorted(found.union(session.scalars(select(BystanderRow.job_key).where(waited))))
+    return sorted(found.union(connection.scalars(select(BystanderRow.job_key).where(waited))))
 
 
-def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
-    """Return the delays of these jobs, all that waited in a day: no object of the ORM, and the causes of few."""
+def _of_jobs(connection: Connection, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
+    """Return the delays of these jobs, all that waited in a day, and the causes of few."""
     found: list[tuple[JobDelay, int]] = []
     victims: dict[int, list[tuple[Victim, str, str]]] = {}
     for start in range(0, len(keys), CHUNK):
         some = keys[start : start + CHUNK]
-        victims |= _victims(session, some)
-        bystanders = bystanders_of(session, some, sums_alone=True)
+        victims |= _victims(connection, some)
+        bystanders = bystanders_of(connection, some, sums_alone=True)
         # The bystanders of jobs that are gone have ended.
         waited = {key: _waited(one, {}, seen_at) for key, one in bystanders.items()}
-        found += _delays_of(session, some, victims, waited, seen_at)
+        found += _delays_of(connection, some, victims, waited, seen_at)
     found.sort(key=lambda pair: (-pair[0].delay.total_s, pair[0].job))
     most = [key for _, key in found[:MOST_LISTED]]
     named: list[tuple[JobDelay, int]] = []
     for start in range(0, len(most), CHUNK):
         some = most[start : start + CHUNK]
-        bystanders = bystanders_of(session, some)
-        labels = te_labels(session, bystanders.values())
+        bystanders = bystanders_of(connection, some)
+        labels = te_labels(connection, bystanders.values())
         waited = {key: _waited(one, labels, seen_at) for key, one in bystanders.items()}
-        named += _delays_of(session, some, victims, waited, seen_at)
+        named += _delays_of(connection, some, victims, waited, seen_at)
     named.sort(key=lambda pair: (-pair[0].delay.total_s, pair[0].job))
     return Delays(
         jobs=tuple(job for job, _ in named),
@@ -117,14 +117,14 @@ def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Del
 
 
 def _delays_of(
-    session: Session,
+    connection: Connection,
     keys: Sequence[int],
     victims: Mapping[int, Sequence[tuple[Victim, str, str]]],
     waited: Mapping[int, Waited],
     seen_at: UnixSeconds,
 ) -> Iterator[tuple[JobDelay, int]]:
     """Yield the delays of those of these jobs that are delayed by other users, each with the job's key."""
-    for row in session.execute(_JOB_COLUMNS.where(JobRow.key.in_(keys))):
+    for row in connection.execute(_JOB_COLUMNS.where(JobRow.key.in_(keys))):
         now = seen_at if row.last_seen is None else row.last_seen
         one = _delay(
             job=row.label,
@@ -141,7 +141,7 @@ def _delays_of(
             yield one, row.key
 
 
-def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Victim, str, str]]]:
+def _victims(connection: Connection, keys: Sequence[int]) -> dict[int, list[tuple[Victim, str, str]]]:
     """Return these jobs as victims, each with its TE job and the user of that, by the jobs' keys."""
     query = (
         select(VictimRow, OrderRow.preemptor, OrderRow.ended_at, JobRow.label)
@@ -152,20 +152,20 @@ def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Vict
         .order_by(VictimRow.order_id, VictimRow.position)
     )
     found: dict[int, list[tuple[Victim, str, str]]] = defaultdict(list)
-    rows = session.execute(query).all()
-    withdrawn = {row.VictimRow.job_key for row in rows if row.ended_at is not None and row.VictimRow.back_at is None}
-    changes = changes_of(session, [key for key in withdrawn if key is not None])
+    rows = connection.execute(query).all()
+    withdrawn = {row.job_key for row in rows if row.ended_at is not None and row.back_at is None}
+    changes = changes_of(connection, [key for key in withdrawn if key is not None])
     for row in rows:
-        key = row.VictimRow.job_key
-        victim = _followed(victim_of(row.VictimRow), row.ended_at, changes.get(key, ()))
+        key = row.job_key
+        victim = _followed(victim_of(row), row.ended_at, changes.get(key, ()))
         found[key].append((victim, row.label or str(row.preemptor), victim.for_user))
     return found
 
 
-def waited_of(session: Session, key: int, now: UnixSeconds) -> Waited:
+def waited_of(connection: Connection, key: int, now: UnixSeconds) -> Waited:
     """Return the delay of one job as a bystander, until now."""
-    found = bystanders_of(session, [key]).get(key)
-    return Waited() if found is None else _waited(found, te_labels(session, [found]), now)
+    found = bystanders_of(connection, [key]).get(key)
+    return Waited() if found is None else _waited(found, te_labels(connection, [found]), now)
 
 
 def _waited(one: Bystander, labels: Mapping[JobId, str], now: UnixSeconds) -> Waited:

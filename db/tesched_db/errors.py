@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
-from tesched_core.ports import JournalError, UnwritableError
+from tesched_core.model.journal_error import JournalError, UnwritableError
 
 #: PostgreSQL: undefined column, undefined table
 _LACKS = frozenset({"42703", "42P01"})

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, delete, func, select
-from sqlalchemy.orm import Session
 from tesched_core.intake.finished_runs import ended_by_itself
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
@@ -23,10 +22,10 @@ from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK
-from tesched_db.rows import Values
-from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow, storable
+from tesched_db.rows import CHUNK, Values
+from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow
 from tesched_db.upsert import insert_new
+from tesched_db.user_text import storable
 
 #: Runs that are kept, the newest by their end: 27 us each to learn at a daemon's start.
 MOST_RUNS = 20_000
@@ -138,9 +137,9 @@ def load(engine: Engine, cluster: str, *, after: int = 0) -> tuple[list[Finished
 
     With `after`, only those that were written after the one with this key.
     """
-    with store_errors("read what was learned"), Session(reading(engine)) as session:
-        rows = session.execute(_of_cluster(cluster).where(FinishedRunRow.key > after)).all()
-        last = session.scalar(select(func.max(FinishedRunRow.key)))
+    with store_errors("read what was learned"), reading(engine).connect() as connection:
+        rows = connection.execute(_of_cluster(cluster).where(FinishedRunRow.key > after)).all()
+        last = connection.scalar(select(func.max(FinishedRunRow.key)))
     return [_run(row) for row in sorted(rows, key=lambda row: (row.end_s, row.key))], max(last or 0, after)
 
 
@@ -150,13 +149,13 @@ def load_groups(engine: Engine, cluster: str, job: JobFacts) -> list[FinishedRun
     A few thousand at most, of which a job's run time is predicted as if all runs had been learned.
     """
     newest = _of_cluster(cluster).order_by(FinishedRunRow.end_s.desc(), FinishedRunRow.run_s.desc())
-    with store_errors("read what was learned"), Session(reading(engine)) as session:
-        found = {row.key: row for row in session.execute(newest.limit(RUNS_OF_ALL))}
+    with store_errors("read what was learned"), reading(engine).connect() as connection:
+        found = {row.key: row for row in connection.execute(newest.limit(RUNS_OF_ALL))}
         if job.account or job.partition:
             same = (FinishedRunRow.account == job.account, FinishedRunRow.partition == job.partition)
-            found.update((row.key, row) for row in session.execute(newest.where(*same).limit(RUNS_PER_GROUP)))
+            found.update((row.key, row) for row in connection.execute(newest.where(*same).limit(RUNS_PER_GROUP)))
         if job.user:
-            rows = session.execute(newest.where(FinishedRunRow.user == job.user))
+            rows = connection.execute(newest.where(FinishedRunRow.user == job.user))
             found.update((row.key, row) for row in _of_user(rows, job))
     return [_run(row) for row in sorted(found.values(), key=lambda row: (row.end_s, row.key))]
 
@@ -182,15 +181,15 @@ def _of_cluster(cluster: str) -> Select[*tuple[Any, ...]]:
 
 def clusters(engine: Engine) -> tuple[str, ...]:
     """Clusters whose runs the store has, that of the newest run first; a trace's has no name. Raises StoreError."""
-    with store_errors("read what was learned"), Session(reading(engine)) as session:
+    with store_errors("read what was learned"), reading(engine).connect() as connection:
         query = select(FinishedRunRow.cluster).where(FinishedRunRow.cluster != "").group_by(FinishedRunRow.cluster)
-        return tuple(session.scalars(query.order_by(func.max(FinishedRunRow.end_s).desc())))
+        return tuple(connection.scalars(query.order_by(func.max(FinishedRunRow.end_s).desc())))
 
 
 def count(engine: Engine) -> int:
     """Number of the runs that are kept. Raises StoreError."""
-    with store_errors("read what was learned"), Session(reading(engine)) as session:
-        return session.scalar(select(func.count()).select_from(FinishedRunRow)) or 0
+    with store_errors("read what was learned"), reading(engine).connect() as connection:
+        return connection.scalar(select(func.count()).select_from(FinishedRunRow)) or 0
 
 
 def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, select
 from tesched_core.model.actions import Action
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -16,11 +15,12 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
+from tesched_db.change_rows import refused_of
 from tesched_db.job_rows import PresentJobs
-from tesched_db.memory_rows import Remembered, refused_of
+from tesched_db.memory_rows import Remembered
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
-from tesched_db.rows import Values
+from tesched_db.rows import Values, row_by_key, row_of
 from tesched_db.tables import CycleRow, DaemonRow
 
 
@@ -47,17 +47,17 @@ class Held:
     meant: list[Action | None] = field(default_factory=list)
 
     @staticmethod
-    def load(session: Session, kinds: Mapping[str, type[Any]]) -> Held:
+    def load(connection: Connection, kinds: Mapping[str, type[Any]]) -> Held:
         """Return it; `kinds` are the types of the policies' states, by the policy's name."""
-        daemon = session.get(DaemonRow, 1)
-        last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
+        daemon = row_by_key(connection, DaemonRow, 1)
+        last = row_of(connection, select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
         held = Held(
-            seen=PresentJobs.load(session),
-            standing=Standing.load(session),
-            leave_times=leave_times.load(session),
-            ending_times=leave_times.load_ending_times(session),
-            remembered=Remembered.load(session, kinds),
-            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
+            seen=PresentJobs.load(connection),
+            standing=Standing.load(connection),
+            leave_times=leave_times.load(connection),
+            ending_times=leave_times.load_ending_times(connection),
+            remembered=Remembered.load(connection, kinds),
+            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__table__.columns}
             if last
             else None,
         )

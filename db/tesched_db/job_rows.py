@@ -10,20 +10,18 @@ from operator import is_not
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
-from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
-from tesched_core.intake.job_times import StateChange, last_run_s, times
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.intake.job_times import last_run_s, times
+from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
+from tesched_db.history_rows import changes_of
 from tesched_db.job_values import another_job, changed_values, job_values
-from tesched_db.rows import IN_PARTS, Values
-from tesched_db.tables import HistoryRow, JobRow, storable
-
-#: Rows in one statement, far below SQLite's 32,766 parameters.
-CHUNK = 500
+from tesched_db.rows import CHUNK, IN_PARTS, Values
+from tesched_db.tables import HistoryRow, JobRow
+from tesched_db.user_text import storable
 
 #: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB.
 MOST_AT_ONCE = 5000
@@ -101,10 +99,10 @@ class PresentJobs:
     _count: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @staticmethod
-    def load(session: Session) -> PresentJobs:
+    def load(connection: Connection) -> PresentJobs:
         """Load the present jobs that the store holds."""
-        last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
-        present = session.execute(select(*_KNOWN).where(JobRow.last_seen.is_(None)), execution_options=IN_PARTS)
+        last = connection.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
+        present = connection.execute(select(*_KNOWN).where(JobRow.last_seen.is_(None)), execution_options=IN_PARTS)
         jobs = {JobId(row.job_id): _known(row) for row in present}
         count = Counter(known.kind for known in jobs.values())
         return PresentJobs(jobs=jobs, next_key=(last or 0) + 1, _count=count)
@@ -221,11 +219,10 @@ class PresentJobs:
     def _find_again(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """Take back in the jobs that were marked gone and are seen again."""
         latest: dict[int, Row[Any]] = {}
-        with Session(connection) as session:
-            for start in range(0, len(jobs), CHUNK):
-                some = [job.job_id for job in jobs[start : start + CHUNK]]
-                rows = session.execute(select(*_KNOWN).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
-                latest.update({row.job_id: row for row in rows})
+        for start in range(0, len(jobs), CHUNK):
+            some = [job.job_id for job in jobs[start : start + CHUNK]]
+            rows = connection.execute(select(*_KNOWN).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
+            latest.update({row.job_id: row for row in rows})
         found = {job.job_id: (job, _known(latest[job.job_id])) for job in jobs if job.job_id in latest}
         back = {job_id: known for job_id, (job, known) in found.items() if not known.is_another(job)}
         if back:
@@ -237,36 +234,14 @@ class PresentJobs:
         """Write how long the jobs that have just ended waited and ran, given by key."""
         sums: list[Values] = []
         keys = list(jobs)
-        with Session(connection) as session:
-            for start in range(0, len(keys), CHUNK):
-                for key, changes in changes_of(session, keys[start : start + CHUNK]).items():
-                    spent = times(changes, now=changes[-1].at)
-                    self.ended.append((jobs[key], last_run_s(changes)))
-                    if spent.whole:
-                        sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
+        for start in range(0, len(keys), CHUNK):
+            for key, changes in changes_of(connection, keys[start : start + CHUNK]).items():
+                spent = times(changes, now=changes[-1].at)
+                self.ended.append((jobs[key], last_run_s(changes)))
+                if spent.whole:
+                    sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
         if sums:
             connection.execute(_UPDATE_JOB.values(waited_s=bindparam("b_waited_s"), ran_s=bindparam("b_ran_s")), sums)
-
-
-def changes_of(session: Session, keys: Iterable[int]) -> Mapping[int, list[StateChange]]:
-    """Return the changes of these jobs, by key, oldest first. At most `CHUNK` keys."""
-    found: defaultdict[int, list[StateChange]] = defaultdict(list)
-    query = select(HistoryRow).where(HistoryRow.job_key.in_(list(keys))).order_by(HistoryRow.key)
-    for row in session.scalars(query):
-        found[row.job_key].append(
-            StateChange(
-                at=row.at,
-                state=JobState(row.state),
-                restarts=row.restarts,
-                completing=row.completing,
-                submit_time=row.submit_time,
-                start_time=row.start_time,
-                end_time=row.end_time,
-                nodes=tuple(row.nodes),
-                reason=row.reason,
-            )
-        )
-    return found
 
 
 def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[JobId]:

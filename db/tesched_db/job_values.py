@@ -20,7 +20,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass, Traits
 
 from tesched_db.rows import Values
-from tesched_db.tables import storable
+from tesched_db.user_text import storable
 
 
 def another_job(values: Values, job: Job) -> bool:

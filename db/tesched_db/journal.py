@@ -19,16 +19,16 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
-from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
 from tesched_core.model.actions import Outcome
 from tesched_core.model.decision import Decision
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import shift_times
-from tesched_core.ports import CycleReport, Lead
+from tesched_core.ports import CycleReport
 
 from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.decision_rows import action_values, outcome_values, transition_values
@@ -153,14 +153,13 @@ class SqlJournal:
         Of another process's, the times are made those that this host's clock had or will have.
         """
         self._held = None
-        with store_errors("read the state store"), Session(self._reads) as session:
-            held = Held.load(session, self._states)
-            by_s = self._later_by_s(session)
+        with store_errors("read the state store"), self._reads.connect() as connection:
+            held = Held.load(connection, self._states)
+            by_s = self._later_by_s(connection)
         self._held = held
         return shift_times(held.memory(), by_s) if by_s else held.memory()
 
-    def _later_by_s(self, session: Session) -> float:
-        connection = session.connection()
+    def _later_by_s(self, connection: Connection) -> float:
         row = connection.execute(LEASE).first()
         written = connection.execute(select(DaemonRow.clock_ahead_s, DaemonRow.seen_at)).first()
         if row is None or written is None:
@@ -273,8 +272,8 @@ class SqlJournal:
         held, self._held = self._held, None
         with store_errors("write to the state store"):
             if held is None:
-                with Session(self._reads) as session:
-                    held = Held.load(session, self._states)
+                with self._reads.connect() as connection:
+                    held = Held.load(connection, self._states)
             with self._engine.begin() as connection:
                 yield connection, held
         self._held = held

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, insert, select, update
+from tesched_core.model.lead import Lead
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.ports import Lead
 
 from tesched_db.clock_skew import now_of
 from tesched_db.deeds import note

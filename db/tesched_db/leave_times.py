@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, select
 from tesched_core.intake.leave_times import (
     MOST_PAIRS,
     MOST_TIMES,
@@ -15,20 +14,21 @@ from tesched_core.intake.leave_times import (
 from tesched_core.model.order import Departure
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
-from tesched_db.memory_rows import victim_of
+from tesched_db.order_rows import victim_of
+from tesched_db.rows import rows_of
 from tesched_db.tables import JobRow, VictimRow
 
 #: victims that are read at a daemon's start, the latest
 MOST_VICTIMS = MOST_PAIRS
 
 
-def load(session: Session, *, of: tuple[str, str] | None = None) -> LeaveTimes:
+def load(connection: Connection, *, of: tuple[str, str] | None = None) -> LeaveTimes:
     """Return the leave times of the latest victims, by user and job name; `of` asks for one pair alone.
 
     A job that the store has forgotten has no name any more, and does not count.
     """
     query = (
-        select(VictimRow, JobRow.user, JobRow.name)
+        select(VictimRow, JobRow.user.label("owner"), JobRow.name.label("job_name"))
         .join(JobRow, JobRow.key == VictimRow.job_key)
         .where(
             VictimRow.notice_signal == "",
@@ -40,14 +40,14 @@ def load(session: Session, *, of: tuple[str, str] | None = None) -> LeaveTimes:
         query = query.where(JobRow.user == of[0], JobRow.name == of[1])
     newest = query.order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
     seen = [
-        ((user, name), took_s)
-        for row, user, name in session.execute(newest.limit(MOST_VICTIMS if of is None else MOST_TIMES))
+        ((row.owner, row.job_name), took_s)
+        for row in connection.execute(newest.limit(MOST_VICTIMS if of is None else MOST_TIMES))
         if (took_s := leave_time_s(victim_of(row))) is not None
     ]
     return with_leave_times({}, reversed(seen))
 
 
-def load_ending_times(session: Session) -> EndingTimes:
+def load_ending_times(connection: Connection) -> EndingTimes:
     """Return for how long the latest victims were ending on each node."""
     newest = (
         select(VictimRow)
@@ -55,6 +55,6 @@ def load_ending_times(session: Session) -> EndingTimes:
         .order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
         .limit(MOST_VICTIMS)
     )
-    victims = [victim_of(row) for row in session.scalars(newest)]
+    victims = [victim_of(row) for row in rows_of(connection, newest)]
     seen = [(one.nodes, took_s) for one in victims if (took_s := ending_s(one)) is not None]
     return with_ending_times({}, reversed(seen))

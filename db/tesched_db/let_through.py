@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, or_, select
-from sqlalchemy.orm import Session
 from tesched_core.model.change import LET_THROUGH
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -13,6 +12,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_db import change_rows
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
+from tesched_db.rows import rows_of
 from tesched_db.tables import JobRow
 
 
@@ -30,10 +30,10 @@ class LetThrough:
 
 def let_through(engine: Engine, job_id: JobId | None = None) -> tuple[LetThrough, ...]:
     """Return those that Slurm still knows, by their ids; only what counts for one job, if that is named."""
-    with store_errors("read the state store"), Session(reading(engine)) as session:
+    with store_errors("read the state store"), reading(engine).connect() as connection:
         holds = {
             one.job_id: one
-            for one in change_rows.load(session).get(Field.HOLD, {}).values()
+            for one in change_rows.load(connection).get(Field.HOLD, {}).values()
             if one.value == LET_THROUGH
         }
         if not holds:
@@ -41,7 +41,7 @@ def let_through(engine: Engine, job_id: JobId | None = None) -> tuple[LetThrough
         known = or_(JobRow.job_id.in_(holds), JobRow.array_job_id.in_(holds))
         if job_id is not None:
             known &= JobRow.job_id == job_id
-        rows = session.scalars(select(JobRow).where(known, JobRow.last_seen.is_(None)).order_by(JobRow.key))
+        rows = rows_of(connection, select(JobRow).where(known, JobRow.last_seen.is_(None)).order_by(JobRow.key))
         found: dict[JobId, LetThrough] = {}
         for row in rows:
             for number in {row.job_id, row.array_job_id if row.array_job_id is not None else row.job_id}:

@@ -8,23 +8,21 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.orm import Session
 from tesched_core.model.actions import OrderId
-from tesched_core.model.field import Field
 from tesched_core.model.job_memory import NOTHING, Futility, JobMemory, Past
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order, Victim
+from tesched_core.model.order import Order
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
-from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 
 from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values, empty, from_row, to_row
-from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
+from tesched_db.job_rows import PresentJobs
+from tesched_db.order_rows import order_of, victims_of
+from tesched_db.rows import CHUNK, Values, empty, from_row, rows_of, to_row
+from tesched_db.tables import JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
 
 
@@ -43,22 +41,22 @@ class Remembered:
     states: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def load(session: Session, kinds: Mapping[str, type[Any]]) -> Remembered:
+    def load(connection: Connection, kinds: Mapping[str, type[Any]]) -> Remembered:
         """Load the memory that the store holds; `kinds` are the types of the policies' states, by the policy's name."""
-        rows = session.scalars(select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id)).all()
-        victims = victims_of(session, [row.order_id for row in rows])
-        by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
-        paid = session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
-        stored_changes = change_rows.stored(session)
+        rows = rows_of(connection, select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id))
+        victims = victims_of(connection, [row.order_id for row in rows])
+        by_job = rows_of(connection, select(JobMemoryRow).order_by(JobMemoryRow.job_id))
+        paid = rows_of(connection, select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))
+        stored_changes = change_rows.stored(connection)
         return Remembered(
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             jobs={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(from_row(row, Paid) for row in paid),
-            outlived=outlived_rows.load(session),
-            bystanders=Bystanders.load(session),
+            outlived=outlived_rows.load(connection),
+            bystanders=Bystanders.load(connection),
             changes=change_rows.by_field(stored_changes),
             stored_changes=stored_changes,
-            states=policy_states.load(session, kinds),
+            states=policy_states.load(connection, kinds),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
@@ -152,35 +150,9 @@ def scalars(memory: Memory) -> Values:
     return {"cycle": memory.cycle, "next_order": memory.next_order, "refused": msgspec.to_builtins(memory.refused)}
 
 
-def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
-    """Return the kinds of change that Slurm refuses."""
-    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
-
-
-def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]]:
-    """Return the victims of these orders, by order, in their order."""
-    found: dict[int, list[Victim]] = {}
-    for start in range(0, len(order_ids), CHUNK):
-        some = order_ids[start : start + CHUNK]
-        query = select(VictimRow).where(VictimRow.order_id.in_(some)).order_by(VictimRow.order_id, VictimRow.position)
-        for row in session.scalars(query):
-            found.setdefault(row.order_id, []).append(victim_of(row))
-    return found
-
-
-def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
-    """Order that a row holds."""
-    return replace(from_row(row, Order, victims=()), victims=tuple(victims))
-
-
 def _order_values(order: Order, seen: PresentJobs) -> Values:
     keys = {"in_memory": True, "preemptor_key": seen.key_of(order.preemptor)}
     return to_row(replace(order, victims=()), without="victims") | keys
-
-
-def victim_of(row: VictimRow) -> Victim:
-    """Victim that a row holds."""
-    return from_row(row, Victim)
 
 
 def _victims_values(order: Order, seen: PresentJobs) -> Iterable[Values]:

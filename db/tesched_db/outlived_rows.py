@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlalchemy import Connection, Engine, delete, insert, select
-from sqlalchemy.orm import Session
 from tesched_core.guard.misuse import barred_users
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.outlived import Barred, Outlived
@@ -13,13 +12,13 @@ from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.rows import from_row, to_row
+from tesched_db.rows import from_row, rows_of, to_row
 from tesched_db.tables import OutlivedRow
 
 
-def load(session: Session) -> tuple[Outlived, ...]:
+def load(connection: Connection) -> tuple[Outlived, ...]:
     """Load the outlived bounds that the store holds, oldest first."""
-    rows = session.scalars(select(OutlivedRow).order_by(OutlivedRow.at, OutlivedRow.job_id))
+    rows = rows_of(connection, select(OutlivedRow).order_by(OutlivedRow.at, OutlivedRow.job_id))
     return tuple(from_row(row, Outlived) for row in rows)
 
 
@@ -37,5 +36,5 @@ def write(connection: Connection, before: tuple[Outlived, ...], now: tuple[Outli
 
 def barred(engine: Engine, limits: TeLimits, now: UnixSeconds) -> Mapping[str, Barred]:
     """Return the users who have no TE jobs now, by name."""
-    with store_errors("read the state store"), Session(reading(engine)) as session:
-        return barred_users(load(session), limits, now)
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        return barred_users(load(connection), limits, now)

@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
-from sqlalchemy.orm import Session
 
+from tesched_db.rows import rows_of
 from tesched_db.tables import PolicyStateRow
 
 log = logging.getLogger(__name__)
 
 
-def load(session: Session, kinds: Mapping[str, type[Any]]) -> dict[str, Any]:
+def load(connection: Connection, kinds: Mapping[str, type[Any]]) -> dict[str, Any]:
     """Return each policy's state, by its name; `kinds` are the states' types.
 
     A state that its policy cannot read (of another release), or of a policy not installed, is left out: the policy
     begins anew.
     """
     found: dict[str, Any] = {}
-    for row in session.scalars(select(PolicyStateRow).order_by(PolicyStateRow.policy)):
+    for row in rows_of(connection, select(PolicyStateRow).order_by(PolicyStateRow.policy)):
         kind = kinds.get(row.policy)
         if kind is None:
             continue

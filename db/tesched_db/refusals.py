@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, bindparam, insert, select, update
-from sqlalchemy.orm import Session
 from tesched_core.model.decision import BlockOnRead, Refusal, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 
@@ -52,16 +51,16 @@ class Standing:
     next_key: int = 1
 
     @staticmethod
-    def load(session: Session) -> Standing:
+    def load(connection: Connection) -> Standing:
         """Load the standing refusals that the store holds."""
-        last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
-        rows = session.scalars(select(RefusalRow).where(RefusalRow.last_seen.is_(None)), execution_options=IN_PARTS)
+        last = connection.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
+        stands = select(RefusalRow).where(RefusalRow.last_seen.is_(None))
         return Standing(
             rows={
                 _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): _StandingRow(
                     row.key, row.text, row.more
                 )
-                for row in rows
+                for row in connection.execute(stands, execution_options=IN_PARTS)
             },
             next_key=(last or 0) + 1,
         )

@@ -11,22 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, tuple_, update
-from sqlalchemy.orm import Session
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import Curve, Reported, Sample, moved, no_curve
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.snapshot import Snapshot
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, PresentJobs
-from tesched_db.rows import Values
-from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow, storable
+from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
+from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
+from tesched_db.user_text import storable
+
+if TYPE_CHECKING:
+    from tesched_core.model.cluster import Job
+    from tesched_core.model.snapshot import Snapshot
+
+    from tesched_db.job_rows import PresentJobs
 
 #: Speeds that are kept at hand, at most.
 _AT_HAND = 100_000
@@ -284,12 +287,12 @@ def curves_of(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
 
 def report(engine: Engine, job_key: int) -> ReportView | None:
     """Read what a job reported; None if it reported nothing. Raises StoreError."""
-    with store_errors("read the state store"), Session(reading(engine)) as session:
-        row = session.get(ReportRow, job_key)
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        row = row_by_key(connection, ReportRow, job_key)
         if row is None:
             return None
         return ReportView(
-            curve=curves_of(session.connection(), [job_key]).get(job_key, no_curve()),
+            curve=curves_of(connection, [job_key]).get(job_key, no_curve()),
             at=row.at,
             workload=row.workload,
             target_loss=row.target_loss,
@@ -302,10 +305,10 @@ def throughputs(engine: Engine, *, user: str | None = None) -> tuple[Throughput,
     query = select(ThroughputRow).order_by(*(getattr(ThroughputRow, name) for name in _IDENTITY))
     if user is not None:
         query = query.where(ThroughputRow.user == user)
-    with store_errors("read the state store"), Session(reading(engine)) as session:
+    with store_errors("read the state store"), reading(engine).connect() as connection:
         return tuple(
             Throughput(**{name: getattr(row, name) for name in (*_IDENTITY, *_MEASURED)})
-            for row in session.scalars(query)
+            for row in rows_of(connection, query)
         )
 
 

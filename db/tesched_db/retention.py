@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, Engine, and_, delete, exists, func, or_, select
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import Column, ColumnElement, Engine, and_, delete, exists, func, or_, select
 from tesched_core.model.resources import UnixSeconds
 
 from tesched_db import finished_runs
@@ -87,14 +86,14 @@ def _delayed_a_known_job() -> ColumnElement[bool]:
     return exists().where(known)
 
 
-def _forget(engine: Engine, key: InstrumentedAttribute[int], condition: ColumnElement[bool], bite: int) -> int:
+def _forget(engine: Engine, key: Column[int], condition: ColumnElement[bool], bite: int) -> int:
     total = 0
     while True:
         with store_errors("prune the state store"), writing(engine).begin() as connection:
             # The journal changes this row first of all, so neither works on what the other is deleting.
             connection.execute(select(DaemonRow.key).with_for_update())
             keys = connection.scalars(select(key).where(condition).order_by(key).limit(bite)).all()
-            connection.execute(delete(key.class_).where(key.in_(keys)))
+            connection.execute(delete(key.table).where(key.in_(keys)))
         total += len(keys)
         if len(keys) < bite:
             return total

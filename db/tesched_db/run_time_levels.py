@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Engine, select
-from sqlalchemy.orm import Session
 from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.tables import RunTimeLevelsRow, storable
+from tesched_db.rows import row_of
+from tesched_db.tables import RunTimeLevelsRow
 from tesched_db.upsert import upsert
+from tesched_db.user_text import storable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,8 @@ def write(engine: Engine, written: WrittenLevels, at: UnixSeconds) -> None:
 
 def newest(engine: Engine) -> WrittenLevels | None:
     """Levels that were written last; None: no daemon has learned enough yet. Raises StoreError."""
-    with store_errors("read the levels of run times"), Session(reading(engine)) as session:
-        row = session.scalar(select(RunTimeLevelsRow).order_by(RunTimeLevelsRow.written_at.desc()).limit(1))
+    with store_errors("read the levels of run times"), reading(engine).connect() as connection:
+        row = row_of(connection, select(RunTimeLevelsRow).order_by(RunTimeLevelsRow.written_at.desc()).limit(1))
         if row is None:
             return None
         return WrittenLevels(cluster=row.cluster, levels={float(level): at for level, at in row.levels.items()})

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Engine, and_, exists, func, not_, or_, select
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy import Column, Connection, Engine, and_, exists, func, not_, or_, select
 from tesched_core.intake.job_times import lost_node_s, slowdown
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose
@@ -24,10 +23,10 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK
 from tesched_db.lease import read_pause, read_standbys
-from tesched_db.memory_rows import order_of, victims_of
+from tesched_db.order_rows import order_of, victims_of
 from tesched_db.queries import WINDOW_S, queues_of, tally_of, trials_among
+from tesched_db.rows import CHUNK, row_by_key, row_of, rows_of
 from tesched_db.tables import CycleRow, DaemonRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow
 from tesched_db.view_builders import daemon_view
 from tesched_db.views import DaemonView, OrderTally, QueueView
@@ -142,63 +141,63 @@ class Tail:
 
     def skip(self) -> None:
         """Take all that is there as counted. Raises StoreError."""
-        with self._session() as session:
-            self._skip(session)
+        with self._reader() as connection:
+            self._skip(connection)
 
     def read(self, now: UnixSeconds) -> Now:
         """Read what is so and what is new. Raises StoreError; then all that is new comes with the next read."""
         before = dict(self._last), self._cycle, dict(self._orders)
         try:
-            with self._session() as session:
-                return self._read(session, now)
+            with self._reader() as connection:
+                return self._read(connection, now)
         except BaseException:
             self._last, self._cycle, self._orders = before
             raise
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
-        with store_errors("read the state store"), Session(reading(self.engine)) as session:
-            yield session
+    def _reader(self) -> Iterator[Connection]:
+        with store_errors("read the state store"), reading(self.engine).connect() as connection:
+            yield connection
 
-    def _skip(self, session: Session) -> None:
+    def _skip(self, connection: Connection) -> None:
         for column in _KEYS:
-            self._last[column.class_.__tablename__] = session.scalar(select(func.max(column))) or 0
-        newest = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
+            self._last[column.table.name] = connection.scalar(select(func.max(column))) or 0
+        newest = row_of(connection, select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
         self._cycle = _stages(newest) if newest is not None else (0, 0.0, 0.0, 0.0)
-        rows = session.scalars(select(OrderRow).where(OrderRow.ended_at.is_(None))).all()
-        self._orders = {order.order_id: _known(order) for order in _orders(session, rows)}
+        rows = rows_of(connection, select(OrderRow).where(OrderRow.ended_at.is_(None)))
+        self._orders = {order.order_id: _known(order) for order in _orders(connection, rows)}
 
-    def _read(self, session: Session, now: UnixSeconds) -> Now:
+    def _read(self, connection: Connection, now: UnixSeconds) -> Now:
         if not self._last:
-            self._skip(session)
-        daemon = session.get(DaemonRow, 1)
-        started, slowdowns = self._jobs(session)
-        refusals, polls = self._refusals(session), self._polls(session)
-        news = self._steps(session, News(started=started, slowdowns=slowdowns, refusals=refusals, polls=polls))
+            self._skip(connection)
+        daemon = row_by_key(connection, DaemonRow, 1)
+        started, slowdowns = self._jobs(connection)
+        refusals, polls = self._refusals(connection), self._polls(connection)
+        news = self._steps(connection, News(started=started, slowdowns=slowdowns, refusals=refusals, polls=polls))
         return Now(
             daemon=daemon_view(daemon) if daemon else None,
-            queues=queues_of(session, now, WINDOW_S),
-            tally=tally_of(session, now - WINDOW_S),
-            open_orders=session.scalar(select(func.count()).where(OrderRow.ended_at.is_(None))) or 0,
-            paused=read_pause(session.connection(), now) is not None,
-            standbys=len(read_standbys(session.connection())),
+            queues=queues_of(connection, now, WINDOW_S),
+            tally=tally_of(connection, now - WINDOW_S),
+            open_orders=connection.scalar(select(func.count()).where(OrderRow.ended_at.is_(None))) or 0,
+            paused=read_pause(connection, now) is not None,
+            standbys=len(read_standbys(connection)),
             news=news,
         )
 
-    def _from(self, session: Session, column: InstrumentedAttribute[int]) -> int:
+    def _from(self, connection: Connection, column: Column[int]) -> int:
         """Return the key after which rows are new."""
-        table = column.class_.__tablename__
+        table = column.table.name
         # They have been deleted, with those that were counted.
-        last = min(self._last.get(table, 0), session.scalar(select(func.max(column))) or 0)
+        last = min(self._last.get(table, 0), connection.scalar(select(func.max(column))) or 0)
         self._last[table] = last
         return last
 
-    def _jobs(self, session: Session) -> tuple[tuple[Started, ...], tuple[tuple[str, float], ...]]:
-        row, before = HistoryRow, aliased(HistoryRow)
-        last = self._from(session, row.key)
-        top = session.scalar(select(func.max(row.key)).where(row.key > last, row.key <= last + MOST_ROWS))
+    def _jobs(self, connection: Connection) -> tuple[tuple[Started, ...], tuple[tuple[str, float], ...]]:
+        row, before = HistoryRow, HistoryRow.__table__.alias().c
+        last = self._from(connection, row.key)
+        top = connection.scalar(select(func.max(row.key)).where(row.key > last, row.key <= last + MOST_ROWS))
         if top is None:  # a gap in the keys, longer than what one read takes
-            top = session.scalar(select(func.min(row.key)).where(row.key > last))
+            top = connection.scalar(select(func.min(row.key)).where(row.key > last))
         if top is None:
             return (), ()
         self._last[row.__tablename__] = top
@@ -213,7 +212,8 @@ class Tail:
         ends = and_(row.state.in_([state.value for state in FINISHED]), JobRow.end_time >= self.began_at)
         columns = (row.submit_time, row.start_time, JobRow.job_class, JobRow.partition, JobRow.waited_s, JobRow.ran_s)
         query = select(*columns, begins.label("begins"), ends.label("ends")).join(JobRow, JobRow.key == row.job_key)
-        found = session.execute(query.where(row.key > last, row.key <= top, or_(begins, ends)).order_by(row.key)).all()
+        query = query.where(row.key > last, row.key <= top, or_(begins, ends)).order_by(row.key)
+        found = connection.execute(query).all()
         started = tuple(
             Started(
                 job_class=one.job_class, partition=one.partition, waited_s=max(one.start_time - one.submit_time, 0.0)
@@ -224,12 +224,12 @@ class Tail:
         ended = [(one.job_class, _slowdown(one.waited_s, one.ran_s)) for one in found if one.ends]
         return started, tuple((job_class, value) for job_class, value in ended if value is not None)
 
-    def _steps(self, session: Session, news: News) -> News:
+    def _steps(self, connection: Connection, news: News) -> News:
         """Return the news with what is new of orders."""
         row = TransitionRow
-        last = self._from(session, row.key)
+        last = self._from(connection, row.key)
         columns = (row.key, row.order_id, row.at, row.job_id, row.before, row.after)
-        steps = session.execute(select(*columns).where(row.key > last).order_by(row.key).limit(MOST_ROWS)).all()
+        steps = connection.execute(select(*columns).where(row.key > last).order_by(row.key).limit(MOST_ROWS)).all()
         if not steps:
             return news
         self._last[row.__tablename__] = steps[-1].key
@@ -238,9 +238,9 @@ class Tail:
         trials: set[int] = set()
         for start in range(0, len(ids), CHUNK):
             some = OrderRow.order_id.in_(ids[start : start + CHUNK])
-            rows += session.scalars(select(OrderRow).where(some))
-            trials |= set(session.scalars(trials_among(some)))
-        orders = {order.order_id: order for order in _orders(session, rows)}
+            rows += rows_of(connection, select(OrderRow).where(some))
+            trials |= set(connection.scalars(trials_among(some)))
+        orders = {order.order_id: order for order in _orders(connection, rows)}
         left: list[Left] = []
         futile: list[Purpose] = []
         for order in orders.values():
@@ -266,20 +266,21 @@ class Tail:
             self._orders = {order_id: known for order_id, known in self._orders.items() if not known.ended}
         return replace(news, phases=tuple(phases), endings=tuple(endings), futile=tuple(futile), left=tuple(left))
 
-    def _refusals(self, session: Session) -> Mapping[tuple[str, bool], int]:
+    def _refusals(self, connection: Connection) -> Mapping[tuple[str, bool], int]:
         row = RefusalRow
-        last = self._from(session, row.key)
-        top = session.scalar(select(func.max(row.key))) or 0
+        last = self._from(connection, row.key)
+        top = connection.scalar(select(func.max(row.key))) or 0
         self._last[row.__tablename__] = top
         of_itself = (row.job_id == row.preemptor).label("of_itself")
         query = select(row.code, of_itself, func.count()).where(row.key > last, row.key <= top)
-        return {(code, bool(own)): count for code, own, count in session.execute(query.group_by(row.code, of_itself))}
+        counted = connection.execute(query.group_by(row.code, of_itself))
+        return {(code, bool(own)): count for code, own, count in counted}
 
-    def _polls(self, session: Session) -> tuple[Polls, ...]:
+    def _polls(self, connection: Connection) -> tuple[Polls, ...]:
         row = CycleRow
-        last = self._from(session, row.key)
+        last = self._from(connection, row.key)
         columns = (row.key, row.count, row.observe_s, row.step_s, row.act_s, row.failure_kind)
-        rows = session.execute(select(*columns).where(row.key >= last).order_by(row.key).limit(MOST_ROWS)).all()
+        rows = connection.execute(select(*columns).where(row.key >= last).order_by(row.key).limit(MOST_ROWS)).all()
         found: list[Polls] = []
         for one in rows:
             was = self._cycle if one.key == last else (0, 0.0, 0.0, 0.0)
@@ -291,7 +292,7 @@ class Tail:
         return tuple(found)
 
 
-_KEYS: tuple[InstrumentedAttribute[int], ...] = (HistoryRow.key, TransitionRow.key, RefusalRow.key, CycleRow.key)
+_KEYS: tuple[Column[int], ...] = (HistoryRow.key, TransitionRow.key, RefusalRow.key, CycleRow.key)
 
 
 def _stages(row: Any) -> tuple[int, float, float, float]:
@@ -299,8 +300,8 @@ def _stages(row: Any) -> tuple[int, float, float, float]:
     return int(row.count), float(row.observe_s), float(row.step_s), float(row.act_s)
 
 
-def _orders(session: Session, rows: Sequence[OrderRow]) -> list[Order]:
-    victims = victims_of(session, [row.order_id for row in rows])
+def _orders(connection: Connection, rows: Sequence[OrderRow]) -> list[Order]:
+    victims = victims_of(connection, [row.order_id for row in rows])
     return [order_of(row, victims.get(row.order_id, ())) for row in rows]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, func, or_, select
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import UnixSeconds
 
@@ -24,7 +23,7 @@ class TeRefused:
     whole: bool
 
 
-def te_refused(session: Session, since: UnixSeconds, most: int = MOST_READ) -> TeRefused:
+def te_refused(connection: Connection, since: UnixSeconds, most: int = MOST_READ) -> TeRefused:
     """Count the TE jobs that had to wait for `guard.bound` since then, by the newest `most` refusals."""
     row = RefusalRow
     columns = (row.preemptor_key, row.preemptor, row.job_id, row.code, row.last_seen)
@@ -32,6 +31,6 @@ def te_refused(session: Session, since: UnixSeconds, most: int = MOST_READ) -> T
     one = newest.c
     lately = or_(one.last_seen.is_(None), one.last_seen >= since)
     its_own = (one.code == RefusalCode.BOUND.value) & (one.job_id == one.preemptor)
-    jobs = session.scalar(select(func.count(one.preemptor_key.distinct())).where(its_own, lately))
-    read = session.scalar(select(func.count()).select_from(newest))
+    jobs = connection.scalar(select(func.count(one.preemptor_key.distinct())).where(its_own, lately))
+    read = connection.scalar(select(func.count()).select_from(newest))
     return TeRefused(jobs=jobs or 0, whole=(read or 0) < most)

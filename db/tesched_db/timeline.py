@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Engine, Select, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
 from tesched_core.intake.job_times import Run, runs, slowdown
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
@@ -18,7 +17,8 @@ from tesched_core.model.snapshot import JobClass
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.job_rows import CHUNK, changes_of
+from tesched_db.history_rows import changes_of
+from tesched_db.rows import CHUNK, rows_of
 from tesched_db.tables import HistoryRow, JobRow, OrderRow, RefusalRow
 from tesched_db.view_builders import order_views
 from tesched_db.views import OrderView
@@ -96,23 +96,23 @@ class Timeline:
 
 def timeline(engine: Engine, since: UnixSeconds, *, ended_since: UnixSeconds) -> Timeline:
     """Return runs and orders since then, and the jobs that ended since `ended_since`. Raises StoreError."""
-    with store_errors("read the state store"), Session(reading(engine)) as session:
-        keys, cut = _keys(session, since)
-        waiting, count = _waiting(session)
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        keys, cut = _keys(connection, since)
+        waiting, count = _waiting(connection)
         lately = or_(OrderRow.ended_at.is_(None), OrderRow.ended_at >= since)
         given = or_(OrderRow.ending.is_(None), OrderRow.ending != Ending.SHADOW.value)
         newest = select(OrderRow).where(lately, given).order_by(OrderRow.order_id.desc()).limit(MOST_ORDERS)
         return Timeline(
-            jobs=_jobs(session, keys, since),
+            jobs=_jobs(connection, keys, since),
             cut=cut,
-            orders=order_views(session, newest),
+            orders=order_views(connection, newest),
             waiting=waiting,
             waiting_count=count,
-            ended=_ended(session, ended_since),
+            ended=_ended(connection, ended_since),
         )
 
 
-def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
+def _keys(connection: Connection, since: UnixSeconds) -> tuple[Sequence[int], bool]:
     """Return the keys of the jobs that hold nodes, wait longest as TE jobs or changed since then; whether some are cut.
 
     Those that hold nodes come before those that changed: a long job is older than thousands that wait or ended since.
@@ -120,8 +120,8 @@ def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
     there = select(JobRow.key).where(
         JobRow.last_seen.is_(None), JobRow.state.in_([JobState.RUNNING.value, JobState.SUSPENDED.value])
     )
-    present = set(session.scalars(there.order_by(JobRow.key.desc()).limit(MOST_JOBS + 1)))
-    present.update(session.scalars(_longest_waiting().with_only_columns(JobRow.key)))
+    present = set(connection.scalars(there.order_by(JobRow.key.desc()).limit(MOST_JOBS + 1)))
+    present.update(connection.scalars(_longest_waiting().with_only_columns(JobRow.key)))
     # A job that was submitted and has not run since is no part of it: there may be a hundred thousand.
     ran = or_(HistoryRow.state != JobState.PENDING.value, HistoryRow.restarts > 0)
     newest = (
@@ -131,19 +131,19 @@ def _keys(session: Session, since: UnixSeconds) -> tuple[Sequence[int], bool]:
         .limit(MOST_CHANGES)
         .subquery()
     )
-    rows = session.execute(select(newest.c.job_key, newest.c.at)).all()
+    rows = connection.execute(select(newest.c.job_key, newest.c.at)).all()
     changed = {row.job_key for row in rows if row.at >= since}
     found = [*sorted(present, reverse=True), *sorted(changed - present, reverse=True)]
     cut = len(found) > MOST_JOBS or (len(rows) == MOST_CHANGES and min(row.at for row in rows) >= since)
     return found[:MOST_JOBS], cut
 
 
-def _jobs(session: Session, keys: Sequence[int], since: UnixSeconds) -> tuple[JobRuns, ...]:
+def _jobs(connection: Connection, keys: Sequence[int], since: UnixSeconds) -> tuple[JobRuns, ...]:
     found: list[JobRuns] = []
     for start in range(0, len(keys), CHUNK):
         some = keys[start : start + CHUNK]
-        changes = changes_of(session, some)
-        for row in session.scalars(select(JobRow).where(JobRow.key.in_(some))):
+        changes = changes_of(connection, some)
+        for row in rows_of(connection, select(JobRow).where(JobRow.key.in_(some))):
             every = runs(changes[row.key])
             pending = row.last_seen is None and row.state == JobState.PENDING.value
             waits = not every and pending and row.job_class == JobClass.TE.value
@@ -177,15 +177,15 @@ def _longest_waiting() -> Select[JobRow]:
     return longest.limit(MOST_WAITING)
 
 
-def _waiting(session: Session) -> tuple[tuple[WaitingTe, ...], int]:
-    count = session.scalar(select(func.count()).select_from(JobRow).where(*_of_waiting_te())) or 0
-    rows = session.scalars(_longest_waiting()).all()
+def _waiting(connection: Connection) -> tuple[tuple[WaitingTe, ...], int]:
+    count = connection.scalar(select(func.count()).select_from(JobRow).where(*_of_waiting_te())) or 0
+    rows = rows_of(connection, _longest_waiting())
     own = select(RefusalRow.preemptor_key, RefusalRow.text).where(
         RefusalRow.last_seen.is_(None),
         RefusalRow.job_id == RefusalRow.preemptor,
         RefusalRow.preemptor_key.in_([row.key for row in rows]),
     )
-    why = {row.preemptor_key: row.text for row in session.execute(own.order_by(RefusalRow.key))}
+    why = {row.preemptor_key: row.text for row in connection.execute(own.order_by(RefusalRow.key))}
     waiting = tuple(
         WaitingTe(
             label=row.label,
@@ -202,10 +202,10 @@ def _waiting(session: Session) -> tuple[tuple[WaitingTe, ...], int]:
     return waiting, count
 
 
-def _ended(session: Session, since: UnixSeconds) -> tuple[EndedJob, ...]:
+def _ended(connection: Connection, since: UnixSeconds) -> tuple[EndedJob, ...]:
     columns = (JobRow.label, JobRow.job_class, JobRow.end_time, JobRow.waited_s, JobRow.ran_s)
     query = select(*columns).where(JobRow.end_time >= since, JobRow.waited_s.is_not(None), JobRow.ran_s.is_not(None))
-    newest = session.execute(query.order_by(JobRow.end_time.desc(), JobRow.key.desc()).limit(MOST_ENDED)).all()
+    newest = connection.execute(query.order_by(JobRow.end_time.desc(), JobRow.key.desc()).limit(MOST_ENDED)).all()
     return tuple(
         EndedJob(
             label=row.label,

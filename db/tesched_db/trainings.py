@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, Row, func, select
-from tesched_core.intake.array_training import report_of
 from tesched_core.model.cluster import FINISHED, JobState
-from tesched_core.model.job_report import Curve, Reported, no_curve
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
-from tesched_db.reports import curves_of
 from tesched_db.tables import JobRow, ProgressRow, ReportRow
+
+if TYPE_CHECKING:
+    from tesched_core.model.job_report import Curve, Reported
 
 _Row: TypeAlias = Row[tuple[Any, ...]]
 
@@ -80,6 +80,10 @@ def trainings(engine: Engine, *, limit: int) -> TrainingsView:
     """Return at most so many trainings that are not over. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
         groups = _groups(connection)
+        if not groups:
+            return TrainingsView(shown=(), more=0)
+        from tesched_db.reports import curves_of  # noqa: PLC0415 - needed where there is a training
+
         shown = list(groups.items())[:limit]
         curves = curves_of(connection, [rows[0].key for (array, _), (rows, _) in shown if not array])
         return TrainingsView(
@@ -130,6 +134,8 @@ def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
 def gone_tasks(engine: Engine, array_job_id: JobId, there: Collection[int]) -> tuple[Curve, ...]:
     """Return the losses of an array's tasks but for those with these indices. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
+        from tesched_db.reports import curves_of  # noqa: PLC0415 - as above
+
         keys = [row.key for row in _tasks(connection, array_job_id) if row.array_task_id not in there]
         return tuple(curves_of(connection, keys).values())
 
@@ -157,6 +163,8 @@ def _view(rows: Sequence[_Row], told: Reported, share: HeldShare) -> TrainingVie
 
 
 def _of_job(row: _Row, curves: Mapping[int, Curve]) -> Reported:
+    from tesched_core.model.job_report import Reported, no_curve  # noqa: PLC0415 - as above
+
     return Reported(
         curve=curves.get(row.key, no_curve()),
         workload=row.workload,
@@ -166,6 +174,10 @@ def _of_job(row: _Row, curves: Mapping[int, Curve]) -> Reported:
 
 
 def _of_array(connection: Connection, array_job_id: JobId) -> Reported:
+    from tesched_core.intake.array_training import report_of  # noqa: PLC0415 - as above
+
+    from tesched_db.reports import curves_of  # noqa: PLC0415 - as above
+
     rows = _tasks(connection, array_job_id)
     curves = curves_of(connection, [row.key for row in rows])
     return report_of({row.array_task_id: _of_job(row, curves) for row in rows})

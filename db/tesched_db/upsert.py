@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
+from tesched_db.declared import TableBase
 from tesched_db.rows import Values
-from tesched_db.tables import Base
 
 
-def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
+def upsert(connection: Connection, table: type[TableBase], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
     """Insert the rows, or update those with a primary key that is there already, but for their columns `keep`."""
     rows = list(rows)
     if not rows:
@@ -39,7 +39,7 @@ def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *,
         )
 
 
-def insert_new(connection: Connection, table: type[Base], rows: Iterable[Values]) -> None:
+def insert_new(connection: Connection, table: type[TableBase], rows: Iterable[Values]) -> None:
     """Insert the rows but for those that are there, also if another process has written one a moment ago."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_postgresql  # noqa: PLC0415 - most stores need none

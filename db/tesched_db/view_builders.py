@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
@@ -18,8 +17,9 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db.job_rows import CHUNK
-from tesched_db.memory_rows import order_of, refused_of, victims_of
+from tesched_db.change_rows import refused_of
+from tesched_db.order_rows import order_of, victims_of
+from tesched_db.rows import CHUNK, row_by_key, rows_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
 
@@ -62,13 +62,13 @@ def daemon_view(row: DaemonRow) -> DaemonView:
     )
 
 
-def cycle_views(session: Session, query: Select[CycleRow]) -> tuple[CycleView, ...]:
+def cycle_views(connection: Connection, query: Select[CycleRow]) -> tuple[CycleView, ...]:
     """Return the cycles, in the query's order, with their actions."""
-    rows = session.scalars(query).all()
+    rows = rows_of(connection, query)
     by_cycle: dict[int, list[ActionView]] = {}
     acted = select(ActionRow).where(ActionRow.cycle_key.in_([row.key for row in rows]))
-    found = session.scalars(acted.order_by(ActionRow.cycle_key, ActionRow.position)).all()
-    for row, view in zip(found, _views_of_actions(session, found), strict=True):
+    found = rows_of(connection, acted.order_by(ActionRow.cycle_key, ActionRow.position))
+    for row, view in zip(found, _views_of_actions(connection, found), strict=True):
         by_cycle.setdefault(row.cycle_key, []).append(view)
     return tuple(
         CycleView(
@@ -99,13 +99,13 @@ def cycle_views(session: Session, query: Select[CycleRow]) -> tuple[CycleView, .
     )
 
 
-def action_views(session: Session, query: Select[ActionRow]) -> tuple[ActionView, ...]:
+def action_views(connection: Connection, query: Select[ActionRow]) -> tuple[ActionView, ...]:
     """Return the actions, in the query's order."""
-    return _views_of_actions(session, session.scalars(query).all())
+    return _views_of_actions(connection, rows_of(connection, query))
 
 
-def _views_of_actions(session: Session, rows: Sequence[ActionRow]) -> tuple[ActionView, ...]:
-    names = _names(session, [row.job_key for row in rows])
+def _views_of_actions(connection: Connection, rows: Sequence[ActionRow]) -> tuple[ActionView, ...]:
+    names = _names(connection, [row.job_key for row in rows])
     return tuple(
         ActionView(
             intended_at=row.intended_at,
@@ -129,9 +129,9 @@ def _views_of_actions(session: Session, rows: Sequence[ActionRow]) -> tuple[Acti
     )
 
 
-def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
+def job_views(connection: Connection, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
     """Return these jobs."""
-    daemon = session.get(DaemonRow, 1)
+    daemon = row_by_key(connection, DaemonRow, 1)
     looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
     counts: dict[int | None, int] = {}
     for start in range(0, len(rows), CHUNK):
@@ -139,7 +139,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             VictimRow.job_key.in_([row.key for row in rows[start : start + CHUNK]]),
             VictimRow.departure.in_([departure.value for departure in PREEMPTED]),
         )
-        counts |= dict(session.execute(went.group_by(VictimRow.job_key)).all())
+        counts |= dict(connection.execute(went.group_by(VictimRow.job_key)).all())
     return tuple(
         JobView(
             key=row.key,
@@ -192,22 +192,22 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
     )
 
 
-def order_views(session: Session, query: Select[OrderRow]) -> tuple[OrderView, ...]:
+def order_views(connection: Connection, query: Select[OrderRow]) -> tuple[OrderView, ...]:
     """Return the orders by their id, oldest first."""
-    rows = sorted(session.scalars(query), key=lambda row: row.order_id)
+    rows = sorted(rows_of(connection, query), key=lambda row: row.order_id)
     ids = [row.order_id for row in rows]
-    victims = victims_of(session, ids)
+    victims = victims_of(connection, ids)
     keys: dict[int, list[int | None]] = {}
     transitions: dict[int, list[Transition]] = {}
     for start in range(0, len(ids), CHUNK):
         some = ids[start : start + CHUNK]
         paid = select(VictimRow.order_id, VictimRow.job_key).where(VictimRow.order_id.in_(some))
-        for order_id, key in session.execute(paid.order_by(VictimRow.order_id, VictimRow.position)):
+        for order_id, key in connection.execute(paid.order_by(VictimRow.order_id, VictimRow.position)):
             keys.setdefault(order_id, []).append(key)
         steps = select(TransitionRow).where(TransitionRow.order_id.in_(some)).order_by(TransitionRow.key)
-        for step in session.scalars(steps):
+        for step in rows_of(connection, steps):
             transitions.setdefault(step.order_id, []).append(transition_of(step))
-    names = _names(session, [*(row.preemptor_key for row in rows), *(key for some in keys.values() for key in some)])
+    names = _names(connection, [*(row.preemptor_key for row in rows), *(key for some in keys.values() for key in some)])
     views: list[OrderView] = []
     for row in rows:
         order = order_of(row, victims.get(row.order_id, ()))
@@ -229,16 +229,16 @@ def order_views(session: Session, query: Select[OrderRow]) -> tuple[OrderView, .
     return tuple(views)
 
 
-def refusal_views(session: Session, about: ColumnElement[bool]) -> tuple[RefusalView, ...]:
+def refusal_views(connection: Connection, about: ColumnElement[bool]) -> tuple[RefusalView, ...]:
     """Return the refusals that stand; if there are none, those that were the last to stand."""
-    last = session.scalar(select(func.max(RefusalRow.last_seen)).where(about))
+    last = connection.scalar(select(func.max(RefusalRow.last_seen)).where(about))
     stand = select(RefusalRow).where(about, RefusalRow.last_seen.is_(None)).order_by(RefusalRow.key)
-    rows = session.scalars(stand).all()
+    rows = rows_of(connection, stand)
     if not rows and last is not None:
         ended = select(RefusalRow).where(about, RefusalRow.last_seen == last).order_by(RefusalRow.key)
-        rows = session.scalars(ended).all()
-    names = _names(session, [key for row in rows for key in (row.job_key, row.preemptor_key)])
-    daemon = session.get(DaemonRow, 1)
+        rows = rows_of(connection, ended)
+    names = _names(connection, [key for row in rows for key in (row.job_key, row.preemptor_key)])
+    daemon = row_by_key(connection, DaemonRow, 1)
     looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
     return tuple(
         RefusalView(
@@ -259,13 +259,13 @@ def refusal_views(session: Session, about: ColumnElement[bool]) -> tuple[Refusal
     )
 
 
-def _names(session: Session, keys: Iterable[int | None]) -> dict[int | None, tuple[str, str]]:
+def _names(connection: Connection, keys: Iterable[int | None]) -> dict[int | None, tuple[str, str]]:
     """Return label and user of these jobs, by key."""
     wanted = sorted({key for key in keys if key is not None})
     found: dict[int | None, tuple[str, str]] = {}
     for start in range(0, len(wanted), CHUNK):
         query = select(JobRow.key, JobRow.label, JobRow.user).where(JobRow.key.in_(wanted[start : start + CHUNK]))
-        found.update({key: (label, user) for key, label, user in session.execute(query)})
+        found.update({key: (label, user) for key, label, user in connection.execute(query)})
     return found
 
 

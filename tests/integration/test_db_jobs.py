@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine, select
 from tesched_core.intake.job_times import StateChange
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
-from tesched_db.job_rows import CHUNK
+from tesched_db.rows import CHUNK
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.views import JobFilter, JobStory
 from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows, snapshot
@@ -189,8 +188,8 @@ def test_more_jobs_than_one_statement_takes(store: Engine) -> None:
     assert len(read.jobs(store, EVERY)) == len(many) == len(read.jobs(store))
     finished = [job(one.job_id, COMPLETED, submit_time=90.0, start_time=95.0, end_time=105.0) for one in many]
     writer.look(106.0, *finished)
-    with Session(store) as session:
-        assert {(row.waited_s, row.ran_s) for row in session.query(JobRow)} == {(5.0, 10.0)}
+    with store.connect() as connection:
+        assert {(row.waited_s, row.ran_s) for row in connection.execute(select(JobRow))} == {(5.0, 10.0)}
 
 
 def test_jobs_are_filtered(store: Engine) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, insert, select
-from sqlalchemy.orm import Session
 from tesched_core.model.change import By
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
@@ -29,8 +28,8 @@ def old(lever: str, field: str, previous: Any, value: Any, **more: Any) -> dict[
 
 
 def names(engine: Engine) -> list[str]:
-    with Session(engine) as session:
-        return list(session.scalars(select(ChangeRow.lever).order_by(ChangeRow.lever)))
+    with engine.connect() as connection:
+        return list(connection.scalars(select(ChangeRow.lever).order_by(ChangeRow.lever)))
 
 
 def loaded(store: Engine, *rows: dict[str, Any]) -> tuple[SqlJournal, Memory]:

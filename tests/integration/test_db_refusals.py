@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, select
-from sqlalchemy.orm import Session
 from tesched_cli.main import main
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Block, BlockOnRead, Refusal, RefusalCode, Refusals
@@ -47,9 +46,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(store: Engine) -> list[tuple[int, int, str, int]]:
     """Return preemptor, candidate, code and how many more, of what stands."""
-    with Session(store) as session:
+    with store.connect() as connection:
         stands = select(RefusalRow).where(RefusalRow.last_seen.is_(None)).order_by(RefusalRow.key)
-        return [(row.preemptor, row.job_id, row.code, row.more) for row in session.scalars(stands)]
+        return [(row.preemptor, row.job_id, row.code, row.more) for row in connection.execute(stands)]
 
 
 @pytest.mark.usefixtures("few")

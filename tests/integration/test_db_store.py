@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, event, select, text
-from sqlalchemy.orm import Session
-from tesched_core.ports import JournalError
+from sqlalchemy import Engine, event, func, select, text
+from tesched_core.model.journal_error import JournalError
 from tesched_db import engine as engine_module
 from tesched_db import migrate
 from tesched_db import queries as read
@@ -278,11 +277,11 @@ def test_a_reader_sees_one_instant_while_the_daemon_writes(url: str, store: Engi
     writer = Writer(store)
     writer.look(100.0, job(3))
     reader = opened(url, read_only=True)
-    with Session(reading(reader)) as session:
-        assert session.query(JobRow).count() == 1
+    with reading(reader).connect() as connection:
+        assert connection.scalar(select(func.count()).select_from(JobRow)) == 1
         writer.look(102.0, job(3), job(4))
         writer.journal.unseen(report(104.0, failure=DOWN))
-        assert session.query(JobRow).count() == 1
+        assert connection.scalar(select(func.count()).select_from(JobRow)) == 1
     assert len(read.jobs(reader)) == 2
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, Row, create_engine, select, text
-from sqlalchemy.orm import Session
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot, Traits
@@ -21,6 +20,7 @@ from tesched_db.engine import open_store
 from tesched_db.job_rows import UNCLASSIFIED
 from tesched_db.job_values import changed_values, job_values
 from tesched_db.journal import SqlJournal
+from tesched_db.rows import rows_of
 from tesched_db.tables import CycleRow, JobRow
 from tesched_testcluster.harness.private_postgresql import PrivatePostgresql
 from tesched_testcluster.harness.store_examples import BE, TE, Writer, job
@@ -60,8 +60,8 @@ def _rated(random: Random, before: Traits | None) -> Traits:
 
 
 def written(store: Engine) -> Mapping[int, JobRow]:
-    with Session(store) as session:
-        return {row.job_id: row for row in session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))}
+    with store.connect() as connection:
+        return {row.job_id: row for row in rows_of(connection, select(JobRow).where(JobRow.last_seen.is_(None)))}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -79,8 +79,8 @@ def test_the_rows_and_the_counts_say_what_the_last_poll_showed(store: Engine, se
             said = job_values(one, seen.traits.get(job_id, UNCLASSIFIED), seen.idle_since.get(job_id))
             assert {name: getattr(rows[job_id], name) for name in said} == said
         count = Counter((seen.traits.get(each, UNCLASSIFIED).job_class, one.state) for each, one in seen.jobs.items())
-        with Session(store) as session:
-            last = session.scalars(select(CycleRow).order_by(CycleRow.key.desc()).limit(1)).one()
+        with store.connect() as connection:
+            last = connection.execute(select(CycleRow).order_by(CycleRow.key.desc()).limit(1)).one()
         assert {(kind, state): many for kind, of in last.counts.items() for state, many in of.items()} == count
 
 

@@ -19,11 +19,12 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.job_memory import JobMemory
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Lead, never_barred
+from tesched_core.ports import never_barred
 from tesched_core.step import step
 from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.performing import perform

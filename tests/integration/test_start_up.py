@@ -89,6 +89,43 @@ def test_a_command_that_shows_the_store_searches_for_no_policy_and_imports_none(
     assert not found & {"tesched_daemon.config", "tesched_core.policy", "tesched_core.step", "scipy"}
 
 
+@pytest.mark.parametrize(
+    "argv", [("status",), ("status", "--json"), ("jobs",), ("jobs", "--mine"), ("orders",)], ids=" ".join
+)
+def test_a_command_that_shows_the_store_imports_neither_an_orm_nor_what_decides_and_writes(
+    tmp_path: Path, argv: tuple[str, ...]
+) -> None:
+    found = modules(*argv, "--config", str(_store(tmp_path)))
+    assert "tesched_db.declared" in found
+    assert [name for name in found if name.startswith("sqlalchemy.orm")] == []
+    deciding = ("tesched_core.ports", "tesched_core.model.memory", "tesched_core.model.columns")
+    classifying = ("tesched_core.intake.classify", "tesched_core.intake.class_rules")
+    writing = ("tesched_db.journal", "tesched_db.job_rows", "tesched_db.memory_rows", "tesched_db.finished_runs")
+    assert found & {*deciding, *classifying, *writing} == set()
+
+
+def test_nothing_of_the_store_imports_an_orm() -> None:
+    program = (
+        "import pkgutil, sys, tesched_db\n"
+        "names = [one.name for one in pkgutil.iter_modules(tesched_db.__path__) if not one.ispkg]\n"
+        # Alembic, which makes and brings up to date the store, imports it.
+        "names.remove('migrate')\n"
+        "for name in names: __import__(f'tesched_db.{name}')\n"
+        "print(len(names), 'sqlalchemy.orm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    count, has_orm = done.stdout.split()
+    assert (int(count) > 30, has_orm) == (True, "False")
+
+
+def test_status_imports_what_json_and_trainings_need_only_where_there_is_some(tmp_path: Path) -> None:
+    config = str(_store(tmp_path))
+    needed = {"tesched_cli.json_output", "tesched_cli.status_json", "tesched_cli.training_json"}
+    trained = {"tesched_core.intake.array_training", "tesched_core.model.job_report"}
+    assert modules("status", "--config", config) & {*needed, *trained} == set()
+    assert modules("status", "--json", "--config", config) >= needed
+
+
 def test_one_node_of_an_order_needs_no_host_list(tmp_path: Path) -> None:
     assert "ClusterShell" not in imported("status", "--config", str(_store(tmp_path)))
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.guard.misuse import barred_users
-from tesched_core.intake.classify import OUTLIVED
 from tesched_core.model.actions import kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TeLimits, YieldBy
-from tesched_core.model.outlived import Outlived
+from tesched_core.model.outlived import OUTLIVED, Outlived
 from tesched_core.model.payment import DAY_S
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.job_report import Curve
 
 if TYPE_CHECKING:
+    from tesched_core.model.job_report import Curve
     from tesched_policies.slaq.outlook import Outlook
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -26,13 +26,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from tesched_core.intake.classify import OUTLIVED
 from tesched_core.model.limits import TeLimits
-from tesched_core.model.outlived import Barred, Outlived
+from tesched_core.model.outlived import OUTLIVED, Barred, Outlived
 from tesched_core.model.payment import DAY_S
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tesched_core.model.snapshot import Snapshot
 
 #: the user that Slurm shows where it can't find the name
 NO_NAME = "nobody"

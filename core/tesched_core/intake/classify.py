@@ -44,11 +44,9 @@ from tesched_core.model.notice import (
     Target,
     read_signal,
 )
+from tesched_core.model.outlived import OUTLIVED
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-
-#: The rule of a TE job that runs for longer than the time limit that it had when it started: it is BE since then.
-OUTLIVED = "outlived its time limit"
 
 
 def _notice(

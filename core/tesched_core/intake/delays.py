@@ -24,12 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tesched_core.intake.job_times import StateChange
 from tesched_core.model.cluster import Job
-from tesched_core.model.job_report import Reported
 from tesched_core.model.order import PREEMPTED, Departure, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
+
+if TYPE_CHECKING:
+    from tesched_core.model.job_report import Reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tesched_core.model.resources import JobId, UnixSeconds
 
+#: The rule of a TE job that runs for longer than the time limit that it had when it started: it is BE since then.
+OUTLIVED = "outlived its time limit"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlived:

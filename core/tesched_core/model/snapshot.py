@@ -6,16 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tesched_core.model.cluster import Job, Node, Partition, Reservation, SlurmSettings
-from tesched_core.model.columns import ClusterColumns
-from tesched_core.model.job_report import Reported
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import Declared, ExitZero, Target, gets_notice
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.site_answers import SiteAnswers
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, SlurmLimits
+
+if TYPE_CHECKING:
+    from tesched_core.model.columns import ClusterColumns
+    from tesched_core.model.job_report import Reported
+    from tesched_core.model.site_answers import SiteAnswers
 
 #: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
 LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]

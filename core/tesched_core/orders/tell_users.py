@@ -23,12 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tesched_core.model.actions import Reason, ReasonCode, Record, TellUser
-from tesched_core.model.memory import Memory
 from tesched_core.model.order import PREEMPTED, Departure, Order, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tesched_core.model.memory import Memory
+    from tesched_core.model.snapshot import Snapshot
 
 #: How each note begins; a text that begins otherwise is not tesched's.
 _OURS = "tesched: preempted "

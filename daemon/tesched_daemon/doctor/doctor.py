@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from sqlalchemy import Engine
 from tesched_core.model.field import Field
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.refused import WORDS, recent
-from tesched_core.ports import JournalError
 from tesched_db import queries as read
 from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, open_store, parse_url

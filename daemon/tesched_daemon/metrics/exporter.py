@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tesched_core.ports import JournalError
+from tesched_core.model.journal_error import JournalError
 from tesched_db.engine import make_engine
 from tesched_db.journal import Identity
 from tesched_db.tail import Tail

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 
-from tesched_db.tables import Base, UserText
+from tesched_db.tables import Base
+from tesched_db.user_text import UserText
 
 
 def render(kind: str, item: Any, _context: AutogenContext) -> str | Literal[False]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, func, select
-from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare
 from tesched_core.model.decision import BoundNow, Decision, Refusal, RefusalCode, Refusals
@@ -198,5 +197,5 @@ def moved(order_id: int, at: float, before: str, after: str, job_id: int | None 
 
 def rows(store: Engine, table: type[Base]) -> int:
     """Return how many rows a table has."""
-    with Session(store) as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
+    with store.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(table)) or 0

@@ -13,10 +13,11 @@ from tesched_core.model.actions import Requeue, kind_of, sets
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
+from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.ports import CycleReport, Lead
+from tesched_core.ports import CycleReport
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import load
 from tesched_daemon.loop import Loop

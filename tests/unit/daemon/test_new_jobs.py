@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.lead import Lead
 from tesched_core.model.rate_limit import RateLimit
-from tesched_core.ports import Lead
 from tesched_daemon import bounded_read
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.new_jobs import new_jobs as examined

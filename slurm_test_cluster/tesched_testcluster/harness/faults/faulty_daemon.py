@@ -30,11 +30,12 @@ from tesched_core.model.actions import (
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field, HoldState, Nodes
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Barred, CycleReport, Lead, never_barred
+from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_daemon.loop import Loop
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal

@@ -13,11 +13,11 @@ from sqlalchemy import event
 from tesched_core.intake.class_rules import Classification, Match, Rule
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import Policy, in_turn
-from tesched_core.ports import JournalError
 from tesched_daemon.loop import ACT_WITHIN_S, Loop
 from tesched_daemon.settings import Mode, Pace
 from tesched_daemon.undo import put_all_back
