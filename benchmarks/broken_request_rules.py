@@ -16,6 +16,18 @@ _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm
 
 REQUEST_MUTATIONS = (
     Mutation(
+        "request: devices of further tasks by --mincpus, of a fixed number of nodes",
+        _MODELLED,
+        "return not release.startswith(_STARTS_WITH_TOO_FEW) or request.min_nodes != request.max_nodes",
+        "return True",
+    ),
+    Mutation(
+        "request: devices of further tasks by --mincpus, of an open number of nodes",
+        _MODELLED,
+        "return not release.startswith(_STARTS_WITH_TOO_FEW) or request.min_nodes != request.max_nodes",
+        "return not release.startswith(_STARTS_WITH_TOO_FEW)",
+    ),
+    Mutation(
         "request: of a device that is named twice the last",
         _FORMATS,
         "sorted(dict(_each_gres(value)).items())",
