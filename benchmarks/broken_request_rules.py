@@ -11,9 +11,39 @@ _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core
 _UNEVEN = "core/tesched_core/placement/uneven.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
+_DETAILS = "slurm/tesched_slurm/details.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
 REQUEST_MUTATIONS = (
+    Mutation(
+        "request: devices of further tasks by --mincpus, of a fixed number of nodes",
+        _MODELLED,
+        "return not release.startswith(_STARTS_WITH_TOO_FEW) or request.min_nodes != request.max_nodes",
+        "return True",
+    ),
+    Mutation(
+        "request: devices of further tasks by --mincpus, of an open number of nodes",
+        _MODELLED,
+        "return not release.startswith(_STARTS_WITH_TOO_FEW) or request.min_nodes != request.max_nodes",
+        "return not release.startswith(_STARTS_WITH_TOO_FEW)",
+    ),
+    Mutation(
+        "request: of a device that is named twice the last",
+        _FORMATS,
+        "sorted(dict(_each_gres(value)).items())",
+        "sorted(_each_gres(value))",
+    ),
+    Mutation("request: nodes between blanks", _FORMATS, r're.compile(r"[\t ,]+")', 're.compile(r",")'),
+    Mutation(
+        "request: partitions that are named twice or not at all",
+        _FORMATS,
+        'dict.fromkeys(item for item in value.split(",") if item)',
+        'value.split(",")',
+    ),
+    Mutation("request: excluded nodes as they were typed", _DETAILS, r"ExcNodeList=([^\n=]*) ", r"ExcNodeList=(\S*) "),
+    Mutation(
+        "record: a label that is Slurm's word for none", _DETAILS, '("N/A", "(null)") if row.mcs', '("N/A",) if row.mcs'
+    ),
     Mutation(
         "request: a whole node of one partition is no part of it in another",
         "core/tesched_core/placement/demand.py",
@@ -109,7 +139,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "reading: zero by GPU says nothing",
         _RECORDS,
-        "for pair in words.gres(value) if pair[1])",
+        "for pair in words.asked_gres(value) if pair[1])",
         "for pair in words.gres(value))",
     ),
     Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or settable)", "in_round"),

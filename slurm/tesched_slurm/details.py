@@ -7,9 +7,10 @@ read (`columns.py` does the same with squeue).
 
 Between a record's beginning and its mark stand name, MCS label, account, QOS and WCKey, each compared letter by letter
 with what squeue says, and Slurm's own words. Details are taken from what follows, up to `Features=`: everything before
-it is written by Slurm, or was checked by slurmctld when the job was submitted (nodes). Behind it stands the first text
-of the user's choice behind the mark: `ClusterFeatures=`, which is `--cluster-constraint` and taken as it is where there
-is no federation (tried on 22.05 and 26.05).
+it is written by Slurm (also when a job of a user's crontab runs), or was checked by slurmctld: nodes, which it may keep
+as they were typed, with blanks between their names. Behind it stands the first text of the user's choice behind the
+mark: `ClusterFeatures=`, which is `--cluster-constraint` and taken as it is where there is no federation (tried on
+22.05 and 26.05).
 
 One case is left: where a site lets users type any account or WCKey, a job's own mark may stand behind a record that is
 forged in there. The job's own record comes first and takes the mark, unless its user has changed that text between the
@@ -47,7 +48,9 @@ _END = b" Features="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
 _LAST_EVALUATED = re.compile(rb" LastSchedEval=\S+")
 _NEXT = re.compile(rb"^JobId=\d+ ", re.MULTILINE)
-_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|ExcNodeList|Deadline|MinMemory\w*)=(\S*)")
+_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|Deadline|MinMemory\w*)=(\S*)")
+#: as it was typed, with blanks between names of nodes (`scontrol update jobid=… excnodelist="n1 n2"`)
+_EXCLUDED = re.compile(r" ExcNodeList=([^\n=]*) NodeList=")
 #: columns of squeue's that a record is compared with before it is believed
 _COMPARED = attrgetter("name", "user_id", "mcs_label", "account", "qos", "wc_key", "submit_time")
 _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
@@ -247,13 +250,17 @@ def _marked(answer: Answer, start: int, row: QueueRow) -> re.Match[bytes] | None
 
     `start` is where the name begins.
     """
-    position = start
-    for text, following in ((as_printed(row.name), _USER), (as_printed(_shown(row.mcs_label, "N/A")), _PRIORITY)):
-        match = following.match(answer, position + len(text)) if answer.startswith(text, position) else None
-        if match is None or (following is _USER and match[1] != as_printed(row.user_id)):
-            return None
-        position = match.end()
-    account_and_qos = as_printed(f"{_shown(row.account, '(null)')} QOS={row.qos}")
+    name = _behind(answer, start, row.name, _USER)
+    if name is None or name[1] != as_printed(row.user_id):
+        return None
+    # Where there is no label scontrol says N/A, and a user may type what squeue says then.
+    labels = ("N/A", "(null)") if row.mcs_label == "(null)" else (row.mcs_label,)
+    found = (_behind(answer, name.end(), label, _PRIORITY) for label in labels)
+    priority = next((each for each in found if each is not None), None)
+    if priority is None:
+        return None
+    position = priority.end()
+    account_and_qos = as_printed(f"{row.account} QOS={row.qos}")
     if not answer.startswith(account_and_qos, position):
         return None
     position += len(account_and_qos)
@@ -263,9 +270,10 @@ def _marked(answer: Answer, start: int, row: QueueRow) -> re.Match[bytes] | None
     return _TO_MARK.match(answer, position)
 
 
-def _shown(value: str, nothing: str) -> str:
-    """Text that scontrol prints for the value, of which `nothing` stands for squeue's (null)."""
-    return nothing if value == "(null)" else value
+def _behind(answer: Answer, position: int, text: str, following: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Match what follows this text, if that stands there."""
+    printed = as_printed(text)
+    return following.match(answer, position + len(printed)) if answer.startswith(printed, position) else None
 
 
 def _details(window: str, tail: str, begin: re.Match[bytes]) -> Details | None:
@@ -279,7 +287,10 @@ def _details(window: str, tail: str, begin: re.Match[bytes]) -> Details | None:
     pairs: dict[str, str] = {}
     for key, value in _PAIR.findall(window):
         pairs.setdefault(key, value)
+    excluded = _EXCLUDED.search(window)
     memory = next((key for key in pairs if key.startswith("MinMemory")), "")
+    if excluded is None:
+        return None
     try:
         return Details(
             throttle=int(begin[4] or b"0"),
@@ -289,7 +300,7 @@ def _details(window: str, tail: str, begin: re.Match[bytes]) -> Details | None:
             num_cpus=pairs["NumCPUs"],
             num_nodes=pairs["NumNodes"],
             memory_for=memory.removeprefix("MinMemory"),
-            excluded=pairs["ExcNodeList"],
+            excluded=excluded[1],
             # Behind each time stands the mark, which begins with a letter of no number.
             deadline=pairs["Deadline"].partition("|")[0],
             enforces_binding=" GresEnforceBind=Yes" in tail,

@@ -73,7 +73,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         name=row.name,
         user=row.user_name,
         account=_typed(row.account),
-        partitions=tuple(row.partition.split(",")),
+        partitions=words.in_order(row.partition),
         qos=_typed(row.qos),
         state=state,
         flags=flags,
@@ -111,7 +111,7 @@ def unread_job(row: QueueRow, why: str) -> Job:
         job_id=JobId(int(row.job_id)),
         user=row.user_name,
         account=_typed(row.account),
-        partitions=tuple(row.partition.split(",")),
+        partitions=words.in_order(row.partition),
         qos=_typed(row.qos),
         state=JobState.UNKNOWN,
         doubt=why,
@@ -246,10 +246,10 @@ def _request_of(said: RequestWords) -> Request:
         mem_per_node_mib=memory if memory_for == "Node" else None,
         mem_per_cpu_mib=memory if memory_for == "CPU" else None,
         mem_counted_mib=None if memory else _counted_memory(said),
-        gres_per_node=words.gres(said.tres_per_node),
-        gres_per_job=words.gres(said.tres_per_job),
-        gres_per_task=words.gres(said.tres_per_task),
-        gres_per_socket=words.gres(said.tres_per_socket),
+        gres_per_node=words.asked_gres(said.tres_per_node),
+        gres_per_job=words.asked_gres(said.tres_per_job),
+        gres_per_task=words.asked_gres(said.tres_per_task),
+        gres_per_socket=words.asked_gres(said.tres_per_socket),
         cpus_per_gres=asked_of_each(said.cpus_per_tres),
         mem_per_gres=per_gres,
         tasks_per_node=_number(said.nt_per_node),
@@ -305,7 +305,7 @@ def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
     is by node or CPU: as `gpu:700`, where the job's own are `gres:gpu:700` or `gres/gpu:700`.
     """
     # With 0 (--mem-per-gpu=0) Slurm takes it for one that says nothing.
-    return tuple(pair for pair in words.gres(value) if pair[1]) if value.startswith("gres") else ()
+    return tuple(pair for pair in words.asked_gres(value) if pair[1]) if value.startswith("gres") else ()
 
 
 def hides_memory(said: RequestWords) -> bool:

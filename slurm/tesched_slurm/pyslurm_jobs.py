@@ -46,7 +46,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         name=record.name or "",
         user=record.user,
         account=record.account or "",
-        partitions=tuple((record.partition or "").split(",")),
+        partitions=words.in_order(record.partition or ""),
         qos=record.qos or "",
         state=state,
         flags=flags,

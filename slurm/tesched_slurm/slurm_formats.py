@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
@@ -23,18 +24,26 @@ def names(value: str) -> frozenset[str]:
     return frozenset() if value in _EMPTY else frozenset(value.split(","))
 
 
+def in_order(value: str) -> tuple[str, ...]:
+    """Return a comma list's items, each once; Slurm passes over empty ones, and keeps the list as it was typed."""
+    return tuple(dict.fromkeys(item for item in value.split(",") if item))
+
+
 #: Slurm itself allows 65,536 nodes in a cluster.
 MOST_NODES = 65_536
 _HOST_LIST = re.compile(r"[\w.,\[\]-]+", re.ASCII)
+#: Slurm's own; it keeps a list of nodes of a user's as it was typed (`scontrol update jobid=… excnodelist=`)
+_BETWEEN_HOSTS = re.compile(r"[\t ,]+")
 
 
 @lru_cache(maxsize=4096)
 def hosts(value: str) -> tuple[str, ...]:
-    """Return the nodes of a host list, unfolded: `n[1-2]` gives n1, n2.
+    """Return the nodes of a host list, unfolded: `n[1-2]` gives n1, n2, and so does `n1 ,n2,`.
 
     Raises ValueError for what is no host list of plain names, or one of more nodes than any cluster has. ClusterShell
     would run a shell command for `@group`, so groups are never resolved, and their signs are not let through.
     """
+    value = _BETWEEN_HOSTS.sub(",", value).strip(",")
     if value in _EMPTY:
         return ()
     if not _HOST_LIST.fullmatch(value) or _count(value) > MOST_NODES:
@@ -98,9 +107,17 @@ def gres(value: str) -> tuple[tuple[str, int], ...]:
     Reads `gpu:2`, `gpu:a100:2(S:0-1)`, `gres:gpu:2`, `gres/gpu:a100=2`, `gpu:8(IDX:0-7)`, `gpu` (one), and of GRES
     without files `tmp:400G`, `gres:tmp:199g`, `tmp(CNT:1024)`: a job's request has the unit that its user typed.
     """
+    return tuple(sorted(_each_gres(value)))
+
+
+def asked_gres(value: str) -> tuple[tuple[str, int], ...]:
+    """Return a request's (name, count), read as `gres`: of a name that stands twice Slurm gives the last (22.05)."""
+    return tuple(sorted(dict(_each_gres(value)).items()))
+
+
+def _each_gres(value: str) -> Iterator[tuple[str, int]]:
     if value in _EMPTY:
-        return ()
-    found: list[tuple[str, int]] = []
+        return
     for part in _BEHIND.sub(lambda behind: f":{behind[1]}" if behind[1] else "", value).split(","):
         item = re.sub(r"^gres[:/]", "", part.strip()).replace("=", ":")
         pieces = item.split(":")
@@ -109,8 +126,7 @@ def gres(value: str) -> tuple[tuple[str, int], ...]:
             pieces = pieces[:-1]
         name = ":".join(piece for piece in pieces if piece not in {"(null)", "no_consume"})
         if name:
-            found.append((name, 1 if number is None else number))
-    return tuple(sorted(found))
+            yield name, 1 if number is None else number
 
 
 def _gres_count(value: str) -> int | None:

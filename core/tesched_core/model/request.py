@@ -66,14 +66,14 @@ class PerGpu:
     mem_mib: int = 0
 
 
-def gres_on_each(request: Request, nodes: int) -> dict[str, int]:
+def gres_on_each(request: Request, nodes: int, *, further_tasks: bool = True) -> dict[str, int]:
     """Return the devices on each of `nodes` nodes, by name as requested.
 
     Of a name that is requested in several ways (--gpus and --gpus-per-node) the largest counts: Slurm wants all of them
-    to hold, and does not add them up.
+    to hold, and does not add them up. --mincpus may leave place for `further_tasks`: with their devices.
     """
-    # --mincpus allows further tasks, and for their devices.
-    tasks = max(ceil(request.tasks / nodes), request.min_cpus_per_node // max(request.cpus_per_task, 1))
+    further = request.min_cpus_per_node // max(request.cpus_per_task, 1) if further_tasks else 0
+    tasks = max(ceil(request.tasks / nodes), further)
     ways = (
         request.gres_per_node,
         tuple((name, ceil(count / nodes)) for name, count in request.gres_per_job),
@@ -128,13 +128,15 @@ def with_default_memory(request: Request, per_gpu_mib: int, least_mem_mib: int) 
     return request
 
 
-def wanted_on_each(request: Request, nodes: int, threads: int = 1, per_gpu: PerGpu | None = None) -> Tres:
+def wanted_on_each(
+    request: Request, nodes: int, threads: int = 1, per_gpu: PerGpu | None = None, *, further_tasks: bool = True
+) -> Tres:
     """Resources that the job takes of each of so many nodes, which have so many threads a core.
 
-    Memory "all of the node" is 0 here.
+    Memory "all of the node" is 0 here. For `further_tasks` see `gres_on_each`.
     """
     per_gpu = per_gpu or PerGpu()
-    counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
+    counted = dict(with_bare_names(gres_on_each(request, nodes, further_tasks=further_tasks).items()))
     cores = _cores(request, nodes, _cpus(request, nodes, counted, per_gpu), threads)
     cpus = cores * threads
     if request.mem_per_gres:

@@ -59,6 +59,7 @@ from tesched_core.placement.modelled import (
     may_want_whole_nodes,
     unsupported,
     unsupported_in,
+    wants_for_further_tasks,
     wants_shards,
     with_cpus_of_tasks,
     with_whole_nodes,
@@ -360,7 +361,8 @@ class _Amounts:
         """
         capacity = self.capacity
         kinds, kind_of = ([1], None) if capacity.threads is None else _kinds(capacity.threads)
-        wanted = [wanted_on_each(request, nodes, threads, self.per_gpu) for threads in kinds]
+        further = wants_for_further_tasks(self.own, self.release)
+        wanted = [wanted_on_each(request, nodes, threads, self.per_gpu, further_tasks=further) for threads in kinds]
         rows = np.array([_with_columns(one, self.partition, capacity) for one in wanted], dtype=np.int64)
         takes = np.broadcast_to(rows[0], capacity.total.shape)
         if len(rows) > 1:

@@ -184,7 +184,7 @@ def _gres(options: Mapping[str, SbatchOption], name: str) -> tuple[tuple[str, in
     if name != "gres":
         text = ",".join(f"gpu:{part}" for part in text.split(","))
     try:
-        found = formats.gres(text)
+        found = formats.asked_gres(text)
     except ValueError:
         found = ()
     if not found:

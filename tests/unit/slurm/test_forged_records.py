@@ -50,6 +50,28 @@ def test_a_jobs_own_text_does_not_say_what_it_holds() -> None:
     assert [share.tres.cpus for share in liar.allocation] == [2]
 
 
+def test_a_job_that_types_slurms_word_for_no_label_is_read_as_others_are() -> None:
+    """Squeue says (null) of a job without an MCS label, and scontrol N/A; of `--mcs-label='(null)'` both say (null)."""
+    said = scontrol(PLAIN)
+    assert " MCS_label=N/A " in said
+    assert only(PLAIN, said.replace(" MCS_label=N/A ", " MCS_label=(null) ")) == only(PLAIN, said)
+
+
+def test_excluded_nodes_are_read_as_they_were_typed() -> None:
+    """As after `scontrol update excnodelist="n7 n8"`, on 22.05."""
+    said = scontrol(PLAIN)
+    assert only(PLAIN, said).request.excluded_nodes == ("n7",)
+    typed = only(PLAIN, said.replace("ExcNodeList=n7 ", "ExcNodeList=n7 n8 "))
+    assert (typed.request.excluded_nodes, typed.partly_read) == (("n7", "n8"), "")
+    assert only(PLAIN, said.replace("ExcNodeList=n7 ", "ExcNodeList= ")).request.excluded_nodes == ()
+
+
+def test_a_job_of_a_users_crontab_is_read_as_others_are() -> None:
+    """Slurm writes when it runs in words of its own, behind the deadline."""
+    cron = 'N/A CronJob=Yes CrontabSpec="0,2,4 5-9 * * 1" SuspendTime=None SecsPreSuspend=0'
+    assert only(PLAIN, scontrol(PLAIN, deadline=cron)) == only(PLAIN, scontrol(PLAIN))
+
+
 def test_many_forged_records_add_no_call_and_hide_no_job() -> None:
     victims = [
         PLAIN._replace(job_id=str(number), array_job_id=str(number), node_list="n[1-2]") for number in range(100, 400)

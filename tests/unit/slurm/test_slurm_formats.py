@@ -69,6 +69,31 @@ def test_mebibytes_are_read(value: str, expected: int) -> None:
 )
 def test_gres_are_read(value: str, expected: tuple[tuple[str, int], ...]) -> None:
     assert words.gres(value) == expected
+    assert words.asked_gres(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("gres:gpu:3,gres:gpu:1", (("gpu", 1),)),
+        ("gres:gpu:1,gres:gpu:3", (("gpu", 3),)),
+        ("gres:gpu:a:2,gres:tmp:1,gres:gpu:b:1,gres:gpu:a:1", (("gpu:a", 1), ("gpu:b", 1), ("tmp", 1))),
+    ],
+)
+def test_of_a_device_that_a_request_names_twice_the_last_counts(
+    value: str, expected: tuple[tuple[str, int], ...]
+) -> None:
+    assert words.asked_gres(value) == expected
+
+
+@pytest.mark.parametrize("value", ["n1 n2", "n1,,n2", " n1\tn2 ,", ",n[1-2],", "n[1,2]", "n[1, 2]"])
+def test_a_host_list_is_cut_where_slurm_cuts_it(value: str) -> None:
+    assert words.hosts(value) == ("n1", "n2")
+
+
+def test_a_list_in_order_has_each_item_once_and_no_empty_one() -> None:
+    assert words.in_order("main,,debug,main,") == ("main", "debug")
+    assert words.in_order("") == ()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +112,6 @@ def test_hosts_are_expanded(value: str, expected: tuple[str, ...]) -> None:
         "n[1-",
         "n[1-99999999]",
         "n[1-300]r[1-300]",
-        "n1 n2",
         "n[1-2]!n1",
         "n1&n2",
         "n\n1",

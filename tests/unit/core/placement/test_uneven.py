@@ -174,13 +174,24 @@ class TestCpusOfATasksGpus:
         assert plans(self.NODES, [], request, settings) == [("n1,n2", ())]
         assert plans(self.NODES, [running(1, share("n1", 4))], request, settings) == [("n1,n2", (1,))]
 
-    def test_more_cpus_on_a_node_are_those_of_further_tasks(self) -> None:
-        """`-n1 --mincpus=3` holds two GPUs and the CPUs of both (22.05)."""
+    @pytest.mark.parametrize(("gpus_bring", "place_for_two"), [("nothing", 2), ("cpus", 3)])
+    def test_more_cpus_on_a_node_are_those_of_further_tasks(self, gpus_bring: str, place_for_two: int) -> None:
+        """A fixed number of nodes starts with the GPUs of its tasks (22.05); others may want those of further tasks."""
         nodes = [with_threads("n1", 4, 1, gpus=2)]
-        one = replace(self.OWN, tasks=1, cpus=1, min_nodes=1, max_nodes=1)
+        own = replace(self.OWN, cpus_per_gres=self.OWN.cpus_per_gres if gpus_bring == "cpus" else ())
+        one = replace(own, tasks=1, cpus=1, min_nodes=1, max_nodes=1)
+        more = replace(one, min_cpus_per_node=place_for_two)
         gpu = [running(1, share("n1", 0, gres={"gpu": 1}))]
         assert plans(nodes, gpu, one) == [("n1", ())]
-        assert plans(nodes, gpu, replace(one, min_cpus_per_node=3)) == [("n1", (1,))]
+        assert plans(nodes, gpu, more) == [("n1", ())]
+        assert plans(nodes, gpu, more, SlurmSettings(release="26.05.5")) == [("n1", (1,))]
+        two = replace(more, tasks=2, cpus=2, min_cpus_per_node=5)
+        large = [with_threads("n1", 5, 1, gpus=3)]
+        assert plans(large, gpu, two) == [("n1", ())]
+        # All its CPUs must be free.
+        assert plans(large, [running(1, share("n1", 1))], two) == [("n1", (1,))]
+        # Bound with an open number of nodes it does not start with the GPUs of its tasks.
+        assert plans(large, gpu, replace(two, max_nodes=2)) != [("n1", ())]
 
     def test_tasks_with_gpus_that_fill_no_cores_share_them(self) -> None:
         assert plans(self.NODES, [], replace(self.OWN, cpus_per_gres=(("gpu", 1),))) == []
