@@ -3,7 +3,8 @@
 Many waiting TE jobs want the same. What depends on the kind of a job alone is worked out once a kind; what depends on
 what is free, once until a plan changes that, and then anew for the nodes that the plan has changed
 (`placement/node_prices.py`). An answer stands until a plan changes a node where the job may run (`until_touched.py`).
-What a TE user's own jobs make cheaper is worked out for their nodes alone; all else is what strangers pay. A memo of pure functions: with it and without, the plans are the same.
+What a TE user's own jobs make cheaper is worked out for their nodes alone; all else is what strangers pay. A memo of
+pure functions: with it and without, the plans are the same.
 """
 
 from __future__ import annotations

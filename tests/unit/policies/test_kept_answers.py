@@ -49,7 +49,7 @@ def test_another_users_plan_may_free_enough_for_a_job_that_had_no_victim() -> No
     assert [(one.preemptor, one.victim_ids) for one in plans_of(found)] == [(8, (1,)), (9, (2,))]
 
 
-def test_an_own_job_on_one_of_many_nodes_goes_first_whoever_has_asked_before() -> None:
+def test_an_own_job_on_one_of_many_nodes_goes_first_also_after_a_plan_for_a_stranger() -> None:
     full = [running(2 * place + half + 1, share(f"n{place}", 16), user="eve") for place in range(10) for half in (0, 1)]
     jobs = [*full[:-1], replace(full[-1], user="ada")]
     asking = [waiting(100, cpus=16, user="bob"), waiting(101, cpus=16, user="ada"), waiting(102, cpus=16, user="bob")]
@@ -58,7 +58,7 @@ def test_an_own_job_on_one_of_many_nodes_goes_first_whoever_has_asked_before() -
     assert [one.victim_ids for one in found] == [(1,), (20,), (2,)]
 
 
-def test_who_has_gone_for_another_is_none_of_those_that_are_left() -> None:
+def test_a_victim_of_another_te_job_is_none_of_the_candidates_that_are_left() -> None:
     jobs = [running(1, share("n1", 8)), running(2, share("n1", 24)), waiting(100, cpus=8), waiting(101, cpus=8)]
     found = FitGpp().propose(view_of(cluster([node("n1")], jobs), excused=[2]), None)
     said = [one.text for one in found.refusals if one.code is RefusalCode.NO_VICTIM]
