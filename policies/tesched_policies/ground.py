@@ -146,7 +146,7 @@ class Ground:
         self._mask_of: dict[int, int] = {}
         #: what was found, by kind of job, since a plan has last changed a node where these may run
         self._answers = UntilTouched[Hashable, object]()
-        #: by shape: the TE users that have fewer eligible victims for whom no victims were found
+        #: by shape: the TE users with fewer eligible victims that have none for it
         self._hopeless = UntilTouched[str, None]()
 
     def plan(self, demand: Demand, found: FoundVictims, *, stay: bool) -> None:
@@ -174,7 +174,7 @@ class Ground:
         return found
 
     def hopeless(self, demand: Demand) -> dict[str, None]:
-        """TE users with fewer eligible victims for whom there are no victims for such a demand now, to be added to."""
+        """TE users with fewer eligible victims that have none for such a demand now, to be added to."""
         return self._hopeless.group(self._number_of(demand), demand.allowed)
 
     def candidates(self, job: Job) -> tuple[Candidates, int | None]:
