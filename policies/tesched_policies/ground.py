@@ -89,7 +89,7 @@ class Ground:
         self._score: NDArray[np.float64] | None = None
         self._prices: dict[tuple[str, str], Prices] = {}
         self._by_node: dict[int, ByNode] = {}
-        #: what jobs cost TE users of whose own none runs; and where they cost others something else, by that price
+        #: what jobs cost TE users of whose own none runs; and nodes where they cost others less, by that price
         self._strangers: NDArray[np.float64] | None = None
         self._own_nodes: dict[int, NDArray[np.intp]] = {}
         #: masks of the running jobs that may be victims before the first plan, each once
