@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_GROUND, _PASSED = (f"policies/tesched_policies/{name}.py" for name in ("ground", "passed_over"))
+_GROUND, _LEDGER, _PASSED = (f"policies/tesched_policies/{name}.py" for name in ("ground", "ledger", "passed_over"))
 _READ, _CAPACITY = "core/tesched_core/placement/read_jobs.py", "core/tesched_core/placement/capacity_of.py"
 _COLUMNS = "core/tesched_core/placement/columns_of.py"
 _NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/tesched_policies/candidates.py"
@@ -26,25 +26,37 @@ KEPT_MUTATIONS = (
         "            jobs=jobs,\n",
         "            jobs=_objects([None] * len(jobs)),\n",
     ),
-    Mutation("kept: no answer after a plan", _GROUND, "        self._answers.clear()\n", ""),
+    Mutation("kept: no answer after a plan", _GROUND, "        self._answers.touch(touched)\n", ""),
+    Mutation("kept: not hopeless after a plan", _GROUND, "        self._hopeless.touch(touched)\n", ""),
+    Mutation(
+        "kept: where a kind may run", _CANDIDATES, "demands = self.any + self.by_itself", "demands = self.any[:1]"
+    ),
+    Mutation("kept: strangers' prices but for own nodes", _GROUND, "found.reprice(by_node, nodes)", "pass"),
+    Mutation(
+        "kept: strangers' order but for own nodes",
+        _GROUND,
+        "self._shares_by_node(like[0]).repriced(price, like[1])",
+        "self._shares_by_node(like[0])",
+    ),
+    Mutation("kept: how many are left", _GROUND, "-= int(np.count_nonzero(pool[victims]))", "-= 0"),
     Mutation("kept: prices after a plan", _GROUND, "found.update(nodes, free, pool)", "pass"),
     Mutation("kept: where it fits after a plan", _GROUND, "found[nodes] = demand.fits(self.capacity, nodes)", "pass"),
-    Mutation("kept: the least after a plan", _GROUND, "found[there] = find(there)[there]", "pass"),
+    Mutation("kept: the least after a plan", _GROUND, "found[nodes] = find(nodes,", "_ = (nodes,"),
     Mutation("kept: nodes of victims", _GROUND, "nodes.append(running.share_node[shares])", "nodes.append(shares[:0])"),
     Mutation(
-        "kept: no plan that is replaced", _GROUND, "[*other._changes[:plans], *self._changes]", "[*self._changes]"
+        "kept: no plan that is replaced", _LEDGER, "[*other._touched[:plans], *self._touched]", "[*self._touched]"
     ),
     Mutation("kept: no answer by other scores", _GROUND, "np.array_equal(score, self._score)", "True"),
     Mutation("kept: prices by owner", _GROUND, "owner = job.user, job.account", 'owner = "", ""'),
-    Mutation("kept: what is free at a plan", _GROUND, "self._changes[count:plans]", "self._changes[count:]"),
-    Mutation("kept: victims at a plan", _GROUND, "self.taken[: self._changes[plans][2]]", "self.taken[:]"),
+    Mutation("kept: what is free at a plan", _LEDGER, "self._changes[count:plans]", "self._changes[count:]"),
+    Mutation("kept: victims at a plan", _LEDGER, "self.taken[: self._changes[plans][2]]", "self.taken[:]"),
     Mutation("kept: several on a node", _NODES, "self._several.pop(node, None)", "pass"),
     Mutation("kept: promising ones in order", _NODES, "    insort(self._best, promise)\n", "    pass\n"),
     Mutation(
         "kept: those compared",
         _NODES,
-        "            self._weighed = None\n            self._forget",
-        "            self._forget",
+        "            self._weighed = None\n            if",
+        "            if",
     ),
     Mutation(
         "kept: by the job's own request",

@@ -71,8 +71,8 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "withdrawn: not hopeless for others",
         _SEARCH,
-        "hopeless.add((asker, ground.shape_of(one)))",
-        'hopeless.add(("", ground.shape_of(one)))',
+        "hopeless[asker] = None",
+        'hopeless[""] = None',
     ),
     Mutation("grown: a victim", _BOOST, 'return f"it asks for {grown}" if grown else ""', 'return ""'),
     Mutation("grown: not by a policy's move", _BOOST, "size_of(job, context.own_request(job))", "size_of(job)"),
@@ -113,9 +113,14 @@ OWN_USER_MUTATIONS = (
         "equals: no more victims", _SEARCH, "if prices.steps is None or not (may_shrink", "if True or not (may_shrink"
     ),
     Mutation("equals: it is seen where fewer may be", _SEARCH, "min(least) < count)", "min(least) > count)"),
-    Mutation("equals: of the largest of a node", _FEWEST, "np.lexsort((-frees[shares],", "np.lexsort((frees[shares],"),
+    Mutation("equals: of the largest of a node", _FEWEST, "np.lexsort((-frees_of_each", "np.lexsort((frees_of_each"),
     Mutation("equals: below zero as above", _EQUALS, "size = np.abs(score)", "size = score"),
-    Mutation("equals: where nothing has a price", _EQUALS, "(float(size.max()) or 1.0)", "float(size.max())"),
+    Mutation(
+        "equals: where nothing has a price",
+        _EQUALS,
+        "(float(size.max(initial=0.0)) or 1.0)",
+        "float(size.max(initial=0.0))",
+    ),
     Mutation("equals: a draw is no price", _EQUALS, "if drawn:", "if False:"),
     Mutation(
         "equals: the reason only where it decided",

@@ -274,8 +274,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "fewest: large ones where the cheapest are more",
         "core/tesched_core/placement/node_prices.py",
-        "fewer or kept",
-        "kept",
+        "            if fewer:\n",
+        "            if False:\n",
     ),
     Mutation(
         "request: -c in the place of a default",

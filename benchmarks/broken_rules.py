@@ -127,7 +127,7 @@ MUTATIONS = (
     Mutation(
         "a victim is taken once",
         "policies/tesched_policies/ground.py",
-        "pool[list(found.victims)] = False",
+        "pool[victims] = False",
         "pass",
     ),
     Mutation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
-_MANY = "tests/properties/test_many_te_jobs.py"
+_MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
@@ -158,7 +158,7 @@ NEAR = {
         "tests/unit/core/placement/test_modelled.py",
         _UNEVEN,
     ),
-    "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES, _MANY),
+    "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES, _KEPT, _MANY),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
         "tests/unit/core/placement/test_has_gres.py",
@@ -176,7 +176,9 @@ NEAR = {
     ),
     "uneven": (_UNEVEN, _CANDIDATES, "tests/unit/core/placement/test_spread.py"),
     "node_prices": (_MANY, "tests/unit/core/placement/test_fewest.py"),
-    "ground": (_MANY, "tests/unit/policies/test_among_equals.py"),
+    "ground": (_KEPT, _MANY, "tests/unit/policies/test_among_equals.py"),
+    "ledger": (_MANY,),
+    "until_touched": (_KEPT,),
     "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),

@@ -70,11 +70,12 @@ class Prices:
         before such a victim.
         """
         steps, score, job_id = self.steps, self.score, running.job_id
-        favoured = [row for row in victims if steps is not None and int(steps[row]) < _OTHER]
-        if steps is None or not favoured:
+        if steps is None:
             return {}
         found: dict[int, str] = {}
-        for row in favoured:
+        for row in victims:
+            if steps[row] >= _OTHER:
+                continue
             before = (score < score[row]) | ((score == score[row]) & (job_id < job_id[row]))
             behind = before & (steps > steps[row])
             rows = others(behind) if behind.any() else ()
@@ -107,12 +108,27 @@ def prices_for(te: Job, view: View, score: NDArray[np.float64], *, drawn: bool =
         steps = np.where(idle_s > 0, steps - _IDLE, steps).astype(np.int8)
     if not len(steps) or steps.min() == steps.max():
         return Prices(score=score, price=score)
+    return Prices(score=score, price=_raised(score, steps, view, drawn=drawn), steps=steps, idle_s=idle_s)
+
+
+def price_for_strangers(view: View, score: NDArray[np.float64], *, drawn: bool = False) -> NDArray[np.float64]:
+    """Return [running] what each costs a TE user of whose own none runs: for any other one all but a few cost that."""
+    idle_s = _idle_s(view)
+    steps = np.full(len(score), _OTHER, dtype=np.int8)
+    if idle_s is not None:
+        steps[idle_s > 0] -= _IDLE
+    return _raised(score, steps, view, drawn=drawn)
+
+
+def _raised(score: NDArray[np.float64], steps: NDArray[np.int8], view: View, *, drawn: bool) -> NDArray[np.float64]:
+    """Return the scores, [running], raised by so many steps."""
     if drawn:
-        return Prices(score=score, price=score + steps, steps=steps, idle_s=idle_s)
+        return score + steps
     size = np.abs(score)
     margin = max(view.limits.equal_within, _LEAST)
-    least = _LEAST_OF_ALL * (float(size.max()) or 1.0)
-    return Prices(score=score, price=score + steps * (margin * size + least), steps=steps, idle_s=idle_s)
+    least = _LEAST_OF_ALL * (float(size.max(initial=0.0)) or 1.0)
+    raised: NDArray[np.float64] = score + steps * (margin * size + least)
+    return raised
 
 
 def _idle_s(view: View) -> NDArray[np.float64] | None:

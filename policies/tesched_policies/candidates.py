@@ -40,6 +40,14 @@ class Candidates:
         """Return all of them, as it asks for them first."""
         return self.as_asked + self.fixed
 
+    @property
+    def where(self) -> NDArray[np.bool_]:
+        """Return [nodes] where the job may run, in any of these ways; there is at least one."""
+        demands = self.any + self.by_itself
+        uneven = [one.uneven.allowed for one in demands if one.uneven is not None]
+        found: NDArray[np.bool_] = np.any([one.allowed for one in demands] + uneven, axis=0)
+        return found
+
 
 def counts_for_candidates(job: Job, view: View, capacity: Capacity) -> Hashable | None:
     """Key that TE jobs share which have the same candidates, if they have any; None: it is not known which do."""
@@ -164,7 +172,7 @@ def first_free(
 
 def _free_rows(demand: Demand, fitting: NDArray[np.bool_]) -> tuple[int, ...] | None:
     """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
-    if not fitting[list(demand.required)].all():
+    if not fitting.any() or not fitting[list(demand.required)].all():
         return None
     rows = np.flatnonzero(fitting)
     if len(rows) < demand.nodes:

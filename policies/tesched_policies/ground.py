@@ -2,13 +2,15 @@
 
 Many waiting TE jobs want the same. What depends on the kind of a job alone is worked out once a kind; what depends on
 what is free, once until a plan changes that, and then anew for the nodes that the plan has changed
-(`placement/node_prices.py`). A memo of pure functions: with it and without, the plans are the same.
+(`placement/node_prices.py`). An answer stands until a plan changes a node where the job may run (`until_touched.py`).
+What a TE user's own jobs make cheaper is worked out for their nodes alone; all else is what strangers pay. A memo of
+pure functions: with it and without, the plans are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -23,8 +25,13 @@ from tesched_core.placement.fewest import fewest_of, least_on
 from tesched_core.placement.node_prices import ByNode, NodePrices, fit_alone
 from tesched_core.policy import View
 
-from tesched_policies.among_equals import Prices, prices_for
+from tesched_policies.among_equals import Prices, price_for_strangers, prices_for
 from tesched_policies.candidates import Candidates, candidates_of, counts_for_candidates, first_free
+from tesched_policies.ledger import Ledger
+from tesched_policies.until_touched import UntilTouched
+
+#: what is found for strangers is taken over for a TE user whose own jobs are on fewer than every fourth node
+FEW = 4
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -57,48 +64,6 @@ class VictimQuestion:
 Search: TypeAlias = Callable[[VictimQuestion], FoundVictims | None]
 
 
-@dataclass(kw_only=True, eq=False)
-class Ledger:
-    """What is free, and which victims are taken, after each number of plans."""
-
-    running: Running
-    capacity: Capacity
-    #: of each plan: rows of nodes, by how much what is free there changes, and how many victims were taken before
-    _changes: list[tuple[NDArray[np.intp], NDArray[np.int64], int]] = field(default_factory=list)
-    #: rows of the victims that were taken
-    taken: list[int] = field(default_factory=list)
-    #: the number of plans of the last answer, and what was free then
-    _last: tuple[int, Capacity] | None = None
-
-    @property
-    def plans(self) -> int:
-        """Return the number of plans so far."""
-        return len(self._changes)
-
-    def add(self, nodes: NDArray[np.intp], by: NDArray[np.int64], victims: Sequence[int]) -> None:
-        """Add a plan."""
-        self._changes.append((nodes, by, len(self.taken)))
-        self.taken += victims
-
-    def nodes_since(self, other: Ledger, plans: int) -> NDArray[np.intp]:
-        """Return the nodes that may differ from what `other`, of the same ground, had after so many plans."""
-        both = self._changes[plans:] if other is self else [*other._changes[:plans], *self._changes]
-        return np.unique(np.concatenate([nodes for nodes, _, _ in both])) if both else np.zeros(0, dtype=np.intp)
-
-    def capacity_at(self, plans: int) -> Capacity:
-        """Free resources after so many plans."""
-        count, capacity = (0, self.capacity) if self._last is None or self._last[0] > plans else self._last
-        later = self._changes[count:plans]
-        if later:
-            capacity = capacity.changed(*(np.concatenate([change[part] for change in later]) for part in (0, 1)))
-        self._last = plans, capacity
-        return capacity
-
-    def taken_at(self, plans: int) -> Sequence[int]:
-        """Return the victims that were taken after so many plans."""
-        return self.taken[: self._changes[plans][2]] if plans < len(self._changes) else self.taken
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Kept(Generic[T]):
     """Answer by node, as it was after some plans."""
@@ -118,12 +83,16 @@ class Ground:
         #: kinds of jobs by number, and the kind of each job by its identity
         self._kinds: dict[Hashable, int] = {}
         self._kind_of_job: dict[int, tuple[Job, int | None]] = {}
-        self._candidates: dict[int, Candidates] = {}
+        #: the candidates of each kind, and [nodes] where these may run
+        self._candidates: dict[int, tuple[Candidates, NDArray[np.bool_]]] = {}
         #: identities of the demands of these
         self._lasting: set[int] = set()
         self._score: NDArray[np.float64] | None = None
         self._prices: dict[tuple[str, str], Prices] = {}
         self._by_node: dict[int, ByNode] = {}
+        #: what jobs cost TE users of whose own none runs; and nodes where they cost others less, by that price
+        self._strangers: NDArray[np.float64] | None = None
+        self._own_nodes: dict[int, NDArray[np.intp]] = {}
         #: masks of the running jobs that may be victims before the first plan, each once
         self._masks: dict[bytes, NDArray[np.bool_]] = {}
         #: by the identities of a demand, a price and a mask
@@ -173,9 +142,13 @@ class Ground:
         self._eligible: dict[int, tuple[Eligibility, NDArray[np.bool_]]] = {}
         #: who is left of each mask, by its identity; and back
         self._pools: dict[int, NDArray[np.bool_]] = {}
+        #: and how many these are, by the identity of who is left
+        self._left: dict[int, int] = {}
         self._mask_of: dict[int, int] = {}
-        #: what was found since the last plan
-        self._answers: dict[Hashable, object] = {}
+        #: what was found, by kind of job, since a plan has last changed a node where these may run
+        self._answers = UntilTouched[Hashable, object]()
+        #: by shape: the TE users with fewer eligible victims that have none for it
+        self._hopeless = UntilTouched[str, None]()
 
     def plan(self, demand: Demand, found: FoundVictims, *, stay: bool) -> None:
         """Take in a plan: its victims go, unless they `stay` for now, and the job comes."""
@@ -184,18 +157,26 @@ class Ground:
             shares = running.shares_of(victim)
             nodes.append(running.share_node[shares])
             by.append(np.zeros_like(running.frees[shares]) if stay else running.frees[shares])
-        self.ledger.add(np.concatenate(nodes), np.concatenate(by), found.victims)
+        touched = self.ledger.add(np.concatenate(nodes), np.concatenate(by), found.victims)
         self.capacity = self.ledger.capacity_at(self.ledger.plans)
-        self._answers.clear()
-        for pool in self._pools.values():
-            pool[list(found.victims)] = False
+        self._answers.touch(touched)
+        self._hopeless.touch(touched)
+        victims = list(found.victims)
+        for pool in self._pools.values() if victims else ():
+            self._left[id(pool)] -= int(np.count_nonzero(pool[victims]))
+            pool[victims] = False
 
-    def since_last_plan(self, key: Hashable, work_out: Callable[[], T]) -> T:
-        """Answer under this key, worked out once until there is another plan."""
-        if key not in self._answers:
-            self._answers[key] = work_out()
-        found: T = self._answers[key]  # type: ignore[assignment]  # as it was worked out under this key
+    def of_kind(self, kind: int, key: Hashable, work_out: Callable[[], T]) -> T:
+        """Answer under this key for a kind of jobs, worked out once until a plan changes a node where they may run."""
+        answers = self._answers.group(kind, self._candidates[kind][1])
+        if key not in answers:
+            answers[key] = work_out()
+        found: T = answers[key]  # type: ignore[assignment]  # as it was worked out under this key
         return found
+
+    def hopeless(self, demand: Demand) -> dict[str, None]:
+        """TE users with fewer eligible victims that have none for such a demand now, to be added to."""
+        return self._hopeless.group(self._number_of(demand), demand.allowed)
 
     def candidates(self, job: Job) -> tuple[Candidates, int | None]:
         """Return the ways to give the job its nodes, and the number of its kind; None: it has none.
@@ -203,17 +184,19 @@ class Ground:
         Raises UnsupportedRequestError for a request that is not modelled.
         """
         kind = self._kind_of(job)
-        found = None if kind is None else self._candidates.get(kind)
-        if found is None:
+        known = None if kind is None else self._candidates.get(kind)
+        if known is not None:
+            found = known[0]
+        else:
             found = candidates_of(job, self.view, self.capacity)
             # Where there is none but on what is free, that may change.
             if kind is not None and found.any:
-                self._candidates[kind] = found
+                self._candidates[kind] = found, found.where
                 self._lasting.update(id(demand) for demand in found.any + found.by_itself)
         return found, kind if found.any else None
 
-    def shape_of(self, demand: Demand) -> int:
-        """Number that demands share which fit into the same places."""
+    def _number_of(self, demand: Demand) -> int:
+        """Return the number of the demand's shape: demands share it which fit into the same places."""
         known = self._shape_of.get(id(demand))
         if known is None:
             known = self._shapes.setdefault(demand.shape, len(self._shapes))
@@ -238,7 +221,7 @@ class Ground:
             found = first_free(candidates.any, self.capacity, self._fits)
             return found or first_free(by_itself, self.capacity, self._fits)
 
-        return find() if kind is None else self.since_last_plan((first_free, kind), find)
+        return find() if kind is None else self.of_kind(kind, first_free, find)
 
     def pool_of(self, eligibility: Eligibility) -> NDArray[np.bool_]:
         """Candidates, [running], of which each may still be a victim; the same object where that is the same."""
@@ -250,15 +233,22 @@ class Ground:
                 pool = self._pools[id(mask)] = mask.copy()
                 pool[self.ledger.taken] = False
                 self._mask_of[id(pool)] = id(mask)
+                self._left[id(pool)] = int(np.count_nonzero(pool))
             known = self._eligible[id(eligibility)] = eligibility, self._pools[id(mask)]
         return known[1]
+
+    def left_in(self, pool: NDArray[np.bool_]) -> int:
+        """Count the candidates of a pool."""
+        return self._left[id(pool)]
 
     def prices(self, job: Job, score: NDArray[np.float64]) -> Prices:
         """Prices of the running BE jobs for this TE job, by their `score`."""
         if score is not self._score:
             if self._score is None or not np.array_equal(score, self._score):
-                for known in (self._prices, self._by_node, self._nodes, self._answers):
+                for known in (self._prices, self._by_node, self._nodes, self._own_nodes):
                     known.clear()
+                self._strangers = None
+                self._answers.clear()
             # A policy gives the same array for all jobs of a proposal: the next one is not compared.
             self._score = score
         owner = job.user, job.account
@@ -284,9 +274,15 @@ class Ground:
         free = self.capacity.free
 
         def begin() -> NodePrices:
-            if id(price) not in self._by_node:
-                self._by_node[id(price)] = ByNode(self.running, price, len(free))
-            by_node = self._by_node[id(price)]
+            by_node = self._shares_by_node(price)
+            like = self._like_strangers(price) if id(demand) in self._lasting else None
+            if like is not None:
+                strangers, nodes = like
+                usual = self._node_prices(demand, pool, strangers)
+                usual.cheapest()  # what is needed for that is needed for this, too
+                found = usual.copy()
+                found.reprice(by_node, nodes)
+                return found
             return NodePrices(demand, by_node, free, pool, self._fits(demand), self._fits_alone(demand, by_node))
 
         def follow(found: NodePrices, nodes: NDArray[np.intp]) -> None:
@@ -294,6 +290,31 @@ class Ground:
 
         key = id(demand), id(price), self._mask_of[id(pool)]
         return self._up_to_date(self._nodes, key, demand, begin, follow)
+
+    def _shares_by_node(self, price: NDArray[np.float64]) -> ByNode:
+        """Return the shares of the running jobs by node, in the order of this price."""
+        if id(price) not in self._by_node:
+            like = self._like_strangers(price)
+            self._by_node[id(price)] = (
+                ByNode(self.running, price, len(self.capacity.free))
+                if like is None
+                else self._shares_by_node(like[0]).repriced(price, like[1])
+            )
+        return self._by_node[id(price)]
+
+    def _like_strangers(self, price: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]] | None:
+        """Return the price for strangers and the nodes with jobs of which this one is another; None: they are many."""
+        if self._strangers is None and self._score is not None:
+            self._strangers = price_for_strangers(self.view, self._score, drawn=self._drawn)
+        strangers = self._strangers
+        if strangers is None or price is strangers:
+            return None
+        if id(price) not in self._own_nodes:
+            differ = np.zeros(len(self.capacity.free), dtype=np.bool_)
+            differ[self.running.share_node[(price != strangers)[self.running.share_job]]] = True
+            self._own_nodes[id(price)] = np.flatnonzero(differ)
+        nodes = self._own_nodes[id(price)]
+        return (strangers, nodes) if len(nodes) * FEW < len(self.capacity.free) else None
 
     def _fits_alone(self, demand: Demand, by_node: ByNode) -> NDArray[np.bool_]:
         """Return [shares] whether the demand fits on its node once that share is free; `by_node` of any prices."""
@@ -316,12 +337,11 @@ class Ground:
         find = partial(least_on, demand, self.running, pool, self.capacity)
 
         def follow(found: NDArray[np.int64], nodes: NDArray[np.intp]) -> None:
-            there = np.zeros(len(found), dtype=np.bool_)
-            there[nodes] = True
-            found[there] = find(there)[there]
+            by_node = next(iter(self._by_node.values()), None)
+            found[nodes] = find(nodes, None if by_node is None else by_node.on(nodes))
 
         key = id(demand), self._mask_of[id(pool)]
-        return self._up_to_date(self._least, key, demand, partial(find, demand.allowed), follow)
+        return self._up_to_date(self._least, key, demand, find, follow)
 
     def _fits(self, demand: Demand) -> NDArray[np.bool_]:
         """Return [nodes] whether the demand fits on what is free."""

@@ -14,7 +14,8 @@ from tesched_core.model.resources import JobId
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.eligibility import Eligibility
 
-from tesched_policies.ground import FoundVictims, Ledger
+from tesched_policies.ground import FoundVictims
+from tesched_policies.ledger import Ledger
 
 _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
 

@@ -104,11 +104,12 @@ def _on_one_node(question: VictimQuestion, prices: NodePrices) -> FoundVictims |
     if cheapest is None:
         return None
     row, victims = cheapest
-    if len(victims) < 2:
-        # Where one victim is the cheapest, the job fits nowhere without it: there is none to give back.
+    demand, capacity, running = question.demand, question.capacity, question.running
+    if len(victims) < 2 or (len(victims) == 2 and all(len(running.shares_of(victim)) == 1 for victim in victims)):
+        # Where one victim is the cheapest, the job fits nowhere without it; where two are, nowhere with one of them. So
+        # there is none to give back.
         return FoundVictims(victims, (row,))
-    demand, capacity = question.demand, question.capacity
-    what_if = WhatIf(demand, question.running, question.pool, question.score, capacity, prices.fitting)
+    what_if = WhatIf(demand, running, question.pool, question.score, capacity, prices.fitting)
     for victim in victims:
         what_if.take(victim)
     return _without_superfluous(what_if, (row,))
@@ -213,9 +214,6 @@ def plan_all(
     refusals: list[Part] = []
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
-    #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until a job is
-    #: planned, none is found for another of the same shape
-    hopeless: set[tuple[str, int]] = set()
     for job in view.waiting:
         try:
             candidates, kind = ground.candidates(job)
@@ -236,9 +234,11 @@ def plan_all(
             pool = ground.pool_of(eligibility)
             answer: FoundVictims | None = None
             demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
-            if pool.any():
-                asking = _Asking(ground=ground, candidates=candidates, pool=pool, asker=asker, hopeless=hopeless)
-                pair, may_shrink, prices = asking.answer(kind, prices)
+            left = ground.left_in(pool)
+            if left:
+                ask = partial(_answer, ground, candidates, pool, asker, prices)
+                key = _answer, id(pool), id(prices.price)
+                pair, may_shrink, prices = ask() if kind is None else ground.of_kind(kind, key, ask)
                 if may_shrink:
                     refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                     continue
@@ -250,11 +250,11 @@ def plan_all(
             refusals += may_be.excused(job.job_id)
             found = answer or FoundVictims((), ())
             others = partial(would_do, demand, running, pool, found, ground.capacity)
-            first = prices.go_first(found.victims, running, others)
-            if pool.any():
+            first = prices.go_first(found.victims, running, others) if found.victims else {}
+            if left:
                 refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
             if answer is None:
-                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
+                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, left)))
                 continue
         by_suspending = suffices(demand, view, found.victims, found.nodes, ground.capacity)
         plans.append(
@@ -265,7 +265,6 @@ def plan_all(
                 victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
             )
         )
-        hopeless.clear()
         ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
     return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
 
@@ -278,6 +277,13 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
+def _answer(
+    ground: Ground, candidates: Candidates, pool: NDArray[np.bool_], asker: str, prices: Prices
+) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
+    """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
+    return _Asking(ground=ground, candidates=candidates, pool=pool, asker=asker).no_more_for_the_steps(prices)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asking:
     """All that a search for one TE job needs."""
@@ -288,16 +294,8 @@ class _Asking:
     pool: NDArray[np.bool_]
     #: the TE user that has fewer eligible victims
     asker: str
-    #: numbers of shapes, by asker, for which there are no victims
-    hopeless: set[tuple[str, int]]
 
-    def answer(self, kind: int | None, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
-        """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
-        find = partial(self._no_more_for_the_steps, prices)
-        key = _Asking, kind, id(self.pool), id(prices.price)
-        return find() if kind is None else self.ground.since_last_plan(key, find)
-
-    def _no_more_for_the_steps(self, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
+    def no_more_for_the_steps(self, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
         """Cheapest victims by the policy's own price alone where fewer leave so, else by steps.
 
         In an order by steps many own jobs may come before the one of another's that is enough.
@@ -338,10 +336,11 @@ class _Asking:
         for one in demands:  # each partition alone, as Slurm tries them
             if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
                 break  # no larger number of nodes costs less
-            if (asker, ground.shape_of(one)) not in self.hopeless:
+            hopeless = ground.hopeless(one)
+            if asker not in hopeless:
                 victims = ground.search(one, self.pool, price)
                 if victims is None:
-                    self.hopeless.add((asker, ground.shape_of(one)))
+                    hopeless[asker] = None
                 else:
                     answers.append((one, victims))
         if min((len(found.victims) for _, found in answers), default=2) > 1:
@@ -379,10 +378,9 @@ def _price(found: FoundVictims, score: NDArray[np.float64]) -> tuple[int, float]
     return len(found.victims), sum(float(score[row]) for row in found.victims)
 
 
-def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
+def _why_nobody(view: View, candidates: int) -> str:
     if not len(view.running):
         return "no best-effort job is running"
-    if not pool.any():
+    if not candidates:
         return f"none of the {len(view.running)} running best-effort jobs may be preempted"
-    candidates = np.count_nonzero(pool)
     return f"not even all {candidates} best-effort jobs that may be preempted would free enough where it may run"

@@ -22,6 +22,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.placement import node_prices
 from tesched_core.placement.fewest import least_of_all
 from tesched_core.policy import AwaitRoom, MakeRoom, Policy, Proposal, View
+from tesched_policies import ground
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.ground import Ground
@@ -233,17 +234,29 @@ def views(draw: st.DrawFn) -> View:
     st.sampled_from(
         [FitGpp(), FitGpp(s=0.0), FitGpp(), Patient(), LongestRemaining(), YoungestFirst(), AtRandom(seed=3)]
     ),
-    st.sampled_from([(200, 1000, 100), (2, 3, 1), (1, 1, 0)]),
+    st.sampled_from([(200, 1000, 100, 100), (2, 3, 1, 100), (1, 1, 0, 0)]),
+    st.sampled_from([0, ground.FEW]),
 )
 @settings(max_examples=examples(150), deadline=None)
-def test_each_plan_is_that_of_its_job_alone(view: View, policy: Policy[None], bounds: tuple[int, int, int]) -> None:
-    weighed, kept, ahead = bounds
-    with patch.multiple(node_prices, MOST_WEIGHED=weighed, _KEPT=kept, _AHEAD=ahead):
-        together = policy.propose(view, None)
-        alone = _one_by_one(view, partial(lambda view: policy.propose(view, None)))
+def test_each_plan_is_that_of_its_job_alone(
+    view: View, policy: Policy[None], bounds: tuple[int, int, int, int], few: int
+) -> None:
+    weighed, kept, ahead, many = bounds
+    with patch.multiple(node_prices, MOST_WEIGHED=weighed, _KEPT=kept, _AHEAD=ahead, _MANY=many):
+        # What is found for strangers is taken over for each user, or for those with own jobs on few nodes alone.
+        with patch.object(ground, "FEW", few):
+            together = policy.propose(view, None)
+        # For none: on no cluster are so few nodes few.
+        with patch.object(ground, "FEW", 1000):
+            alone = _one_by_one(view, partial(lambda view: policy.propose(view, None)))
     assert together.plans == alone.plans
-    assert {(one.preemptor, one.job_id, one.code, one.score) for one in together.refusals} == {
-        (one.preemptor, one.job_id, one.code, one.score) for one in alone.refusals
+    assert _said(together) == _said(alone)
+
+
+def _said(proposal: Proposal[None]) -> set[tuple[object, ...]]:
+    return {
+        (one.preemptor, one.job_id, one.code, one.score, one.text if one.code is RefusalCode.NO_VICTIM else "")
+        for one in proposal.refusals
     }
 
 
@@ -263,12 +276,12 @@ def test_what_is_proposed_anew_is_what_is_proposed_at_first(
 @given(views())
 @settings(max_examples=examples(50), deadline=None)
 def test_the_least_number_of_victims_follows_the_plans(view: View) -> None:
-    ground = Ground.of(view, fewest_and_cheapest, drawn=False)
-    pool, score = ground.pool_of(view.eligibility), FitGpp().rank(view, None)
+    kept = Ground.of(view, fewest_and_cheapest, drawn=False)
+    pool, score = kept.pool_of(view.eligibility), FitGpp().rank(view, None)
     for job in view.waiting:
-        for demand in ground.candidates(job)[0].any:
-            assert ground.least(demand, pool) == least_of_all(demand, view.running, pool, ground.capacity)
-            found = ground.search(demand, pool, ground.prices(job, score).price)
+        for demand in kept.candidates(job)[0].any:
+            assert kept.least(demand, pool) == least_of_all(demand, view.running, pool, kept.capacity)
+            found = kept.search(demand, pool, kept.prices(job, score).price)
             if found is not None:
-                ground.plan(demand, found, stay=False)
+                kept.plan(demand, found, stay=False)
                 assert not pool[list(found.victims)].any()

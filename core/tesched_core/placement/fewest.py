@@ -56,7 +56,7 @@ def least_of_all(demand: Demand, running: Running, pool: NDArray[np.bool_], capa
     On each node so many of the largest, of each resource alone, as reach what is missing; and as a victim may run on
     all nodes of the job, the most of any one of these. 0 where its tasks may be spread in other ways.
     """
-    return 0 if demand.uneven else fewest_of(demand, least_on(demand, running, pool, capacity, demand.allowed))
+    return 0 if demand.uneven else fewest_of(demand, least_on(demand, running, pool, capacity))
 
 
 def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
@@ -67,24 +67,36 @@ def fewest_of(demand: Demand, least: NDArray[np.int64]) -> int:
     return max(of_required, int(least.min() if demand.nodes == 1 else np.sort(least)[demand.nodes - 1]))
 
 
-def least_on(
-    demand: Demand, running: Running, pool: NDArray[np.bool_], capacity: Capacity, among: NDArray[np.bool_]
+def least_on(  # noqa: PLR0917 - what a search is given
+    demand: Demand,
+    running: Running,
+    pool: NDArray[np.bool_],
+    capacity: Capacity,
+    nodes: NDArray[np.intp] | None = None,
+    shares: NDArray[np.intp] | None = None,
 ) -> NDArray[np.int64]:
-    """Return [nodes] a number of victims below which no set of them is enough there; more than there are elsewhere."""
-    here = demand.allowed & among
-    missing = demand.takes - capacity.free
-    where = running.share_node
-    shares = np.flatnonzero(here[where] & pool[running.share_job])
+    """Return [nodes] a number of victims below which no set of them is enough there; more than there are elsewhere.
+
+    Of all nodes, or of the rows `nodes`; `shares` are rows of shares, among which are all that are there.
+    """
+    some = np.arange(len(capacity.free)) if nodes is None else nodes
+    here = demand.allowed[some]
+    missing = demand.takes[some] - capacity.free[some]
+    place = np.full(len(capacity.free), -1, dtype=np.intp)
+    place[some[here]] = np.flatnonzero(here)
+    shares = np.arange(len(running.share_node)) if shares is None else shares
+    shares = shares[(place[running.share_node[shares]] >= 0) & pool[running.share_job[shares]]]
+    where, frees_of_each = place[running.share_node[shares]], running.frees[shares]
     least = np.where(here, 0, NEVER)
     for resource in np.flatnonzero((missing[here] > 0).any(axis=0)).tolist():
-        frees = running.frees[:, resource]
-        order = shares[np.lexsort((-frees[shares], where[shares]))]
-        nodes, reached = where[order], np.cumsum(frees[order])
-        first = np.flatnonzero(np.r_[True, np.diff(nodes) > 0][: len(nodes)])
-        reached -= np.repeat(reached[first] - frees[order[first]], np.diff(np.r_[first, len(nodes)]))
+        order = np.lexsort((-frees_of_each[:, resource], where))
+        frees, there = frees_of_each[order, resource], where[order]
+        reached = np.cumsum(frees)
+        first = np.flatnonzero(np.r_[True, np.diff(there) > 0][: len(there)])
+        reached -= np.repeat(reached[first] - frees[first], np.diff(np.r_[first, len(there)]))
         lacks = missing[:, resource]
-        too_few = np.bincount(nodes[reached < lacks[nodes]], minlength=len(least))
-        all_of_them = np.bincount(nodes, minlength=len(least))
+        too_few = np.bincount(there[reached < lacks[there]], minlength=len(least))
+        all_of_them = np.bincount(there, minlength=len(least))
         needed = np.where(too_few == all_of_them, NEVER, too_few + 1)
         least = np.maximum(least, np.where(lacks > 0, needed, 0))
     return least

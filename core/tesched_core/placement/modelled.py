@@ -8,12 +8,13 @@ for, or that its partition or the site does; docs/reference/slurm-requests.md ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.cluster import Job, Node, Partition, Request
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
@@ -195,13 +196,29 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
         yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
 
 
+def _nodes_of(partition: Partition, snapshot: Snapshot) -> tuple[Sequence[Node], NDArray[np.intp]]:
+    """Return the partition's nodes, and the hardware threads of a core of each."""
+
+    def find() -> tuple[Sequence[Node], NDArray[np.intp]]:
+        nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
+        return nodes, np.array([max(node.threads_per_core, 1) for node in nodes], dtype=np.intp)
+
+    answers = snapshot.answers
+    if (
+        answers is None
+        or answers.nodes is not snapshot.nodes
+        or answers.partitions.get(partition.name) is not partition
+    ):
+        return find()
+    return answers.find((_nodes_of, partition.name), find)
+
+
 def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool) -> Iterator[str]:
     name, settings, request = partition.name, snapshot.settings, job.request
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
     default = default_cpus_per_gpu(request, partition, snapshot)
-    nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
-    threads = np.array([max(node.threads_per_core, 1) for node in nodes], dtype=np.intp)
+    nodes, threads = _nodes_of(partition, snapshot)
     alike = threads <= 1
     if is_held_again(request, default, settings.release, binds=binds) and not alike.any():
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"

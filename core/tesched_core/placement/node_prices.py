@@ -33,6 +33,8 @@ from tesched_core.placement.fewest import fewest_that_free
 MOST_WEIGHED = 200
 #: promising nodes that are kept in order, and those that are weighed before they are needed: a plan removes few
 _KEPT, _AHEAD = 1000, 100
+#: nodes that have changed at once above which the most promising ones are found anew
+_MANY = 100
 #: how promising a node is: jobs that would go but for one, the sum of their scores, its row
 _Promise: TypeAlias = tuple[int, float, int]
 #: number of victims, the sum of their scores, the lowest job id, the node's row
@@ -56,18 +58,32 @@ class ByNode:
         self._where = running.share_node[self.shares]
         self._first = np.searchsorted(self._where, np.arange(nodes + 1))
 
+    def repriced(self, score: NDArray[np.float64], nodes: NDArray[np.intp]) -> ByNode:
+        """Return the same by another `score` [running], which differs for jobs on these nodes alone."""
+        new = object.__new__(ByNode)
+        new.__dict__.update(self.__dict__)
+        new.score, new.shares = score, self.shares.copy()
+        places = self._places(nodes)
+        shares = self.shares[places]
+        jobs = self.running.share_job[shares]
+        new.shares[places] = shares[np.lexsort((self.running.job_id[jobs], score[jobs], self._where[places]))]
+        return new
+
     def on(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the shares on some nodes, node by node."""
         if len(nodes) * 8 < len(self._first):
-            first = self._first[nodes]
-            counts = self._first[nodes + 1] - first
-            found: NDArray[np.intp] = self.shares[
-                np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-            ]
+            found: NDArray[np.intp] = self.shares[self._places(nodes)]
             return found
         there = np.zeros(len(self._first) - 1, dtype=np.bool_)
         there[nodes] = True
         return self.shares[there[self._where]]
+
+    def _places(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the places in `shares` of those on some nodes, node by node."""
+        first = self._first[nodes]
+        counts = self._first[nodes + 1] - first
+        places: NDArray[np.intp] = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        return places
 
 
 def fit_alone(
@@ -130,6 +146,8 @@ class NodePrices:
         self._open = demand.allowed.copy()
         #: [nodes] the row of the single victim that is enough, or -1
         self._single = np.full(nodes, -1, dtype=np.intp)
+        #: [nodes] its score; infinite where there is none
+        self._single_score = np.full(nodes, np.inf)
         #: [nodes] how promising each is, -1: it isn't; None: not needed so far
         self._counts: NDArray[np.intp] | None = None
         self._sums = np.zeros(nodes)
@@ -149,12 +167,17 @@ class NodePrices:
         """Return prices that change by themselves."""
         new = object.__new__(NodePrices)
         new.__dict__.update(self.__dict__)
-        new.fitting, new._open, new._single = self.fitting.copy(), self._open.copy(), self._single.copy()
-        if self._counts is not None:
-            new._counts, new._sums = self._counts.copy(), self._sums.copy()
+        new.fitting, new._open = self.fitting.copy(), self._open.copy()
+        new._single, new._single_score = self._single.copy(), self._single_score.copy()
+        new._counts, new._sums = None if self._counts is None else self._counts.copy(), self._sums.copy()
         new._best, new._several = [*self._best], {**self._several}
         new._weighed = None if self._weighed is None else [*self._weighed]
         return new
+
+    def reprice(self, by_node: ByNode, nodes: NDArray[np.intp]) -> None:
+        """Go by the prices of `by_node`, which are others for jobs on these nodes alone."""
+        self._by_node, self._score = by_node, by_node.score
+        self.update(nodes, self._free, self._pool)
 
     def update(self, nodes: NDArray[np.intp], free: NDArray[np.int64], pool: NDArray[np.bool_]) -> None:
         """Take in what is free now, and who may be a victim, where that has changed on these nodes alone."""
@@ -162,6 +185,8 @@ class NodePrices:
         nodes = nodes[self._open[nodes]]
         if len(nodes):
             self._weighed = None
+            if len(nodes) > _MANY:
+                self._best, self._has_all = [], False
             self._forget(nodes)
             self._work_out(nodes)
 
@@ -176,10 +201,8 @@ class NodePrices:
         """Return the cheapest node and its victims; None if not all that may be victims are enough anywhere."""
         if self.fitting.any():
             return int(np.argmax(self.fitting)), ()
-        nodes = np.flatnonzero(self._single >= 0)
+        nodes = np.flatnonzero((self._single_score == self._single_score.min(initial=np.inf)) & (self._single >= 0))
         if len(nodes):
-            score = self._score[self._single[nodes]]
-            nodes = nodes[score == score[np.argmin(score)]]
             node = int(nodes[np.argmin(self._running.job_id[self._single[nodes]])])
             return node, (int(self._single[node]),)
         if self._weighed is None:
@@ -207,12 +230,13 @@ class NodePrices:
     def _forget(self, nodes: NDArray[np.intp]) -> None:
         """Forget what was worked out of these nodes, as if the job might not run there."""
         self.fitting[nodes] = False
-        self._single[nodes] = -1
-        for node in nodes.tolist():
+        self._single[nodes], self._single_score[nodes] = -1, np.inf
+        for node in nodes.tolist() if self._several else ():
             self._several.pop(node, None)
         if self._counts is None:
             return
-        for promise in zip(self._counts[nodes].tolist(), self._sums[nodes].tolist(), nodes.tolist(), strict=True):
+        of_each = self._counts[nodes].tolist(), self._sums[nodes].tolist(), nodes.tolist()
+        for promise in zip(*of_each, strict=True) if self._best else ():
             place = bisect_left(self._best, promise)
             if self._best[place : place + 1] == [promise]:
                 del self._best[place]
@@ -221,17 +245,18 @@ class NodePrices:
     def _work_out(self, nodes: NDArray[np.intp]) -> None:
         """Work out where the job fits at once or after one more has left, of these nodes that were forgotten."""
         self.fitting[nodes] = self.demand.fits_into(self._free[nodes], nodes)
-        there = self._candidates_on(nodes[~self.fitting[nodes]])
-        frees = self._running.frees[there.shares]
-        enough = np.flatnonzero(self.demand.fits_into(self._free[there.where] + frees, there.where))
+        there = self._candidates_on(nodes)
+        then = self._free[there.where] + self._running.frees[there.shares]
+        enough = self.demand.fits_into(then, there.where) & ~self.fitting[there.where]
         self._take_singles(there.where[enough], there.jobs[enough])
         if self._counts is not None:
-            self._promise(nodes, self._counts)
+            self._promise(there, self._counts)
 
     def _take_singles(self, where: NDArray[np.intp], jobs: NDArray[np.intp]) -> None:
         """Take in candidates of which each is enough on its node, the cheapest of a node first."""
         # The cheapest comes last, so that it stays.
         self._single[where[::-1]] = jobs[::-1]
+        self._single_score[where] = self._score[self._single[where]]
 
     def _candidates_on(self, nodes: NDArray[np.intp]) -> _Candidates:
         shares = self._by_node.on(nodes)
@@ -262,9 +287,9 @@ class NodePrices:
         first, last, end = first[found], last[found], end[found]
         return _Cheapest(nodes=where[first], first=first, last=last, end=end, free=free[last], score=score[found])
 
-    def _promise(self, nodes: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
-        """Work out how promising these nodes are, and put them in order."""
-        cheapest = self._cheapest_first(self._candidates_on(nodes))
+    def _promise(self, there: _Candidates, counts: NDArray[np.intp]) -> None:
+        """Work out how promising the nodes of these candidates are, and put them in order."""
+        cheapest = self._cheapest_first(there)
         counts[cheapest.nodes] = cheapest.last - cheapest.first
         self._sums[cheapest.nodes] = cheapest.score
         if not self._best and not self._has_all:
@@ -279,12 +304,15 @@ class NodePrices:
         counts = self._counts
         if counts is None:
             counts = self._counts = np.full(len(self._open), -1, dtype=np.intp)
-            self._promise(np.flatnonzero(self._open), counts)
+            self._promise(self._candidates_on(np.flatnonzero(self._open)), counts)
         if len(self._best) < MOST_WEIGHED and not self._has_all:
             nodes = np.flatnonzero(counts >= 0)
-            order = nodes[np.lexsort((nodes, self._sums[nodes], counts[nodes]))[:_KEPT]]
+            count = len(nodes)
+            if count > _KEPT:  # those that are sorted at all
+                nodes = nodes[counts[nodes] <= np.partition(counts[nodes], _KEPT)[_KEPT]]
+            order = nodes[np.lexsort((self._sums[nodes], counts[nodes]))[:_KEPT]]
             self._best = [*zip(counts[order].tolist(), self._sums[order].tolist(), order.tolist(), strict=True)]
-            self._has_all = len(order) == len(nodes)
+            self._has_all = len(order) == count
         return self._best[:MOST_WEIGHED]
 
     def _weigh(self, nodes: Iterable[int]) -> None:
@@ -292,10 +320,10 @@ class NodePrices:
 
         Where fewer are enough, those.
         """
-        new = [node for node in nodes if node not in self._several]
-        new = [node for node in new if not self.fitting[node] and self._single[node] < 0]
-        self._several |= dict.fromkeys(new)
-        there = self._candidates_on(np.array(new, dtype=np.intp))
+        new = np.array([node for node in nodes if node not in self._several], dtype=np.intp)
+        new = new[~self.fitting[new] & (self._single[new] < 0)]
+        self._several |= dict.fromkeys(new.tolist())
+        there = self._candidates_on(new)
         cheapest = self._cheapest_first(there)
         rows, left, frees = cheapest.nodes, cheapest.free.copy(), self._running.frees
         stays = np.zeros(len(there.shares), dtype=np.bool_)
@@ -306,15 +334,39 @@ class NodePrices:
             superfluous = self.demand.fits_into(without, rows[some])
             left[some[superfluous]] = without[superfluous]
             stays[places[some[superfluous]]] = True
-        spans = zip(rows.tolist(), cheapest.first.tolist(), cheapest.last.tolist(), cheapest.end.tolist(), strict=True)
-        for node, first, last, end in spans:
-            kept = [place for place in range(last - first + 1) if not stays[first + place]]
-            jobs = there.jobs[first:end]
-            fewer: tuple[int, ...] = ()
-            if len(kept) > 2:
-                wanted = self.demand.takes[node] - self._free[node]
-                fewer = fewest_that_free(wanted, frees[there.shares[first:end]], self._score[jobs], less_than=len(kept))
-            self._several[node] = self._price(node, tuple(int(jobs[place]) for place in fewer or kept))
+        self._keep_prices(there, cheapest, stays)
+
+    def _keep_prices(self, there: _Candidates, cheapest: _Cheapest, stays: NDArray[np.bool_]) -> None:
+        """Keep the price of each of these nodes: of the cheapest candidates but for those that stay, or of fewer."""
+        if not len(cheapest.nodes):
+            return
+        counts = cheapest.last - cheapest.first + 1
+        number = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(number)) - (np.cumsum(counts) - counts - cheapest.first)[number]
+        leaves = ~stays[places]
+        number, places = number[leaves], places[leaves]
+        jobs = there.jobs[places]
+        counts = np.bincount(number, minlength=len(counts))
+        sums = np.bincount(number, weights=self._score[jobs])
+        begins = np.cumsum(counts) - counts
+        first_ids = np.minimum.reduceat(self._running.job_id[jobs], begins)
+        nodes, leaving = cheapest.nodes.tolist(), jobs.tolist()
+        prices = zip(counts.tolist(), sums.tolist(), first_ids.tolist(), nodes, strict=True)
+        victims = (
+            tuple(leaving[begin:end]) for begin, end in zip(begins.tolist(), np.cumsum(counts).tolist(), strict=True)
+        )
+        self._several.update(zip(nodes, zip(prices, victims, strict=True), strict=True))
+        for place in np.flatnonzero(counts > 2).tolist():
+            fewer = self._fewer(there, cheapest, place, less_than=int(counts[place]))
+            if fewer:
+                self._several[nodes[place]] = self._price(nodes[place], fewer)
+
+    def _fewer(self, there: _Candidates, cheapest: _Cheapest, place: int, *, less_than: int) -> tuple[int, ...]:
+        """Return fewer candidates of one of the nodes that are enough there, or none."""
+        node, some = int(cheapest.nodes[place]), slice(cheapest.first[place], cheapest.end[place])
+        jobs, wanted = there.jobs[some], self.demand.takes[node] - self._free[node]
+        frees = self._running.frees[there.shares[some]]
+        return tuple(jobs[[*fewest_that_free(wanted, frees, self._score[jobs], less_than=less_than)]].tolist())
 
 
 def _least(priced: Iterable[_Priced | None]) -> tuple[int, tuple[int, ...]] | None:
