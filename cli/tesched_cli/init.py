@@ -63,9 +63,9 @@ poll_interval_s = 2.0
 socket = {socket}
 
 [guard]
-# How often one job may be preempted for other users' trial-and-error jobs in its life, and one that declares no signal,
-# which loses its run each time (0: never);
+# How often one job may be preempted for other users' trial-and-error jobs in its life,
 max_preemptions_per_job = 16
+# how often one that declares no signal, and loses its run each time (0: never),
 max_preemptions_without_notice = 1
 # and how many preemptions there may be in any hour, of all jobs.
 max_preemptions_per_hour = 200

@@ -48,6 +48,12 @@ def test_its_owner_s_number_counts_where_it_is_lower(site: int, own: int, count:
 def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
     job = running(MINE, share("n1", 1), comment="preemptions=0")
     snapshot = classified(Snapshot.of(NOW, jobs=[job], nodes=[node("n1")]), Classification())
-    limits = Limits(max_preemptions_per_job=3, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
+    limits = Limits(
+        max_preemptions_per_job=3,
+        max_preemptions_without_notice=3,
+        min_run_time_s=0,
+        cool_down_s=0,
+        max_slowdown=1e9,
+    )
     _, text = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=1)}), limits)[MINE]
     assert text.endswith("it may be preempted 1 time(s) (preemptions=0; 1 counts)")
