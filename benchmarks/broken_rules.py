@@ -101,8 +101,8 @@ MUTATIONS = (
     Mutation(
         "P",
         "core/tesched_core/guard/eligibility.py",
-        "if one.preemptions >= max(",
-        "if one.preemptions > max(",
+        ".preemptions >= max(limits",
+        ".preemptions > max(limits",
     ),
     Mutation(
         "least run time",
@@ -320,6 +320,18 @@ MUTATIONS = (
         "core/tesched_core/guard/eligibility.py",
         "excuse_jobs(dict.fromkeys(leaving, _LEAVING))",
         "pass",
+    ),
+    Mutation(
+        "guard: one that is sent no signal has a number of its own",
+        "core/tesched_core/guard/eligibility.py",
+        "limits.most_preemptions(gets_notice=each)",
+        "limits.max_preemptions_per_job",
+    ),
+    Mutation(
+        "guard: one that is sent no signal may never be preempted",
+        "core/tesched_core/guard/eligibility.py",
+        "limits.max_preemptions_without_notice <= 0:",
+        "False:",
     ),
     Mutation(
         "guard: an order has one run of a job",

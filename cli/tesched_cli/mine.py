@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import Limits
 from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass
@@ -104,13 +105,12 @@ def my_jobs(
 ) -> tuple[MyJob, ...]:
     """Return the user's jobs, in this order. Raises ConfigError and JournalError."""
     config = shown_configuration(config_path)
-    most = config.guard.max_preemptions_per_job
     with store_of(config) as engine:
         found = read.jobs(engine, which)
         victims = read.as_victims(engine, [job.key for job in found])
         ahead = read.raised_jobs(engine, By.VICTIM)
     return tuple(
-        _mine(job, victims.get(job.key, ()), most, ahead=job.job_id in ahead)
+        _mine(job, victims.get(job.key, ()), config.guard, ahead=job.job_id in ahead)
         for job in in_order(found)
         if job.user == user
     )
@@ -170,8 +170,8 @@ def lines(job: MyJob) -> Iterator[str]:
         yield f"job {job.job} was preempted {clock(one.at)} for {one.cause}{after}: {one.saved_state}{again}"
 
 
-def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) -> MyJob:
-    most = most if job.job_class is JobClass.BE else 0
+def _mine(job: JobView, victims: Sequence[Victim], limits: Limits, *, ahead: bool) -> MyJob:
+    most = limits.most_preemptions(gets_notice=job.gets_notice) if job.job_class is JobClass.BE else 0
     most = most if job.most_preemptions is None else min(most, job.most_preemptions)
     gone = tuple(_preemption(one) for one in victims if one.departure in {*PREEMPTED, Departure.ENDED})
     last = victims[-1] if victims else None

@@ -85,7 +85,7 @@ class Reloader:
             classes=now.classes,
             mode=now.mode,
             pace=now.loop,
-            telling=now.tell.telling(now.guard.max_preemptions_per_job),
+            telling=now.tell.telling(now.guard),
         )
         if loop.idle is not None:
             loop.idle.configure(now.idle)

@@ -10,6 +10,7 @@ from tesched_core.model.actions import Record
 from tesched_core.model.ranges import Form, Range, Seconds, between, check_ranges
 
 if TYPE_CHECKING:
+    from tesched_core.model.limits import Limits
     from tesched_core.orders.tell_users import Telling
 
 
@@ -73,11 +74,12 @@ class TellConfig:
             raise ValueError("command must be without the character NUL")
         check_ranges(self)
 
-    def telling(self, most: int) -> Telling:
-        """Return it as the heart wants it; `most` is how often a job may be preempted."""
+    def telling(self, limits: Limits) -> Telling:
+        """Return it as the heart wants it."""
         from tesched_core.orders.tell_users import Telling  # noqa: PLC0415 - for the daemon alone
 
-        return Telling(record=self.record, by_command=bool(self.command), most=most)
+        most, without = (limits.most_preemptions(gets_notice=each) for each in (True, False))
+        return Telling(record=self.record, by_command=bool(self.command), most=most, most_without_notice=without)
 
 
 _IDLE_FILE = Form(

@@ -99,7 +99,7 @@ def opened_loop(
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             admission=AdmissionFile(path=Path(config.slurm.admission)),
-            telling=config.tell.telling(config.guard.max_preemptions_per_job),
+            telling=config.tell.telling(config.guard),
             told=teller.counts if teller else dict,
             journal=SqlJournal(engine, takes_over=takes_over, states=STATES, learns=config.run_times.learn),
             policies=config.policy.entries(),

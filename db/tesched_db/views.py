@@ -16,7 +16,7 @@ from tesched_core.model.decision import BoundNow, RefusalCode
 from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.field import Field
 from tesched_core.model.not_followed import NotFollowed
-from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.notice import ExitZero, Target, gets_notice
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -213,6 +213,11 @@ class JobView:
     #: once it has ended: seconds that it waited and ran, all runs together; None if tesched did not see all of it
     waited_s: float | None
     ran_s: float | None
+
+    @property
+    def gets_notice(self) -> bool:
+        """Check whether it is sent its signal before it leaves."""
+        return gets_notice(self.notice_signal, self.grace_period_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ class Candidate:
 #: what is tried besides the site's own configuration
 CANDIDATES = (
     Candidate(name="fitgpp", contender="fitgpp+none"),
-    Candidate(name="fitgpp, P = 2", contender="fitgpp+none", values={"guard.max_preemptions_per_job": "2"}),
+    Candidate(name="fitgpp, P = 1", contender="fitgpp+none", values={"guard.max_preemptions_per_job": "1"}),
     Candidate(name="patient 30 s", contender="patient+none", values={"policy.patient.patience_s": "30"}),
     Candidate(name="patient 120 s", contender="patient+none", values={"policy.patient.patience_s": "120"}),
     Candidate(name="patient 30 s + fill", contender="patient+fill", values={"policy.patient.patience_s": "30"}),

@@ -51,6 +51,8 @@ MOST_LOOKS = 8
 AGAIN_S, RESTARTS_IN_S = 5.0, 15.0
 #: Limits that leave everything to the policy and P; the paper has no others.
 NO_LIMITS = Limits(
+    max_preemptions_per_job=1,
+    max_preemptions_without_notice=10**9,
     min_run_time_s=0,
     cool_down_s=0,
     max_slowdown=1e12,

@@ -27,14 +27,15 @@ def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_
 ) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
+    # None declares a signal.
     jobs = [job(number, comment=f"preemptions={number}") for number in (1, 2)]
     Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), Classification()))
     engine.dispose()
 
     often = "  often   it is preempted at most 1 time(s) for trial-and-error jobs of other users, by its owner's word"
     above = (
-        "  said    preemptions=2 (the job's comment) is not followed: guard.max_preemptions_per_job = 1, and no job "
-        "raises that; instead: it is preempted 1 time(s) at most\n"
+        "  said    preemptions=2 (the job's comment) is not followed: guard.max_preemptions_without_notice = 1, and no "
+        "job raises that; instead: it is preempted 1 time(s) at most\n"
     )
     assert [often in explained(path, name) for name in ("1", "2")] == [True, False]
     assert [above in explained(path, name) for name in ("1", "2")] == [False, True]

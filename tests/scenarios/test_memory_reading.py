@@ -21,7 +21,13 @@ from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import TE, Driver
 
 LIMITS = Limits(
-    max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9, order_timeout_s=60, retry_after_s=300
+    max_preemptions_per_job=9,
+    max_preemptions_without_notice=9,
+    min_run_time_s=0,
+    cool_down_s=0,
+    max_slowdown=1e9,
+    order_timeout_s=60,
+    retry_after_s=300,
 )
 HELD = share("n1", 1, 16_000, {"gpu": 1})
 EITHER = Request(gres_per_job=(("gpu", 1),), mem_per_node_mib=0, mem_counted_mib=64_000)

@@ -21,7 +21,14 @@ from tesched_core.model.resources import JobId
 from tests.builders import NOW, by_job, node, nodes_set, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
-LIMITS = Limits(max_preemptions_per_job=2, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9, retry_after_s=0)
+LIMITS = Limits(
+    max_preemptions_per_job=2,
+    max_preemptions_without_notice=2,
+    min_run_time_s=0,
+    cool_down_s=0,
+    max_slowdown=1e9,
+    retry_after_s=0,
+)
 
 
 def look_without(drive: Driver, job_id: int, at_s: float) -> None:

@@ -23,7 +23,7 @@ OTHER = 5
 
 def preempted(te_user: str, *, limits: Limits | None = None) -> Driver:
     """Return the smallest case after Ada's job has left for a TE job of this user, which runs."""
-    drive = one_node(limits=limits or Limits(cool_down_s=0, min_run_time_s=0))
+    drive = one_node(limits=limits or Limits(cool_down_s=0, min_run_time_s=0, max_preemptions_per_job=1))
     drive.change(BE, user="ada")
     drive.change(TE, user=te_user)
     drive.obeys(*drive.cycle(0))

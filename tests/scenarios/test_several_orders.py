@@ -166,7 +166,7 @@ def test_most_orders_at_once_count_those_that_free_resources() -> None:
 
 
 def test_no_job_is_preempted_more_often_than_the_site_allows() -> None:
-    drive = one_node(limits=Limits(cool_down_s=0, min_run_time_s=0))
+    drive = one_node(limits=Limits(cool_down_s=0, min_run_time_s=0, max_preemptions_per_job=1))
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)
     drive.starts(TE, HALF, at_s=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tesched_core.intake.user_words import PREEMPTIONS
+from tesched_core.model.limits import Limits
 from tesched_core.model.not_followed import About, NotFollowed
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config
@@ -16,7 +17,7 @@ _SLAQ = "slaq"
 
 def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
     """Declarations that were recorded as not followed, and `elastic` where no policy goes by it."""
-    above = _above_the_sites(job, config.guard.max_preemptions_per_job)
+    above = _above_the_sites(job, config.guard)
     recorded = job.not_followed if above is None else (*job.not_followed, above)
     asked = [entry.name.value for entry in config.policy.be]
     built_in = {"none", "fill", "gavel", "pdors"}
@@ -34,7 +35,7 @@ def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
 def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
     """Yield how often it may be preempted, where that is its owner's word."""
     most = job.most_preemptions
-    if most is None or most > config.guard.max_preemptions_per_job:
+    if most is None or most > config.guard.most_preemptions(gets_notice=job.gets_notice):
         return
     # Turns of best-effort jobs preempt it in any case.
     jobs = "trial-and-error jobs"
@@ -44,14 +45,16 @@ def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
     yield f"  often   it is preempted {often}, by its owner's word ({word})"
 
 
-def _above_the_sites(job: JobView, most: int) -> NotFollowed | None:
+def _above_the_sites(job: JobView, limits: Limits) -> NotFollowed | None:
+    most = limits.most_preemptions(gets_notice=job.gets_notice)
     if job.most_preemptions is None or job.most_preemptions <= most:
         return None
+    key = "per_job" if most == limits.max_preemptions_per_job else "without_notice"
     return NotFollowed(
         about=About.RUN,
         said=f"preemptions={job.most_preemptions}",
         source="the job's comment",
-        why=f"guard.max_preemptions_per_job = {most}, and no job raises that",
+        why=f"guard.max_preemptions_{key} = {most}, and no job raises that",
         instead=f"it is preempted {most} time(s) at most",
     )
 

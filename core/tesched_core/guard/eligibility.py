@@ -82,7 +82,9 @@ def eligible_victims(
     new = np.isin(running.job_id, list(newcomers))
     excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
     if turns is None and limits.max_preemptions_per_job <= 0:
-        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
+        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits, saves=True))
+    elif turns is None and limits.max_preemptions_without_notice <= 0:
+        excuse(~running.gets_notice, _too_often(0, limits, saves=False))
     if turns is None:
         excuse_jobs(_often(running, memory, limits))
     for row, owner in enumerate(running.owners):
@@ -235,23 +237,27 @@ _LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another tri
 _WAS_ASKED: Why = (RefusalCode.COOL_DOWN, "it has left, or was let go, for a job that still waits")
 
 
-def _too_often(count: int, limits: Limits) -> Why:
-    most = limits.max_preemptions_per_job
-    text = f"it was preempted {count} time(s); guard.max_preemptions_per_job is {most}"
+def _too_often(count: int, limits: Limits, *, saves: bool) -> Why:
+    text = f"it was preempted {count} time(s); guard.max_preemptions_per_job is {limits.max_preemptions_per_job}"
+    if not saves and (most := limits.max_preemptions_without_notice) < limits.max_preemptions_per_job:
+        text = f"it was preempted {count} time(s) and is sent no signal; guard.max_preemptions_without_notice is {most}"
     return RefusalCode.MAX_PREEMPTIONS, text
 
 
 def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
     """Return the jobs that were preempted as often as the site allows, or as their owners do where that is less."""
+    saves = {
+        job_id: bool(running.gets_notice[running.row_of[job_id]]) for job_id in memory.jobs if job_id in running.row_of
+    }
     own = {
         job_id: _by_its_owner(memory.job(job_id).preemptions, most, running.most_said.get(job_id, most))
         for job_id, most in running.most_preemptions.items()
         if most < limits.max_preemptions_per_job and memory.job(job_id).preemptions >= most
     }
     site = {
-        job_id: _too_often(one.preemptions, limits)
-        for job_id, one in memory.jobs.items()
-        if one.preemptions >= max(limits.max_preemptions_per_job, 1)
+        job_id: _too_often(memory.job(job_id).preemptions, limits, saves=each)
+        for job_id, each in saves.items()
+        if memory.job(job_id).preemptions >= max(limits.most_preemptions(gets_notice=each), 1)
     }
     return own | site
 

@@ -99,7 +99,9 @@ class Limits:
     """The site's limits. Times in seconds; names are shell globs."""
 
     #: FitGpp's P: how often one job may be preempted in its life for TE jobs of other users
-    max_preemptions_per_job: Count = 1
+    max_preemptions_per_job: Count = 16
+    #: … one that is sent no signal, and loses its run each time
+    max_preemptions_without_notice: Count = 1
     #: a job is not eligible before it has run this long since its last start
     min_run_time_s: Seconds = 60.0
     #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
@@ -169,6 +171,11 @@ class Limits:
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
         check_ranges(self)
+
+    def most_preemptions(self, *, gets_notice: bool) -> int:
+        """How often a job may be preempted in its life, by whether it is sent its signal."""
+        each = self.max_preemptions_per_job
+        return each if gets_notice else min(each, self.max_preemptions_without_notice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 
 from tesched_core.model.actions import Reason, ReasonCode, Record, TellUser
 from tesched_core.model.order import PREEMPTED, Departure, Order, Purpose, Victim, VictimState
-from tesched_core.model.resources import JobId
 
 if TYPE_CHECKING:
     from tesched_core.model.memory import Memory
@@ -50,8 +49,9 @@ class Telling:
     record: Record = Record.NONE
     #: the site has a command for it
     by_command: bool = False
-    #: how often a job may be preempted in its life (`guard.max_preemptions_per_job`)
+    #: how often a job may be preempted in its life (`Limits.most_preemptions`), and one that is sent no signal
     most: int = 1
+    most_without_notice: int = 1
 
 
 def note(action: TellUser, when: str) -> str:
@@ -122,16 +122,17 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
         times=(memory.job(victim.job_id).preemptions or 1) if victim.is_limited else 0,
-        most=_most(victim.job_id, snapshot, telling),
+        most=_most(victim, snapshot, telling),
         lost=lost,
         # Slurm changes nothing of a job that has ended.
         record=Record.NONE if victim.departure is Departure.ENDED else _record(telling, snapshot.settings.release),
     )
 
 
-def _most(job_id: JobId, snapshot: Snapshot, telling: Telling) -> int:
-    traits = snapshot.traits.get(job_id)
-    return telling.most if traits is None else traits.may_be_preempted(telling.most)
+def _most(victim: Victim, snapshot: Snapshot, telling: Telling) -> int:
+    traits = snapshot.traits.get(victim.job_id)
+    most = telling.most if victim.gets_notice else telling.most_without_notice
+    return most if traits is None else traits.may_be_preempted(most)
 
 
 def _record(telling: Telling, release: str) -> Record:

@@ -309,7 +309,9 @@ def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
                 notice_signal=victim.notice_signal,
                 grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
                 preempted=memory.job(victim.job_id).preemptions,
-                most_preempted=snapshot.traits[victim.job_id].may_be_preempted(limits.max_preemptions_per_job),
+                most_preempted=snapshot.traits[victim.job_id].may_be_preempted(
+                    limits.most_preemptions(gets_notice=victim.gets_notice)
+                ),
                 of_own_user=victim.of_own_user,
                 left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),
             )

@@ -8,7 +8,7 @@ import numpy as np
 from tesched_core.model.cluster import Partition
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
-from tesched_core.policy import Eligibility
+from tesched_core.placement.eligibility import Eligibility
 from tesched_policies.candidates import candidates_of
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.until_touched import UntilTouched

@@ -97,7 +97,7 @@ def test_a_job_that_yields_already_is_excused(state: VictimState) -> None:
 
 
 @pytest.mark.parametrize("state", [VictimState.LEFT, VictimState.BACK, VictimState.SPARED])
-def test_a_job_that_an_order_has_done_with_may_be_preempted_again_once_nobody_waits_for_it(state: VictimState) -> None:
+def test_a_job_that_an_order_has_done_with_may_be_preempted_again_once_no_job_waits_for_it(state: VictimState) -> None:
     assert code(running(1, ONE), memory=orders(order(1, state))) is C.COOL_DOWN
     assert code(running(1, ONE), memory=orders(order(1, state, OrderState.SETTLING))) is None
 
@@ -164,10 +164,9 @@ class TestLimits:
         assert code(running(1, ONE), Limits(max_preemptions_per_job=most), memory) is why
 
     def test_most_preemptions_is_named(self) -> None:
-        refusal = excuse(running(1, ONE), FREE, Memory(jobs={JobId(1): JobMemory(preemptions=1)}))
-        assert refusal is not None
-        assert "guard.max_preemptions_per_job is 1" in refusal[1]
-        assert "preempted 1 time(s)" in refusal[1]
+        limits = replace(FREE, max_preemptions_per_job=1)
+        _, text = excuse(running(1, ONE), limits, Memory(jobs={JobId(1): JobMemory(preemptions=1)})) or ("", "")
+        assert text == "it was preempted 1 time(s); guard.max_preemptions_per_job is 1"
 
     @pytest.mark.parametrize(("ran_s", "why"), [(59.9, C.MIN_RUN_TIME), (60.0, None)])
     def test_least_run_time_is_kept(self, ran_s: float, why: RefusalCode | None) -> None:

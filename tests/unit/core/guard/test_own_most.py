@@ -48,6 +48,41 @@ def test_its_owner_s_number_counts_where_it_is_lower(site: int, own: int, count:
 def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
     job = running(MINE, share("n1", 1), comment="preemptions=0")
     snapshot = classified(Snapshot.of(NOW, jobs=[job], nodes=[node("n1")]), Classification())
-    limits = Limits(max_preemptions_per_job=3, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
+    limits = Limits(
+        max_preemptions_per_job=3,
+        max_preemptions_without_notice=3,
+        min_run_time_s=0,
+        cool_down_s=0,
+        max_slowdown=1e9,
+    )
     _, text = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=1)}), limits)[MINE]
     assert text.endswith("it may be preempted 1 time(s) (preemptions=0; 1 counts)")
+
+
+@pytest.mark.parametrize(
+    ("without", "count", "saves", "key"),
+    [
+        (1, 1, True, None),
+        (1, 0, False, None),
+        (1, 1, False, "without_notice is 1"),
+        (0, 0, False, "without_notice is 0"),
+        (0, 0, True, None),
+        (9, 2, False, None),
+        # The number for all jobs counts for each.
+        (9, 3, False, "per_job is 3"),
+        (1, 3, True, "per_job is 3"),
+    ],
+)
+def test_one_that_is_sent_no_signal_has_a_number_of_its_own(
+    without: int, count: int, saves: bool, key: str | None
+) -> None:
+    limits = Limits(
+        max_preemptions_per_job=3,
+        max_preemptions_without_notice=without,
+        min_run_time_s=0,
+        cool_down_s=0,
+        max_slowdown=1e9,
+    )
+    snapshot = cluster([node("n1")], [running(MINE, share("n1", 1))], graces={MINE: 30 if saves else 0})
+    refusals = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=count)}), limits)
+    assert refusals[MINE][1].endswith(f"guard.max_preemptions_{key}") if refusals else key is None, refusals
