@@ -24,7 +24,6 @@ from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.placement.eligibility import Eligibility
 
 if TYPE_CHECKING:
     from tesched_core.model.capacity import Capacity
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from tesched_core.model.memory import Memory
     from tesched_core.model.snapshot import Snapshot
     from tesched_core.placement.deadlines import Deadlines
+    from tesched_core.placement.eligibility import Eligibility
 
 S = TypeVar("S")
 

@@ -30,7 +30,7 @@ def test_own_trials_and_turns_are_shown_and_do_not_count(
     tmp_path: Path, causes: list[dict[str, Any]], preempted: int, expected: str
 ) -> None:
     url = empty_store(tmp_path / "store.sqlite")
-    (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "{url}"\n')
+    (tmp_path / "tesched.toml").write_text(f'[store]\nurl = "{url}"\n[guard]\nmax_preemptions_per_job = 1\n')
     engine = open_store(url)
     left = {"noticed_at": 200.0, "left_at": 210.0, "departure": Departure.REQUEUED, "back_at": 300.0, "user": "ada"}
     ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}

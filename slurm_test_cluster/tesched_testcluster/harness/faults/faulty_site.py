@@ -31,6 +31,7 @@ from tesched_testcluster.harness.faults.faulty_ledger import Ledger
 from tesched_testcluster.harness.faults.faulty_slurm import Clock, FaultySlurm
 
 LIMITS = Limits(
+    max_preemptions_per_job=1,
     min_run_time_s=2,
     cool_down_s=40,
     max_victims_per_cycle=2,
