@@ -146,9 +146,16 @@ MUTATIONS = (
     Mutation(
         "fitgpp: one that is sent no signal pays with its run",
         _FITGPP,
-        "view.running.lost_s(view.now)",
+        "weighed_loss_s(view.running, view.now)",
         "view.running.grace_s",
     ),
+    Mutation(
+        "loss: runs of about the same length are equal",
+        "policies/tesched_policies/loss.py",
+        "np.floor(np.log2(ran_min))",
+        "np.log2(ran_min)",
+    ),
+    Mutation("loss: a longer run is worth more", "policies/tesched_policies/loss.py", "0.0, lost)", "0.0, MINUTE_S)"),
     Mutation("fitgpp: runs are weighed against grace periods", _FITGPP, "saving if len(saving) else lost_s", "lost_s"),
     Mutation(
         "workload: without a signal a run is lost",
@@ -165,7 +172,7 @@ MUTATIONS = (
     Mutation(
         "patient: one that is sent no signal pays with its run",
         _PATIENT,
-        "view.running.lost_s(view.now)",
+        "weighed_loss_s(view.running, view.now)",
         "view.running.grace_s",
     ),
     Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),

@@ -118,6 +118,7 @@ NEAR = {
     "held": ("tests/integration/test_leave_times.py",),
     "payment": ("tests/unit/core/guard/test_budget.py",),
     "fitgpp": ("tests/unit/policies/test_fitgpp.py",),
+    "loss": ("tests/unit/policies/test_fitgpp.py",),
     "beyond": ("tests/unit/sim/test_beyond.py",),
     "budget": (
         "tests/unit/core/guard/test_guard.py",

@@ -5,7 +5,7 @@ Definitions
     J            all best-effort jobs that now hold nodes.
     D_j, GP_j    what j holds over all its nodes; its grace period in seconds.
     L_j          seconds of its run that are lost if it is selected now: GP_j of a job that is sent its signal, which
-                 saves in that time; of any other all of its run so far, too.
+                 saves in that time; of any other all of its run so far, too, in powers of two (`loss.py`).
     C            what j's first node has.
     Size(D)      sqrt( sum over CPU, memory and each GRES of (D_r / C_r)^2 ); 1 if it takes all of one resource.
 
@@ -80,9 +80,10 @@ class FitGpp(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job the cheapest victims that free enough for it."""
+        from tesched_policies.loss import weighed_loss_s  # noqa: PLC0415 - as below
         from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        scores = self._scores(view, view.running.lost_s(view.now))
+        scores = self._scores(view, weighed_loss_s(view.running, view.now))
         return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest, why=WHY)
 
     def rank(self, view: View, state: None) -> NDArray[np.float64]:

@@ -63,9 +63,10 @@ class Patient(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
+        from tesched_policies.loss import weighed_loss_s  # noqa: PLC0415 - as below
         from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        scores = self._scores(view, view.running.lost_s(view.now))
+        scores = self._scores(view, weighed_loss_s(view.running, view.now))
         return plan_all(
             view,
             lambda _view, _preemptor: scores,

@@ -9,6 +9,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import columns_of
 from tesched_policies.fitgpp import FitGpp, fitgpp_scores
+from tesched_policies.loss import weighed_loss_s
 
 from tests.builders import NOW, cluster, node, plans_of, running, scored, share, traits, view_of, waiting
 
@@ -47,7 +48,7 @@ class TestScore:
     def scores(self, snapshot: Snapshot, s: float = 4.0) -> dict[JobId, float]:
         running = columns_of(snapshot).running
         ids = [JobId(job_id) for job_id in running.job_id.tolist()]
-        return dict(zip(ids, fitgpp_scores(running, running.lost_s(NOW), s).tolist(), strict=True))
+        return dict(zip(ids, fitgpp_scores(running, weighed_loss_s(running, NOW), s).tolist(), strict=True))
 
     @pytest.mark.parametrize(
         ("job", "size"),
@@ -94,16 +95,16 @@ class TestScore:
         assert self.scores(snapshot) == pytest.approx({1: 1 + 4 * 10 / 20, 2: 0.5 + 4})
 
     def test_where_no_job_saves_runs_are_weighed_against_the_longest(self) -> None:
-        jobs = [running(1, share("n1", 8), start_time=NOW - 400), running(2, share("n1", 2), start_time=NOW - 100)]
+        jobs = [running(1, share("n1", 8), start_time=NOW - 500), running(2, share("n1", 2), start_time=NOW - 121)]
         assert self.scores(cluster([node("n1")], jobs, graces={1: 0, 2: 0})) == pytest.approx({1: 1.0 + 4, 2: 0.25 + 1})
 
     def test_a_run_that_is_lost_is_weighed_against_the_grace_periods(self) -> None:
-        jobs = [running(1, share("n1", 8)), running(2, share("n1", 4), start_time=NOW - 200)]
-        assert self.scores(cluster([node("n1")], jobs, graces={1: 50, 2: 0})) == pytest.approx({1: 1 + 4, 2: 0.5 + 16})
+        jobs = [running(1, share("n1", 8)), running(2, share("n1", 4), start_time=NOW - 470)]
+        assert self.scores(cluster([node("n1")], jobs, graces={1: 60, 2: 0})) == pytest.approx({1: 1 + 4, 2: 0.5 + 16})
 
     def test_jobs_that_hold_nothing_have_a_score_all_the_same(self) -> None:
-        snapshot = cluster([node("n1")], [running(1, share("n1"), start_time=NOW)], graces={1: 0})
-        assert self.scores(snapshot) == {1: 0.0}
+        snapshot = cluster([node("n1")], [running(1, share("n1"))], graces={1: 30})
+        assert self.scores(snapshot) == {1: 4.0}
 
     def test_no_running_job_has_no_score(self) -> None:
         assert self.scores(cluster([node("n1")])) == {}
@@ -150,10 +151,19 @@ class TestOneVictim:
         assert victims(snapshot) == [2]
         assert victims(snapshot, FitGpp(s=1000)) == [1]
 
-    @pytest.mark.parametrize(("ran_s", "victim"), [(29, 2), (31, 1), (100_000, 1)])
+    @pytest.mark.parametrize(("ran_s", "victim"), [(0, 2), (239, 2), (240, 1), (100_000, 1)])
     def test_a_job_that_is_sent_no_signal_pays_with_its_run(self, ran_s: float, victim: int) -> None:
         jobs = [running(1, share("n1", 32)), running(2, share("n2", 32), start_time=NOW - ran_s), waiting(TE, cpus=32)]
-        assert victims(cluster([node("n1"), node("n2")], jobs, graces={1: 30, 2: 0})) == [victim]
+        assert victims(cluster([node("n1"), node("n2")], jobs, graces={1: 150, 2: 0})) == [victim]
+
+    @pytest.mark.parametrize(("ran_s", "victim"), [(479, 1), (480, 2)])
+    def test_between_runs_of_about_the_same_length_the_size_decides(self, ran_s: float, victim: int) -> None:
+        jobs = [
+            running(1, share("n1", 28), start_time=NOW - ran_s),
+            running(2, share("n2", 32), start_time=NOW - 250),
+            waiting(TE, cpus=28),
+        ]
+        assert victims(cluster([node("n1"), node("n2")], jobs, graces={1: 0, 2: 0})) == [victim]
 
     @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
     def test_ties_go_to_the_lower_job_id(self, order: tuple[int, ...]) -> None:
@@ -213,7 +223,7 @@ class TestSeveralVictims:
             [node(name, gres={"gpu": 8}) for name in names],
             [
                 *(
-                    running(job_id, *(share(name, 0, 0, {"gpu": count}) for name, count in where), start_time=NOW)
+                    running(job_id, *(share(name, 0, 0, {"gpu": count}) for name, count in where))
                     for job_id, where in shares.items()
                 ),
                 running(FILLER, *(share(name, 0, 0, {"gpu": count}) for name, count in left.items())),
@@ -253,8 +263,8 @@ class TestSeveralVictims:
     def test_a_job_of_two_nodes_asks_on_the_two_cheapest(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (2, "n2", 3), (3, "n3", 2), want=2, nodes=2)
         (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
-        # 2 and 3 of the 4 GPUs that the largest holds
-        assert (plan.nodes, scored(plan)) == (("n2", "n3"), ((3, 0.5), (2, 0.75)))
+        # 2 and 3 of the 4 GPUs that the largest holds, and runs that are lost, as long as the longest
+        assert (plan.nodes, scored(plan)) == (("n2", "n3"), ((3, 0.5 + 4), (2, 0.75 + 4)))
 
     def test_a_job_of_two_nodes_takes_a_free_one_first(self) -> None:
         jobs = [
@@ -269,13 +279,13 @@ class TestSeveralVictims:
     def test_a_victim_that_spans_both_nodes_pays_once(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 3), want=4, nodes=2)
         (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
-        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
+        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0 + 4),))
 
     def test_no_job_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
         # Job 2 is cheaper, and comes first; with job 1, which is needed in any case, it is not needed any more.
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 4), want=4, nodes=2)
         (plan,) = plans_of(FitGpp().propose(view_of(snapshot), None))
-        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
+        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0 + 4),))
 
     def test_a_victim_that_spans_nodes_helps_where_others_yield_too(self) -> None:
         # Both nodes need 4. Job 1 frees 2 on each; 2 and 3 free 2 more, one on each: all three are needed.
