@@ -324,7 +324,7 @@ MUTATIONS = (
     Mutation(
         "guard: one that is sent no signal has a number of its own",
         "core/tesched_core/guard/eligibility.py",
-        "limits.most_preemptions(gets_notice=each)",
+        "limits.most_preemptions(gets_notice=saves)",
         "limits.max_preemptions_per_job",
     ),
     Mutation(
