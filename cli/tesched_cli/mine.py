@@ -75,7 +75,8 @@ class MyJob:
     nodes: tuple[str, ...]
     #: how often it was preempted for TE jobs of other users
     preempted: int
-    #: how often it may be preempted in its life; 0 for a job that never is
+    #: how often it may be preempted in its life; 0 for a job that never is. Of one that has not run yet, and may
+    #: declare a signal in its script, as if it did
     most: int
     preemptions: tuple[MyPreemption, ...]
     #: what comes next, in words
