@@ -101,8 +101,8 @@ MUTATIONS = (
     Mutation(
         "P",
         "core/tesched_core/guard/eligibility.py",
-        ".preemptions >= max(limits",
-        ".preemptions > max(limits",
+        ".preemptions >= limits.most",
+        ".preemptions > limits.most",
     ),
     Mutation(
         "least run time",
