@@ -243,11 +243,11 @@ class TestWidth:
         engine.dispose()
         header, one = lines(path, "jobs", "--mine")
         assert header.endswith("EXPECTED")
-        assert one.endswith("may be preempted 1 time(s)")
+        assert one.endswith("may be preempted 16 time(s)")
         header, one, what_next = lines(path, "jobs", "--mine", columns=60)
         assert max(len(header), len(one)) <= 60
         assert "EXPECTED" not in header
-        assert what_next == "job 1 may be preempted 1 time(s)"
+        assert what_next == "job 1 may be preempted 16 time(s)"
         assert len(lines(path, "jobs", "--mine", "--noheader")) == 1
 
     def test_requested_columns_are_all_there_on_a_narrow_terminal(self, config: Path) -> None:
