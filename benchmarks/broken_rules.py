@@ -101,8 +101,8 @@ MUTATIONS = (
     Mutation(
         "P",
         "core/tesched_core/guard/eligibility.py",
-        ".preemptions >= max(limits",
-        ".preemptions > max(limits",
+        ".preemptions >= limits.most",
+        ".preemptions > limits.most",
     ),
     Mutation(
         "least run time",
@@ -331,7 +331,7 @@ MUTATIONS = (
     Mutation(
         "guard: one that is sent no signal has a number of its own",
         "core/tesched_core/guard/eligibility.py",
-        "limits.most_preemptions(gets_notice=each)",
+        "limits.most_preemptions(gets_notice=saves)",
         "limits.max_preemptions_per_job",
     ),
     Mutation(

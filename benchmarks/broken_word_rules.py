@@ -42,6 +42,24 @@ WORD_MUTATIONS = (
         'f"{one}" for one in ()',
     ),
     Mutation(
+        "own most: the script of one that waits is not read",
+        "db/tesched_db/views.py",
+        " or (self.state is JobState.PENDING and not self.restarts and not self.notice_signal)",
+        "",
+    ),
+    Mutation(
+        "own most: what it declares counts where it is suspended, too",
+        "daemon/tesched_daemon/submission/asking.py",
+        "gets_notice=snapshot.traits[victim.job_id].gets_notice",
+        "gets_notice=victim.gets_notice",
+    ),
+    Mutation(
+        "whatif: without a signal a run is lost",
+        "cli/tesched_cli/recorded_past.py",
+        "        saves_on_notice=[job.gets_notice for job in kept],\n",
+        "",
+    ),
+    Mutation(
         "said: of an outlived job its words count",
         _CLASSIFY,
         "if one.about is not About.NOTICE)\n            found",

@@ -75,7 +75,8 @@ class MyJob:
     nodes: tuple[str, ...]
     #: how often it was preempted for TE jobs of other users
     preempted: int
-    #: how often it may be preempted in its life; 0 for a job that never is
+    #: how often it may be preempted in its life; 0 for a job that never is. Of one that has not run yet, and may
+    #: declare a signal in its script, as if it did
     most: int
     preemptions: tuple[MyPreemption, ...]
     #: what comes next, in words
@@ -171,7 +172,7 @@ def lines(job: MyJob) -> Iterator[str]:
 
 
 def _mine(job: JobView, victims: Sequence[Victim], limits: Limits, *, ahead: bool) -> MyJob:
-    most = limits.most_preemptions(gets_notice=job.gets_notice) if job.job_class is JobClass.BE else 0
+    most = limits.most_preemptions(gets_notice=job.may_get_notice) if job.job_class is JobClass.BE else 0
     most = most if job.most_preemptions is None else min(most, job.most_preemptions)
     gone = tuple(_preemption(one) for one in victims if one.departure in {*PREEMPTED, Departure.ENDED})
     last = victims[-1] if victims else None

@@ -311,12 +311,14 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Se
         demand=demand[fits],
         te=[job.job_class is JobClass.TE for job in kept],
         grace_s=[job.grace_period_s for job in kept],
+        saves_on_notice=[job.gets_notice for job in kept],
         user=[users[job.user] for job in kept],
         user_names=tuple(users),
         left_out=int((~fits).sum()),
         notes=(
             "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
-            "a job that saves on notice loses its grace period; partitions, limits and dependencies are not simulated",
+            "a job that is sent a signal saves its work, and loses its grace period; any other loses its run",
+            "partitions, limits and dependencies are not simulated",
         ),
     )
     return workload, kept

@@ -219,6 +219,11 @@ class JobView:
         """Check whether it is sent its signal before it leaves."""
         return gets_notice(self.notice_signal, self.grace_period_s)
 
+    @property
+    def may_get_notice(self) -> bool:
+        """Check whether it is sent its signal, or may be: the script of a job that has not run yet is not read."""
+        return self.gets_notice or (self.state is JobState.PENDING and not self.restarts and not self.notice_signal)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderView:

@@ -10,7 +10,7 @@ Definitions
     Size(D)      sqrt( sum over CPU, memory and each GRES of (D_r / C_r)^2 ); 1 if it takes all of one resource.
 
 Principle
-    Score(j) = Size(D_j) / max over J of Size  +  s * L_j / max over J of GP
+    Score(j) = Size(D_j) / max over J of Size  +  s * L_j / max over J that save of L
 
     The victim is the j with the lowest score among eligible ones (the guard's word; the paper's cap P is one of its
     limits) and whose resources, with what is free beside them, fit the TE job. A small victim starts again soon;
@@ -18,7 +18,7 @@ Principle
     pays. No run time estimate is needed.
     In the paper each job saves its work in its grace period, so that L is GP. On a real cluster many declare no signal:
     their grace period would be next to nothing, and they would be the first to leave, though they lose all they did.
-    Where no job of J saves, the second term has the most of L below the line. Marks for the plugin have GP_j for L_j:
+    Where no job of J saves, the most of L of all is below the line. Marks for the plugin have GP_j for L_j:
     they hold for as long as a run does, and Slurm sends no signal.
     Where no single job suffices (the paper's rule is silent): the fewest on one node, lowest sum of scores first, none
     of them superfluous. A TE job of several nodes takes its nodes one by one in the same way.
@@ -40,7 +40,7 @@ Worked example
 Parameters
     s            weight of the grace period, 4.0
     quality      weight of the expected gain, 0.0
-    P            most preemptions of one job, 1: `model.limits.Limits.max_preemptions_per_job`
+    P            most preemptions of one job, 1 in the paper: `model.limits.Limits.max_preemptions_per_job`
 
 Paper
     Yabuuchi, Taniwaki, Omura: "Low-latency job scheduling with preemption for the development of deep learning",

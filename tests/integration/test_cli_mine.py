@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from tesched_cli.mine import my_jobs
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
+from tesched_core.model.snapshot import Snapshot
 from tesched_db.engine import open_store
 from tesched_db.views import JobFilter
 from tesched_testcluster.harness.empty_store import empty_store
-from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
 
 OWN, OTHERS, TURN = {"for_user": "ada"}, {"for_user": "bob"}, {"purpose": Purpose.ROUND}
 
@@ -43,3 +46,28 @@ def test_own_trials_and_turns_are_shown_and_do_not_count(
     told = [one.cause for one in mine.preemptions]
     words = {"ada": "a trial-and-error job of its own user", "bob": "a trial-and-error job"}
     assert told == [words.get(why.get("for_user", ""), "another job's turn") for why in causes]
+
+
+@pytest.mark.parametrize(
+    ("state", "comment", "restarts", "most"),
+    [
+        (JobState.RUNNING, "signal=USR1 grace=30", 0, 16),
+        (JobState.RUNNING, "signal=USR1 grace=0", 0, 1),
+        (JobState.RUNNING, "", 0, 1),
+        # Its script may declare a signal: it is read when the job runs. What a job that has run declared is known.
+        (JobState.PENDING, "", 0, 16),
+        (JobState.PENDING, "preemptions=2", 0, 2),
+        (JobState.PENDING, "", 1, 1),
+        (JobState.PENDING, "signal=USR1 grace=30", 1, 16),
+        (JobState.PENDING, "signal=USR1 grace=0", 0, 1),
+    ],
+)
+def test_how_often_it_may_be_preempted_goes_by_whether_it_is_sent_a_signal(
+    tmp_path: Path, state: JobState, comment: str, restarts: int, most: int
+) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    one = job(3, state, comment=comment, restarts=restarts, nodes=["n1"] if state is JobState.RUNNING else ())
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=[one]), Classification()))
+    engine.dispose()
+    assert [mine.most for mine in my_jobs(path, "ada", JobFilter())] == [most]

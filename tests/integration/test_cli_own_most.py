@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.intake.class_rules import Classification, UserWord
 from tesched_core.intake.classify import classified
+from tesched_core.model.cluster import JobState
 from tesched_core.model.snapshot import Snapshot
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import Writer, configured_store, job
@@ -27,9 +28,10 @@ def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_
 ) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
-    # None declares a signal.
-    jobs = [job(number, comment=f"preemptions={number}") for number in (1, 2)]
-    Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), Classification()))
+    # None declares a signal, and none of those that run has a script that is yet to be read.
+    jobs = [job(number, JobState.RUNNING, nodes=["n1"], comment=f"preemptions={number}") for number in (1, 2)]
+    waits = job(3, comment="preemptions=2")
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=[*jobs, waits]), Classification()))
     engine.dispose()
 
     often = "  often   it is preempted at most 1 time(s) for trial-and-error jobs of other users, by its owner's word"
@@ -41,6 +43,9 @@ def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_
     assert [above in explained(path, name) for name in ("1", "2")] == [False, True]
     seen = [json.loads(explained(path, name, "--json"))["story"]["job"] for name in ("1", "2")]
     assert [(one["most_preemptions"], len(one["not_followed"])) for one in seen] == [(1, 0), (2, 1)]
+    # The script of one that waits may declare a signal.
+    assert often.replace("1 time", "2 time") in explained(path, "3")
+    assert "is not followed" not in explained(path, "3")
 
 
 @pytest.mark.parametrize(

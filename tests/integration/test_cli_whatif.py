@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -116,22 +118,40 @@ def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) 
     assert found["lines"][:2] == json.loads(whatif(folder, "--json").stdout)["lines"][:2]
 
 
-def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def job(key: int, **fields: object) -> SimpleNamespace:
-        ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
-        times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
-        return SimpleNamespace(**{**ours, **times, "min_nodes": 1, "preemptions": 0, **fields})
+def job(key: int, **fields: object) -> SimpleNamespace:
+    ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
+    times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
+    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False}
+    return SimpleNamespace(**{**ours, **times, **more, **fields})
 
-    jobs = [job(1), job(2, job_class=JobClass.TE, cpus=2), job(3, cpus=64), job(4, min_nodes=2), job(5, ran_s=None)]
+
+def of_store(folder: Path, monkeypatch: pytest.MonkeyPatch, jobs: Sequence[SimpleNamespace], *words: str) -> Any:
+    """Return what it says of these jobs of a state store with that policy."""
     queries = SimpleNamespace(jobs=lambda *_: jobs, as_victims=lambda *_: {})
     monkeypatch.setattr("tesched_cli.recorded_past.read", queries)
     config = ["--config", str(folder / "tesched.toml")]
     assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
-    done = CliRunner().invoke(main, ["whatif", *config, "--policy", "fifo", "--json"])
+    done = CliRunner().invoke(main, ["whatif", *config, "--json", "--policy", *words])
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("saves", "lost_s"), [(True, (0, 60)), (False, (800, 1000))])
+def test_a_job_of_the_store_that_declared_no_signal_loses_its_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, saves: bool, lost_s: tuple[float, float]
+) -> None:
+    be = job(1, ran_s=3600.0, time_limit_s=7200, grace_period_s=30 if saves else 0, gets_notice=saves)
+    jobs = [be, job(2, job_class=JobClass.TE, first_submit_time=1000.0)]
+    found = of_store(folder, monkeypatch, jobs, "fitgpp", "--set", "guard.bound=none")
+    (lost,) = (line["lost_node_h"] for line in found["lines"] if line["case"] == "fitgpp" and line["job_class"] == "be")
+    assert lost_s[0] < lost * 3600 < lost_s[1]
+
+
+def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job(1), job(2, job_class=JobClass.TE, cpus=2), job(3, cpus=64), job(4, min_nodes=2), job(5, ran_s=None)]
+    found = of_store(folder, monkeypatch, jobs, "fifo")
     assert (found["jobs"], found["left_out"]) == (2, 2)
     assert [(line["case"], line["jobs"]) for line in found["lines"]] == [
         ("as it was", 1),

@@ -35,7 +35,7 @@ def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
 def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
     """Yield how often it may be preempted, where that is its owner's word."""
     most = job.most_preemptions
-    if most is None or most > config.guard.most_preemptions(gets_notice=job.gets_notice):
+    if most is None or most > config.guard.most_preemptions(gets_notice=job.may_get_notice):
         return
     # Turns of best-effort jobs preempt it in any case.
     jobs = "trial-and-error jobs"
@@ -46,7 +46,7 @@ def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
 
 
 def _above_the_sites(job: JobView, limits: Limits) -> NotFollowed | None:
-    most = limits.most_preemptions(gets_notice=job.gets_notice)
+    most = limits.most_preemptions(gets_notice=job.may_get_notice)
     if job.most_preemptions is None or job.most_preemptions <= most:
         return None
     key = "per_job" if most == limits.max_preemptions_per_job else "without_notice"

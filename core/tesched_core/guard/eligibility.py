@@ -246,19 +246,18 @@ def _too_often(count: int, limits: Limits, *, saves: bool) -> Why:
 
 def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
     """Return the jobs that were preempted as often as the site allows, or as their owners do where that is less."""
-    saves = {
-        job_id: bool(running.gets_notice[running.row_of[job_id]]) for job_id in memory.jobs if job_id in running.row_of
-    }
     own = {
         job_id: _by_its_owner(memory.job(job_id).preemptions, most, running.most_said.get(job_id, most))
         for job_id, most in running.most_preemptions.items()
         if most < limits.max_preemptions_per_job and memory.job(job_id).preemptions >= most
     }
-    site = {
-        job_id: _too_often(memory.job(job_id).preemptions, limits, saves=each)
-        for job_id, each in saves.items()
-        if memory.job(job_id).preemptions >= max(limits.most_preemptions(gets_notice=each), 1)
-    }
+    site: dict[JobId, Why] = {}
+    for job_id, one in memory.jobs.items():
+        if one.preemptions < 1 or (row := running.row_of.get(job_id)) is None:
+            continue
+        saves = bool(running.gets_notice[row])
+        if one.preemptions >= limits.most_preemptions(gets_notice=saves):
+            site[job_id] = _too_often(one.preemptions, limits, saves=saves)
     return own | site
 
 

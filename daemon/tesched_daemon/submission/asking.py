@@ -310,7 +310,7 @@ def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
                 grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
                 preempted=memory.job(victim.job_id).preemptions,
                 most_preempted=snapshot.traits[victim.job_id].may_be_preempted(
-                    limits.most_preemptions(gets_notice=victim.gets_notice)
+                    limits.most_preemptions(gets_notice=snapshot.traits[victim.job_id].gets_notice)
                 ),
                 of_own_user=victim.of_own_user,
                 left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),

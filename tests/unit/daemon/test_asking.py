@@ -11,6 +11,7 @@ import pytest
 from tesched_core.intake.class_rules import Classification, UserWord
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_daemon.config import Config
@@ -43,7 +44,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     migrate.upgrade(url)
     config = Config(classes=Classification(user_word=UserWord(may_say_te=True)))
 
-    def asked(*words: str, seen: Snapshot, answer: SlurmsWord | NotTaken) -> Foretold:
+    def asked(*words: str, seen: Snapshot, answer: SlurmsWord | NotTaken, guard: Limits | None = None) -> Foretold:
         client = SimpleNamespace(observer=SimpleNamespace(observe=lambda: replace(seen, taken_at=NOW)))
         monkeypatch.setattr(asking, "connect", lambda _config: client)
         # As if the daemon had read their scripts.
@@ -51,7 +52,11 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
         monkeypatch.setattr(slurms_answer, "ask_slurm", lambda *_args, **_more: answer)
         engine = open_store(url)
         try:
-            return asking.foretell(("--partition=p", "--time=5", *words, "--wrap=true"), config, engine)
+            return asking.foretell(
+                ("--partition=p", "--time=5", *words, "--wrap=true"),
+                replace(config, guard=guard or config.guard),
+                engine,
+            )
         finally:
             engine.dispose()
 
@@ -66,6 +71,16 @@ def test_patience_has_its_end(ask: Ask) -> None:
     found = ask("--comment=te patience=20", seen=FULL, answer=starts(NOW + 3600))
     assert [one.code for one in found.reasons] == [RefusalCode.PATIENCE]
     assert (found.verdict, found.not_before) == (Verdict.WAITS, NOW + 20)
+
+
+@pytest.mark.parametrize(("lever", "signal", "most"), [("auto", "USR1", 16), ("requeue", "USR1", 16), ("auto", "", 1)])
+def test_how_often_a_victim_may_be_preempted_goes_by_the_signal_that_it_declares_also_if_it_is_suspended(
+    ask: Ask, lever: str, signal: str, most: int
+) -> None:
+    job = running(1, share("n1", cpus=4), start_time=NOW - 9000, user="bob", comment=f"signal={signal} grace=30")
+    seen = cluster([node("n1", cpus=4)], [job])
+    (victim,) = ask("--comment=te", seen=seen, answer=starts(NOW + 3600), guard=Limits(lever=YieldBy(lever))).victims
+    assert (victim.by_suspending, victim.most_preempted) == (lever == "auto", most)
 
 
 def test_another_partition_in_slurms_word_is_named(ask: Ask) -> None:
