@@ -316,6 +316,12 @@ MUTATIONS = (
         '"protected_users", ()',
     ),
     Mutation(
+        "guard: each of several reservations protects",
+        "core/tesched_core/guard/eligibility.py",
+        'owner.reservation.split(",")',
+        "(owner.reservation,)",
+    ),
+    Mutation(
         "guard: who yields already is not asked again",
         "core/tesched_core/guard/eligibility.py",
         "excuse_jobs(dict.fromkeys(leaving, _LEAVING))",

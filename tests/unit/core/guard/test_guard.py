@@ -148,6 +148,11 @@ def test_a_name_protects_in_its_own_list_alone(limits: Limits) -> None:
     assert excuse(running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1"), limits) is None
 
 
+@pytest.mark.parametrize("named", ["course-1,other", "other,course-1"])
+def test_a_job_of_several_reservations_is_protected_by_each(named: str) -> None:
+    assert excuse(running(1, ONE, reservation=named), Limits(protected_reservations=("course-1",))) is not None
+
+
 def test_a_job_outside_any_reservation_is_not_in_every_reservation() -> None:
     assert excuse(running(1, ONE, reservation=""), Limits(protected_reservations=("*",))) is None
 
