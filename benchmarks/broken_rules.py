@@ -316,6 +316,12 @@ MUTATIONS = (
         '"protected_users", ()',
     ),
     Mutation(
+        "demand: several reservations",
+        "core/tesched_core/placement/modelled.py",
+        'if "," in job.reservation:',
+        "if False:",
+    ),
+    Mutation(
         "guard: each of several reservations protects",
         "core/tesched_core/guard/eligibility.py",
         'owner.reservation.split(",")',
