@@ -23,7 +23,9 @@ VICTIM, TRIAL = JobId(1), JobId(2)
 @pytest.fixture
 def site() -> Iterator[Site]:
     """Give the site after the trial was submitted; no daemon has polled yet."""
-    made = Site(nodes=1, limits=replace(LIMITS, retry_after_s=2), policy=FitGpp(), best_effort=None)
+    made = Site(
+        nodes=1, limits=replace(LIMITS, retry_after_s=2, max_preemptions_per_job=1), policy=FitGpp(), best_effort=None
+    )
     made.slurm.submit(Work(job_id=VICTIM, name="be", user="ada", cpus=CPUS, run_s=300, priority=100, grace_s=4))
     made.slurm.pass_time(30)
     made.slurm.submit(Work(job_id=TRIAL, name="te", user="bob", cpus=CPUS, run_s=30, priority=50))
