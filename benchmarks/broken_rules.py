@@ -822,6 +822,12 @@ MUTATIONS = (
         "a job that makes a turn raise is set aside", _SET_ASIDE, "if not self.find(seen, raised_with):", "if True:"
     ),
     Mutation(
+        "store: a damaged record is no traceback",
+        "db/tesched_db/errors.py",
+        "except ValueError as error:",
+        "except BlockingIOError as error:",
+    ),
+    Mutation(
         "the store's refusal of a value is no outage",
         "db/tesched_db/errors.py",
         "kind = RowError if _is_of_a_value(error) else StoreError",
