@@ -323,6 +323,18 @@ MUTATIONS = (
         '"protected_users", ()',
     ),
     Mutation(
+        "demand: several reservations",
+        "core/tesched_core/placement/modelled.py",
+        'if "," in job.reservation:',
+        "if False:",
+    ),
+    Mutation(
+        "guard: each of several reservations protects",
+        "core/tesched_core/guard/eligibility.py",
+        'owner.reservation.split(",")',
+        "(owner.reservation,)",
+    ),
+    Mutation(
         "guard: who yields already is not asked again",
         "core/tesched_core/guard/eligibility.py",
         "excuse_jobs(dict.fromkeys(leaving, _LEAVING))",
@@ -815,6 +827,12 @@ MUTATIONS = (
     Mutation("pokes: a bucket is never above its burst", _RATES, "float(self.allowance.burst))", "1e9)"),
     Mutation(
         "a job that makes a turn raise is set aside", _SET_ASIDE, "if not self.find(seen, raised_with):", "if True:"
+    ),
+    Mutation(
+        "store: a damaged record is no traceback",
+        "db/tesched_db/errors.py",
+        "except ValueError as error:",
+        "except BlockingIOError as error:",
     ),
     Mutation(
         "the store's refusal of a value is no outage",

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
 from tesched_core.model.journal_error import JournalError, UnwritableError
 
@@ -30,12 +29,14 @@ def store_errors(doing: str) -> Iterator[None]:
     except SQLAlchemyError as error:
         kind = RowError if _is_of_a_value(error) else StoreError
         raise kind(f"cannot {doing}: {_in_words(error)}") from error
-    except msgspec.ValidationError as error:
-        hint = "another version wrote it, or another hand; restore the store from a copy, or move it away"
-        raise StoreError(f"cannot {doing}: a record holds what tesched does not write: {error} ({hint})") from error
     except (OverflowError, UnicodeError) as error:
         # Of Python's sqlite3 itself: an int beyond 64 bits, a text with half a character.
         raise RowError(f"cannot {doing}: {_first_line(error)}") from error
+    except ValueError as error:
+        # A record is read and is JSON that was cut off, a word that is none of its kind, or a value of another type.
+        hint = "another version wrote it, or another hand; restore the store from a copy, or move it away"
+        said = _first_line(error)
+        raise StoreError(f"cannot {doing}: a record holds what tesched does not write: {said} ({hint})") from error
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot {doing}: {_first_line(error)}") from error
 

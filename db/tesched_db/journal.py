@@ -234,14 +234,14 @@ class SqlJournal:
     ) -> None:
         """Write what became of the decision that was meant last, and the transitions that follow from it.
 
-        Raises StoreError, and then nothing is written; ValueError for an outcome of an action that was not meant.
+        Raises StoreError, and then nothing is written; LookupError for an outcome of an action that was not meant.
         """
         with self._transaction() as (connection, held):
             self._daemon(connection, held, scalars(memory))
             rows = []
             for outcome in outcomes:
                 if outcome.action not in held.meant:
-                    raise ValueError(f"cycle {decision.cycle} never meant to do this: {outcome.action}")
+                    raise LookupError(f"cycle {decision.cycle} never meant to do this: {outcome.action}")
                 position = held.meant.index(outcome.action)
                 held.meant[position] = None
                 rows.append(

@@ -93,7 +93,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         request=read_request(RequestWords.of(row, details)),
         allocation=shares,
         ran_on=words.hosts(row.node_list) if finished and not shares else (),
-        reservation=words.text(row.reservation),
+        reservation=",".join(words.in_order(words.text(row.reservation))),
         dependency=words.text(row.dependency),
         licenses=words.text(row.licenses),
         comment=_typed(row.comment).strip(),

@@ -64,7 +64,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         time_limit_s=None if record.time_limit is None else record.time_limit * 60,
         request=request,
         allocation=allocation,
-        reservation=record.reservation or "",
+        reservation=",".join(words.in_order(record.reservation or "")),
         dependency=dependency,
         licenses=",".join(record.licenses),
         comment=(record.comment or "").strip(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -67,6 +68,25 @@ def _turn(config: Path, mode: Mode = Mode.ENFORCE, *, ends: bool = False, times:
         loop.journal.resign()
     engine.dispose()
     return loop
+
+
+@pytest.mark.parametrize(
+    ("change", "held", "said"),
+    [
+        ("UPDATE jobs SET nodes = ?", '["n1', "Unterminated string"),
+        ("UPDATE daemon SET held = ?", "", "Expecting value"),
+        ("UPDATE jobs SET state = ?", "ASLEEP", "'ASLEEP' is not a valid JobState"),
+    ],
+)
+def test_a_record_that_is_damaged_is_an_error_of_one_line(config: Path, change: str, held: str, said: str) -> None:
+    _turn(config)
+    with sqlite3.connect(config.parent / "store.sqlite") as connection:
+        connection.execute(change, (held,))
+    shown = tesched(config, "status")
+    assert shown.exit_code == 2, shown.output
+    begin = f"Error: cannot read the state store: a record holds what tesched does not write: {said}"
+    assert shown.stderr.startswith(begin)
+    assert shown.stderr.count("\n") == 1
 
 
 def _dead_pid() -> int:

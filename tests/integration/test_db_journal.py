@@ -111,7 +111,7 @@ def test_the_same_action_meant_twice_gets_two_outcomes(store: Engine) -> None:
 def test_an_outcome_of_what_was_never_meant_is_a_fault_and_leaves_nothing_behind(store: Engine) -> None:
     writer = Writer(store)
     meant = writer.look(200.0, job(3))
-    with pytest.raises(ValueError, match="never meant"):
+    with pytest.raises(LookupError, match="never meant"):
         writer.journal.conclude(
             remembering(order(5, 7)), meant, [Outcome(action=notice(3, 7, 1), status=Status.SENT, at=201.0)], []
         )

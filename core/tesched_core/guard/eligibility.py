@@ -275,12 +275,13 @@ def protected(job: Job, limits: Limits) -> bool:
 
 
 def _protection(owner: Owner, limits: Limits) -> Why | None:
+    # Of a job that names several reservations Slurm does not say in which it runs.
     for code, word, setting, values in (
         (RefusalCode.PROTECTED_USER, "user", "protected_users", (owner.user,)),
         (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (owner.account,)),
         (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (owner.qos,)),
         (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", owner.partitions),
-        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", (owner.reservation,)),
+        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", owner.reservation.split(",")),
     ):
         globs: tuple[str, ...] = getattr(limits, setting)
         for value in values:

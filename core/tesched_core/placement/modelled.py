@@ -194,6 +194,8 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
     reservation = snapshot.reservations.get(job.reservation)
     if reservation is not None and reservation.cores:
         yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
+    if "," in job.reservation:
+        yield f"--reservation={job.reservation}"
 
 
 def _nodes_of(partition: Partition, snapshot: Snapshot) -> tuple[Sequence[Node], NDArray[np.intp]]:

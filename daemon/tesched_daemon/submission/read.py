@@ -20,7 +20,7 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import SbatchOption, option_lines
 from tesched_slurm.scontrol_cluster import read_settings
 from tesched_slurm.shell_script import ScriptError, read_script
-from tesched_slurm.slurm_formats import seconds
+from tesched_slurm.slurm_formats import in_order, seconds
 
 from tesched_daemon.config import Config
 from tesched_daemon.plugin_fit import user_name
@@ -33,6 +33,8 @@ _SEARCHED = 65_536
 _MOST_NAMED = 12
 #: seconds of the longest time that sbatch takes in --signal
 _MOST_SIGNAL_S = 65_535
+#: of a kind of GPU, at its end
+_COUNT = re.compile(r"(?:^|[:=])(\d{1,6})$")
 
 
 def read_submission(words: Sequence[str], config: Config) -> Submission:
@@ -108,7 +110,6 @@ def _value(options: Mapping[str, SbatchOption], name: str) -> str | None:
 def job_of(read: Words) -> Job:
     """Job that the options describe, for the conditions of the site's rules."""
     options = read.by_name
-    partitions = _value(options, "partition")
     nodes = _first_number(_value(options, "nodes"), 1)
     tasks = _first_number(_value(options, "ntasks"), nodes)
     each = _first_number(_value(options, "cpus-per-task"), 1)
@@ -126,9 +127,9 @@ def job_of(read: Words) -> Job:
         user=user_name(),
         # Slurm records both in small letters.
         account=(_value(options, "account") or "").lower(),
-        partitions=tuple(partitions.split(",")) if partitions else (),
+        partitions=in_order(_value(options, "partition") or ""),
         qos=(_value(options, "qos") or "").lower(),
-        reservation=_value(options, "reservation") or "",
+        reservation=",".join(in_order(_value(options, "reservation") or "")),
         dependency=_value(options, "dependency") or "",
         licenses=_value(options, "licenses") or "",
         comment=_value(options, "comment") or "",
@@ -150,14 +151,18 @@ def _first_number(text: str | None, default: int) -> int:
 
 
 def _gpus(options: Mapping[str, SbatchOption]) -> int:
-    """Count the GPUs that the options name; by node, task or socket, for each node as if there were one of these."""
+    """Count the GPUs that the options name; by node, task or socket, for each node as if there were one of these.
+
+    Of a kind that an option names twice the last counts, as in Slurm.
+    """
     nodes = _first_number(_value(options, "nodes"), 1)
     most = 0
     for name in ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket"):
         parts = [part for part in (_value(options, name) or "").split(",") if name != "gres" or part.startswith("gpu")]
-        count = sum(
-            int(found[1]) if (found := re.search(r"(?:^|[:=])(\d{1,6})$", part)) else 1 for part in parts if part
-        )
+        counts = {
+            _COUNT.sub("", part): int(found[1]) if (found := _COUNT.search(part)) else 1 for part in parts if part
+        }
+        count = sum(counts.values())
         most = max(most, count if name == "gpus" else count * nodes)
     return most
 

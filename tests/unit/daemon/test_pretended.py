@@ -51,6 +51,27 @@ def test_account_and_qos_stand_in_small_letters_as_in_slurm() -> None:
     assert (job.account, job.qos) == ("lab", "high")
 
 
+def test_lists_are_read_as_by_slurm() -> None:
+    job = job_of(read_words("ask", ("--partition=a,,b,a", "--reservation=r,", "--wrap=true")))
+    assert (job.partitions, job.reservation) == (("a", "b"), "r")
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ("--gres=gpu:3,gpu:1", 1),
+        ("--gres=gpu:3,gpu", 1),
+        ("--gres=gpu:a100:2,gpu:v100:1", 3),
+        ("--gpus=a100:2,v100:1", 3),
+        ("--gpus=4", 4),
+        ("--gres=shard:9", 0),
+    ],
+)
+def test_of_a_kind_of_gpus_that_is_named_twice_the_last_counts(asked: str, gpus: int) -> None:
+    request = job_of(read_words("ask", (asked, "--wrap=true"))).request
+    assert dict(request.gres_per_job).get("gpu", 0) == gpus
+
+
 def test_options_that_ask_for_nothing_are_not_named() -> None:
     assert unread("--output=x", "-Jx", "--mail-type=ALL", "--comment=te", "-d", "singleton", "-v") == ()
 

@@ -133,6 +133,11 @@ def test_a_record_that_could_never_be_read_is_no_job_that_is_gone() -> None:
     assert job.doubt
 
 
+@pytest.mark.parametrize(("typed", "read_as"), [("r,", "r"), (",r", "r"), ("r,r", "r"), ("r,s", "r,s"), ("(null)", "")])
+def test_a_list_of_reservations_is_read_as_by_slurm(typed: str, read_as: str) -> None:
+    assert read_job(PLAIN._replace(reservation=typed), None).reservation == read_as
+
+
 @pytest.mark.parametrize(("said", "status", "by_signal"), [("768", 3, 0), ("10", 0, 10), ("3:0", 3, 0), ("0:9", 0, 9)])
 def test_how_a_job_ended_is_read_on_every_release(said: str, status: int, by_signal: int) -> None:
     job = read_job(PLAIN._replace(state="FAILED", exit_code=said), None)

@@ -120,14 +120,14 @@ def test_an_order_that_has_ended_excuses_no_job() -> None:
         (Limits(protected_accounts=("phys",)), C.PROTECTED_ACCOUNT, "(guard.protected_accounts)"),
         (Limits(protected_qos=("hig?",)), C.PROTECTED_QOS, "(guard.protected_qos)"),
         (Limits(protected_partitions=("p",)), C.PROTECTED_PARTITION, "(guard.protected_partitions)"),
-        (Limits(protected_reservations=("course*",)), C.PROTECTED_RESERVATION, "(guard.protected_reservations)"),
+        (Limits(protected_reservations=("exam*",)), C.PROTECTED_RESERVATION, "(guard.protected_reservations)"),
         (Limits(protected_names=("train*",)), C.PROTECTED_NAME, "(guard.protected_names)"),
     ],
 )
 def test_what_the_site_protects_is_excused_and_the_setting_named(
     limits: Limits, why: RefusalCode, setting: str
 ) -> None:
-    job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1", name="train7")
+    job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1,exam", name="train7")
     refusal = excuse(job, limits)
     assert refusal is not None
     assert refusal[0] is why

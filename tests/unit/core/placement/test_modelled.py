@@ -159,6 +159,13 @@ def test_a_site_that_is_not_modelled_costs_no_victim(snapshot: Snapshot, named: 
     assert f"({named})" in proposal.refusals[0].text
 
 
+def test_a_job_of_several_reservations_is_left_to_slurm() -> None:
+    jobs = [running(1, share("n1", 32)), waiting(9, reservation="r,s")]
+    (said,) = FitGpp().propose(view_of(cluster([node("n1")], jobs)), None).refusals
+    assert said.code is RefusalCode.UNSUPPORTED
+    assert "(--reservation=r,s)" in said.text
+
+
 @pytest.mark.parametrize(
     ("request_", "settings"),
     [
