@@ -119,7 +119,7 @@ def test_an_ordinary_user_sees_what_a_preemption_costs_others(
         said = cluster.run(*as_user(ordinary_user()), *argv, check=False)
         assert said.returncode == 0, said.stderr
         assert "(rule: user's comment)" in said.stdout
-        assert "SIGUSR1, and 7 s to save; preempted 0 times before, of 1" in said.stdout
+        assert "SIGUSR1, and 7 s to save; preempted 0 times before, of 16" in said.stdout
         te = cluster.sbatch(*words[:-1], wrap=SLEEP, user=ordinary_user())
         cluster.wait_state(te, "RUNNING")
         (order,) = daemon.json("explain", str(te))["story"]["orders_as_preemptor"]
