@@ -4,7 +4,7 @@
     L_j = GP_j + the largest m * 2^k not above its run    of any other: all that it did is lost; m is a minute
 
 GP_j of the latter is how long it is expected to take to leave (KillWait, or what was learned). Runs that are lost count
-in powers of two: between two that have lasted about as long something else may decide, such as whose they are or which
+in powers of two: between two that have lasted about as long another rule may decide, such as whose they are or which
 is idle (`among_equals.py`), and no run of hours is given up for one of minutes. A shorter run counts as a minute.
 """
 
