@@ -101,8 +101,8 @@ MUTATIONS = (
     Mutation(
         "P",
         "core/tesched_core/guard/eligibility.py",
-        ".preemptions >= limits.most",
-        ".preemptions > limits.most",
+        "if one.preemptions >= limits.max_preemptions_per_job:",
+        "if one.preemptions > limits.max_preemptions_per_job:",
     ),
     Mutation(
         "least run time",
@@ -179,8 +179,8 @@ MUTATIONS = (
     Mutation(
         "a preemption is remembered",
         "core/tesched_core/orders/advance.py",
-        "preemptions=times, last_preempted=context.now)",
-        "preemptions=times)",
+        "preemptions=times, lost_runs=lost, last_preempted=context.now)",
+        "preemptions=times, lost_runs=lost)",
     ),
     Mutation(
         "who leaves after all has paid",
@@ -341,15 +341,21 @@ MUTATIONS = (
         "pass",
     ),
     Mutation(
-        "guard: one that is sent no signal has a number of its own",
+        "guard: so often a run may be lost",
         "core/tesched_core/guard/eligibility.py",
-        "limits.most_preemptions(gets_notice=saves)",
-        "limits.max_preemptions_per_job",
+        "if one.lost_runs >= max(",
+        "if one.lost_runs >= 16 + max(",
+    ),
+    Mutation(
+        "guard: one that died of its notice has lost its run",
+        "core/tesched_core/model/order.py",
+        "not self.gets_notice or self.departure in",
+        "not self.gets_notice and self.departure in",
     ),
     Mutation(
         "guard: one that is sent no signal may never be preempted",
         "core/tesched_core/guard/eligibility.py",
-        "limits.max_preemptions_without_notice <= 0:",
+        "limits.max_lost_runs_per_job <= 0:",
         "False:",
     ),
     Mutation(
@@ -376,7 +382,9 @@ MUTATIONS = (
         "else len(victim.nodes) * float",
         "else float",
     ),
-    Mutation("budget: a run that dies of its notice has saved nothing", _PAID, "not in _UNSAVED", "not in ()"),
+    Mutation(
+        "budget: a run that dies of its notice has saved nothing", _PAID, "saves=not victim.loses_run", "saves=True"
+    ),
     Mutation(
         "budget: a run that saves costs its grace period",
         "core/tesched_core/model/payment.py",

@@ -65,8 +65,8 @@ socket = {socket}
 [guard]
 # How often one job may be preempted for other users' trial-and-error jobs in its life,
 max_preemptions_per_job = 16
-# how often one that declares no signal, and loses its run each time (0: never),
-max_preemptions_without_notice = 1
+# how often its run may be lost by that, as it declares no signal or dies of it (0: one that declares none stays),
+max_lost_runs_per_job = 1
 # and how many preemptions there may be in any hour, of all jobs.
 max_preemptions_per_hour = 200
 # Users whose jobs are never preempted (shell globs); partitions, accounts, QOS and others have such lists, too.

@@ -172,11 +172,14 @@ def lines(job: MyJob) -> Iterator[str]:
 
 
 def _mine(job: JobView, victims: Sequence[Victim], limits: Limits, *, ahead: bool) -> MyJob:
-    most = limits.most_preemptions(gets_notice=job.may_get_notice) if job.job_class is JobClass.BE else 0
+    counted = [one for one in victims if one.departure in PREEMPTED and one.is_limited]
+    preempted, lost = len(counted), sum(one.loses_run for one in counted)
+    most = 0
+    if job.job_class is JobClass.BE:
+        most = limits.most_preemptions(gets_notice=job.may_get_notice, preempted=preempted, lost=lost)
     most = most if job.most_preemptions is None else min(most, job.most_preemptions)
     gone = tuple(_preemption(one) for one in victims if one.departure in {*PREEMPTED, Departure.ENDED})
     last = victims[-1] if victims else None
-    preempted = sum(one.departure in PREEMPTED and one.is_limited for one in victims)
     return MyJob(
         job=job.label,
         name=job.name,

@@ -88,7 +88,7 @@ def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:
 
     draft = MemoryDraft.of(memory)
     for job_id in others:
-        draft.update(job_id, preemptions=0, last_preempted=None, past=None)
+        draft.update(job_id, preemptions=0, lost_runs=0, last_preempted=None, past=None)
     return draft.written(memory)
 
 

@@ -78,8 +78,7 @@ class TellConfig:
         """Return it as the heart wants it."""
         from tesched_core.orders.tell_users import Telling  # noqa: PLC0415 - for the daemon alone
 
-        most, without = (limits.most_preemptions(gets_notice=each) for each in (True, False))
-        return Telling(record=self.record, by_command=bool(self.command), most=most, most_without_notice=without)
+        return Telling(record=self.record, by_command=bool(self.command), limits=limits)
 
 
 _IDLE_FILE = Form(

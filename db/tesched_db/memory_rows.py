@@ -127,6 +127,7 @@ class Remembered:
 def _of_job(row: JobMemoryRow) -> JobMemory:
     return JobMemory(
         preemptions=row.preemptions or 0,
+        lost_runs=row.lost_runs or 0,
         last_preempted=row.last_preempted,
         retry_at=row.retry_at,
         futile=None if row.futile_count is None else from_row(row, Futility, prefix="futile_"),
@@ -138,6 +139,7 @@ def _job_values(job_id: JobId, one: JobMemory) -> Values:
     return {
         "job_id": job_id,
         "preemptions": one.preemptions,
+        "lost_runs": one.lost_runs,
         "last_preempted": one.last_preempted,
         "retry_at": one.retry_at,
         **(to_row(one.past) if one.past else empty(Past)),

@@ -504,6 +504,7 @@ class JobMemoryRow(Base):
 
     job_id: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
     preemptions: Stored[int | None]
+    lost_runs: Stored[int | None]
     last_preempted: Stored[float | None]
     retry_at: Stored[float | None]
     #: how many orders for it were futile, how the last one ended, what Slurm said of it then, a digest of what another

@@ -52,7 +52,7 @@ AGAIN_S, RESTARTS_IN_S = 5.0, 15.0
 #: Limits that leave everything to the policy and P; the paper has no others.
 NO_LIMITS = Limits(
     max_preemptions_per_job=1,
-    max_preemptions_without_notice=10**9,
+    max_lost_runs_per_job=10**9,
     min_run_time_s=0,
     cool_down_s=0,
     max_slowdown=1e12,

@@ -111,7 +111,7 @@ def test_two_te_jobs_one_after_the_other_add_up(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     (tmp_path / "conf.d").mkdir()
-    (tmp_path / "conf.d" / "twice.toml").write_text("[guard]\nmax_preemptions_without_notice = 2\n")
+    (tmp_path / "conf.d" / "twice.toml").write_text("[guard]\nmax_lost_runs_per_job = 2\n")
     cluster = make_cluster(ONE_NODE)
     # Nothing of what it says is followed, and explain says so: it changes no step of this.
     script = script_file(cluster, "be.sh", "#!/bin/sh\n#SBATCH --signal=KILL@60\nexec sleep 1000\n")

@@ -65,7 +65,7 @@ def test_by_an_own_trial_a_job_gains_no_place_and_no_immunity(
         assert cluster.state(mine) == "PENDING"
         assert "of its own user" in daemon.ask("explain", str(mine)).stdout
 
-        # guard.max_preemptions_without_notice is 1, and none of that is used up.
+        # guard.max_lost_runs_per_job is 1, and none of that is used up.
         ends(cluster, "be-older")
         cluster.wait_state(mine, "RUNNING")
         another = submit(cluster, "te-2", "--gres=gpu:1")

@@ -112,7 +112,7 @@ def test_all_memory_is_freed_once_slurm_has_declined_less(
     jobs = [running(cluster, "--gres=gpu:1", "--mem=80000") for _ in range(3)]
     config = write_config(cluster, tmp_path, one_client)
     text = config.read_text().replace("order_timeout_s = 600", "order_timeout_s = 4")
-    text = text.replace("bind_for_s = 600", "bind_for_s = 600\nmax_preemptions_without_notice = 3")
+    text = text.replace("bind_for_s = 600", "bind_for_s = 600\nmax_lost_runs_per_job = 3")
     config.write_text(text)
     with daemon_of(cluster, config):
         te = running(cluster, "--gpus=1", "--mem=0", name="te")

@@ -96,7 +96,7 @@ def test_a_job_is_preempted_no_more_often_than_its_owner_allows(
 ) -> None:
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
     (tmp_path / "conf.d").mkdir()
-    (tmp_path / "conf.d" / "often.toml").write_text("[guard]\nmax_preemptions_without_notice = 2\n")
+    (tmp_path / "conf.d" / "often.toml").write_text("[guard]\nmax_lost_runs_per_job = 2\n")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         # Another user's: preemptions by one's own trials count nowhere.
         options = ("--job-name=be", "--comment=preemptions=1", *WHOLE)

@@ -36,7 +36,7 @@ def test_how_often_a_job_is_preempted_by_its_owners_word_and_that_more_than_the_
 
     often = "  often   it is preempted at most 1 time(s) for trial-and-error jobs of other users, by its owner's word"
     above = (
-        "  said    preemptions=2 (the job's comment) is not followed: guard.max_preemptions_without_notice = 1, and no "
+        "  said    preemptions=2 (the job's comment) is not followed: guard.max_lost_runs_per_job = 1, and no "
         "job raises that; instead: it is preempted 1 time(s) at most\n"
     )
     assert [often in explained(path, name) for name in ("1", "2")] == [True, False]

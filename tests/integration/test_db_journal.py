@@ -322,7 +322,7 @@ class Unkept:
 
 def test_absence_and_what_shadow_mode_has_recorded_are_not_kept(store: Engine) -> None:
     writer = Writer(store)
-    kept = JobMemory(preemptions=1, retry_at=300.0)
+    kept = JobMemory(preemptions=2, lost_runs=1, retry_at=300.0)
     absent, shadowed = JobMemory(missing_since=90.0), JobMemory(shadowed_until=400.0)
     more = replace(kept, missing_since=90.0, shadowed_until=400.0)
     writer.memory = replace(writer.memory, jobs={JobId(7): more, JobId(8): absent, JobId(9): shadowed})

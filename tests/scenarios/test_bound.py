@@ -33,9 +33,7 @@ WAITS, LATER = JobId(20), JobId(30)
 def limits(slowdown: float = 1.5) -> Limits:
     """Return limits with a bound, and none on how often a job is preempted."""
     bound = Bound(slowdown=slowdown, te_time_limit_s=600)
-    return Limits(
-        bound=bound, cool_down_s=0, max_preemptions_per_job=100, max_preemptions_without_notice=100, max_slowdown=1e6
-    )
+    return Limits(bound=bound, cool_down_s=0, max_preemptions_per_job=100, max_lost_runs_per_job=100, max_slowdown=1e6)
 
 
 def full(*jobs: Job, ran_s: float = 100, run_s: float | None = None, slowdown: float = 1.5, te_s: int = 600) -> Driver:

@@ -23,9 +23,7 @@ from tesched_core.orders.outcomes import learned
 from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
 
-LIMITS = Limits(
-    max_preemptions_per_job=9, max_preemptions_without_notice=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9
-)
+LIMITS = Limits(max_preemptions_per_job=9, max_lost_runs_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
 LIMITED = "QOSMaxCpuPerUserLimit"
 
 

@@ -22,7 +22,7 @@ from tests.scenarios.driver import TE, Driver
 
 LIMITS = Limits(
     max_preemptions_per_job=9,
-    max_preemptions_without_notice=9,
+    max_lost_runs_per_job=9,
     min_run_time_s=0,
     cool_down_s=0,
     max_slowdown=1e9,

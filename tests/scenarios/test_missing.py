@@ -23,7 +23,7 @@ from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 LIMITS = Limits(
     max_preemptions_per_job=2,
-    max_preemptions_without_notice=2,
+    max_lost_runs_per_job=2,
     min_run_time_s=0,
     cool_down_s=0,
     max_slowdown=1e9,

@@ -105,6 +105,25 @@ def test_a_victim_that_died_of_its_notice_is_put_back_in_the_queue_and_has_paid(
     assert drive.order().state is OrderState.ENDED
 
 
+def test_one_that_died_of_its_notice_is_no_victim_again() -> None:
+    drive = noticed()
+    drive.limits = replace(drive.limits, cool_down_s=0, min_run_time_s=0)
+    drive.ends(BE, JobState.FAILED)
+    drive.obeys(*drive.cycle(2))
+    drive.starts(TE, HALF, at_s=3)
+    drive.obeys(*drive.cycle(4))
+    drive.requeued(BE)
+    drive.ends(TE)
+    drive.obeys(*drive.cycle(6))
+    drive.starts(BE, share("n1", 32), at_s=20)
+    drive.jobs[JobId(10)] = waiting(10, cpus=16)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(10): drive.start.traits[JobId(TE)]})
+    drive.cycle(21)
+    assert by_job(drive.memory, "lost_runs") == {BE: 1}
+    (text,) = [one.text for one in drive.decision.refusals if (one.job_id, one.preemptor) == (BE, 10)]
+    assert text == "it has lost 1 run(s) by preemptions; guard.max_lost_runs_per_job is 1"
+
+
 def test_a_rerun_without_a_visible_effect_is_requested_again() -> None:
     drive = noticed()
     drive.ends(BE, JobState.FAILED)

@@ -19,7 +19,7 @@ from tesched_core.step import step
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
 
-HOW = Telling(record=Record.ADMIN_COMMENT, by_command=True, most=1)
+HOW = Telling(record=Record.ADMIN_COMMENT, by_command=True, limits=Limits(max_preemptions_per_job=1))
 
 
 def cycle(drive: Driver, at_s: float, how: Telling | None = HOW) -> tuple[Action, ...]:

@@ -20,9 +20,7 @@ from tesched_core.orders.futility import useful_run_s
 from tests.builders import NOW, by_job, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
-LIMITS = Limits(
-    max_preemptions_per_job=9, max_preemptions_without_notice=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9
-)
+LIMITS = Limits(max_preemptions_per_job=9, max_lost_runs_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
 FREE_AGAIN = share("n1", 32)
 
 

@@ -49,12 +49,12 @@ def _above_the_sites(job: JobView, limits: Limits) -> NotFollowed | None:
     most = limits.most_preemptions(gets_notice=job.may_get_notice)
     if job.most_preemptions is None or job.most_preemptions <= most:
         return None
-    key = "per_job" if most == limits.max_preemptions_per_job else "without_notice"
+    key = "preemptions" if most == limits.max_preemptions_per_job else "lost_runs"
     return NotFollowed(
         about=About.RUN,
         said=f"preemptions={job.most_preemptions}",
         source="the job's comment",
-        why=f"guard.max_preemptions_{key} = {most}, and no job raises that",
+        why=f"guard.max_{key}_per_job = {most}, and no job raises that",
         instead=f"it is preempted {most} time(s) at most",
     )
 

@@ -30,8 +30,6 @@ def lately(paid: Iterable[Paid], now: UnixSeconds) -> tuple[Paid, ...]:
 
 #: Departures of runs that came to an end of their own: nothing of them is lost by the notice.
 _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
-#: Departures of runs that have not saved, whatever their owner declared, or of which that is not known.
-_UNSAVED = frozenset({Departure.DIED_OF_NOTICE, Departure.VANISHED})
 
 
 def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:
@@ -40,14 +38,14 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, 
     since = now if victim.noticed_at is None else victim.noticed_at
     # Once it has left its time is known; until then it may be all of its grace period, or is more already.
     after_s = max(now - since, victim.grace_period_s if victim.departure is None else 0.0)
-    saves = victim.gets_notice and victim.departure not in _UNSAVED
+    lost = lost_s(since - victim.started_at, after_s, saves=not victim.loses_run)
     return Paid(
         at=now,
         job_id=victim.job_id,
         user=victim.user,
         account=victim.account,
         nodes=victim.nodes,
-        node_s=0.0 if free else len(victim.nodes) * float(lost_s(since - victim.started_at, after_s, saves=saves)),
+        node_s=0.0 if free else len(victim.nodes) * float(lost),
         preemptor=preemptor,
         for_user=victim.for_user,
         for_account=victim.for_account,

@@ -82,9 +82,9 @@ def eligible_victims(
     new = np.isin(running.job_id, list(newcomers))
     excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
     if turns is None and limits.max_preemptions_per_job <= 0:
-        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits, saves=True))
-    elif turns is None and limits.max_preemptions_without_notice <= 0:
-        excuse(~running.gets_notice, _too_often(0, limits, saves=False))
+        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
+    elif turns is None and limits.max_lost_runs_per_job <= 0:
+        excuse(~running.gets_notice, _lost_too_often(0, limits))
     if turns is None:
         excuse_jobs(_often(running, memory, limits))
     for row, owner in enumerate(running.owners):
@@ -237,11 +237,14 @@ _LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another tri
 _WAS_ASKED: Why = (RefusalCode.COOL_DOWN, "it has left, or was let go, for a job that still waits")
 
 
-def _too_often(count: int, limits: Limits, *, saves: bool) -> Why:
+def _too_often(count: int, limits: Limits) -> Why:
     text = f"it was preempted {count} time(s); guard.max_preemptions_per_job is {limits.max_preemptions_per_job}"
-    if not saves and (most := limits.max_preemptions_without_notice) < limits.max_preemptions_per_job:
-        text = f"it was preempted {count} time(s) and is sent no signal; guard.max_preemptions_without_notice is {most}"
     return RefusalCode.MAX_PREEMPTIONS, text
+
+
+def _lost_too_often(count: int, limits: Limits) -> Why:
+    lost = f"it has lost {count} run(s) by preemptions" if count else "it is sent no signal, and would lose its run"
+    return RefusalCode.MAX_PREEMPTIONS, f"{lost}; guard.max_lost_runs_per_job is {limits.max_lost_runs_per_job}"
 
 
 def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
@@ -253,11 +256,13 @@ def _often(running: Running, memory: Memory, limits: Limits) -> Mapping[JobId, W
     }
     site: dict[JobId, Why] = {}
     for job_id, one in memory.jobs.items():
-        if one.preemptions < 1 or (row := running.row_of.get(job_id)) is None:
+        if one.preemptions < 1 or job_id not in running.row_of:
             continue
-        saves = bool(running.gets_notice[row])
-        if one.preemptions >= limits.most_preemptions(gets_notice=saves):
-            site[job_id] = _too_often(one.preemptions, limits, saves=saves)
+        # One that has died of its notice loses its run the next time, too, whatever it declares.
+        if one.lost_runs >= max(limits.max_lost_runs_per_job, 1):
+            site[job_id] = _lost_too_often(one.lost_runs, limits)
+        if one.preemptions >= limits.max_preemptions_per_job:
+            site[job_id] = _too_often(one.preemptions, limits)
     return own | site
 
 

@@ -62,6 +62,8 @@ class JobMemory:
 
     #: how often it was preempted, all its runs together (never more than the guard allows)
     preemptions: int = 0
+    #: and after how many of these its run was lost: it was sent no signal, or died of it
+    lost_runs: int = 0
     #: when it was last preempted for another user's TE job, or let go by `tesched undo` or a refusal of Slurm's
     last_preempted: UnixSeconds | None = None
     #: what became of it, preempted, before its present turn in the queue
@@ -94,6 +96,7 @@ class RecordFields(TypedDict, total=False):
     """Fields of a record, each one optional, for functions that set some of them."""
 
     preemptions: int
+    lost_runs: int
     last_preempted: UnixSeconds | None
     past: Past | None
     retry_at: UnixSeconds | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
+from sys import maxsize
 from typing import Annotated, ClassVar, Literal
 
 from tesched_core.model.payment import HOUR_S
@@ -100,8 +101,8 @@ class Limits:
 
     #: FitGpp's P: how often one job may be preempted in its life for TE jobs of other users
     max_preemptions_per_job: Count = 16
-    #: … one that is sent no signal, and loses its run each time
-    max_preemptions_without_notice: Count = 1
+    #: … and after how many of these its run may be lost, since it is sent no signal, or has died of it
+    max_lost_runs_per_job: Count = 1
     #: a job is not eligible before it has run this long since its last start
     min_run_time_s: Seconds = 60.0
     #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
@@ -172,10 +173,15 @@ class Limits:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
         check_ranges(self)
 
-    def most_preemptions(self, *, gets_notice: bool) -> int:
-        """How often a job may be preempted in its life, by whether it is sent its signal."""
-        each = self.max_preemptions_per_job
-        return each if gets_notice else min(each, self.max_preemptions_without_notice)
+    def most_preemptions(self, *, gets_notice: bool, preempted: int = 0, lost: int = 0) -> int:
+        """How often a job may be preempted in its life for TE jobs of other users.
+
+        By whether it is sent its signal, how often it was preempted already, and how many runs it lost by that.
+        """
+        if lost >= max(self.max_lost_runs_per_job, 1):
+            return min(self.max_preemptions_per_job, preempted)
+        saved = preempted - lost
+        return min(self.max_preemptions_per_job, maxsize if gets_notice else saved + self.max_lost_runs_per_job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,6 +197,14 @@ class Victim:
         return gets_notice(self.notice_signal, self.grace_period_s)
 
     @property
+    def loses_run(self) -> bool:
+        """Check whether what it did in the run that pays is lost, or will be: it is sent no signal, or did not save.
+
+        Of one that Slurm has forgotten that is not known.
+        """
+        return not self.gets_notice or self.departure in {Departure.DIED_OF_NOTICE, Departure.VANISHED}
+
+    @property
     def is_limited(self) -> bool:
         """Check whether a job may be such a victim only so often: of other users' TE jobs, and not of turns."""
         return self.purpose is Purpose.TE and not self.of_own_user

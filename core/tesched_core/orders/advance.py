@@ -291,8 +291,9 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         context.draft.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.is_limited:
-            times = context.draft.job(victim.job_id).preemptions + 1
-            context.draft.update(victim.job_id, preemptions=times, last_preempted=context.now)
+            one = context.draft.job(victim.job_id)
+            times, lost = one.preemptions + 1, one.lost_runs + victim.loses_run
+            context.draft.update(victim.job_id, preemptions=times, lost_runs=lost, last_preempted=context.now)
         before = context.draft.job(victim.job_id).past or Past(submitted_at=victim.queued_at, ran_s=0.0)
         stops = [at for at in (victim.noticed_at, victim.suspended_at) if at is not None]
         worked_s = max(min(stops, default=context.now) - victim.started_at, 0.0)

@@ -45,7 +45,7 @@ def forget_gone(context: CycleContext, missing: Mapping[JobId, UnixSeconds]) -> 
     """
     draft, jobs = context.draft, context.snapshot.jobs
     for job_id in [one for one in draft.jobs if one not in jobs and one not in missing]:
-        draft.update(job_id, preemptions=0, last_preempted=None, past=None)
+        draft.update(job_id, preemptions=0, lost_runs=0, last_preempted=None, past=None)
         if not context.tasks_of(job_id):
             draft.update(job_id, retry_at=None)
     draft.declined -= {one for one in draft.declined if not (one in jobs or one in missing or context.tasks_of(one))}

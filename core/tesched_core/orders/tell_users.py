@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tesched_core.model.actions import Reason, ReasonCode, Record, TellUser
+from tesched_core.model.limits import Limits
 from tesched_core.model.order import PREEMPTED, Departure, Order, Purpose, Victim, VictimState
 
 if TYPE_CHECKING:
@@ -49,9 +50,8 @@ class Telling:
     record: Record = Record.NONE
     #: the site has a command for it
     by_command: bool = False
-    #: how often a job may be preempted in its life (`Limits.most_preemptions`), and one that is sent no signal
-    most: int = 1
-    most_without_notice: int = 1
+    #: how often a job may be preempted in its life
+    limits: Limits = Limits()
 
 
 def note(action: TellUser, when: str) -> str:
@@ -122,16 +122,18 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
         times=(memory.job(victim.job_id).preemptions or 1) if victim.is_limited else 0,
-        most=_most(victim, snapshot, telling),
+        most=_most(victim, memory, snapshot, telling),
         lost=lost,
         # Slurm changes nothing of a job that has ended.
         record=Record.NONE if victim.departure is Departure.ENDED else _record(telling, snapshot.settings.release),
     )
 
 
-def _most(victim: Victim, snapshot: Snapshot, telling: Telling) -> int:
-    traits = snapshot.traits.get(victim.job_id)
-    most = telling.most if victim.gets_notice else telling.most_without_notice
+def _most(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) -> int:
+    traits, one = snapshot.traits.get(victim.job_id), memory.job(victim.job_id)
+    most = telling.limits.most_preemptions(
+        gets_notice=not victim.loses_run, preempted=one.preemptions, lost=one.lost_runs
+    )
     return most if traits is None else traits.may_be_preempted(most)
 
 

@@ -297,6 +297,7 @@ def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
     for victim in order.victims:
         job = snapshot.jobs[victim.job_id]
         left = deadlines.deadline(job) if deadlines is not None else None
+        before = memory.job(victim.job_id)
         found.victims.append(
             VictimCost(
                 job=job.label,
@@ -308,9 +309,13 @@ def _by_preemption(found: Foretold, question: _Question, order: Order) -> None:
                 ran_s=max(snapshot.taken_at - victim.started_at, 0.0),
                 notice_signal=victim.notice_signal,
                 grace_s=float(columns.running.grace_s[columns.running.row_of[victim.job_id]]),
-                preempted=memory.job(victim.job_id).preemptions,
+                preempted=before.preemptions,
                 most_preempted=snapshot.traits[victim.job_id].may_be_preempted(
-                    limits.most_preemptions(gets_notice=snapshot.traits[victim.job_id].gets_notice)
+                    limits.most_preemptions(
+                        gets_notice=snapshot.traits[victim.job_id].gets_notice,
+                        preempted=before.preemptions,
+                        lost=before.lost_runs,
+                    )
                 ),
                 of_own_user=victim.of_own_user,
                 left_of_bound_s=None if left is None else max(left.bound_s - left.delayed_s, 0.0),

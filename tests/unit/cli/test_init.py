@@ -24,7 +24,7 @@ KEYS = {
     "loop.poll_interval_s",
     "loop.socket",
     "guard.max_preemptions_per_job",
-    "guard.max_preemptions_without_notice",
+    "guard.max_lost_runs_per_job",
     "guard.max_preemptions_per_hour",
     "guard.protected_users",
     "classes.default_grace_period_s",

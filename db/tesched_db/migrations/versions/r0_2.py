@@ -132,6 +132,7 @@ def upgrade() -> None:
         "job_memory",
         sa.Column("job_id", key, autoincrement=False, nullable=False),
         sa.Column("preemptions", sa.BigInteger(), nullable=True),
+        sa.Column("lost_runs", sa.BigInteger(), nullable=True),
         sa.Column("last_preempted", sa.Float(53), nullable=True),
         sa.Column("retry_at", sa.Float(53), nullable=True),
         sa.Column("futile_count", sa.BigInteger(), nullable=True),

@@ -40,7 +40,7 @@ socket = ""
 te = "fitgpp"
 [guard]
 max_preemptions_per_job = 1000
-max_preemptions_without_notice = 1000
+max_lost_runs_per_job = 1000
 min_run_time_s = {min_run_time_s}
 cool_down_s = 30
 # A TE job needs a victim at once, so that its wait shows what the daemon does.

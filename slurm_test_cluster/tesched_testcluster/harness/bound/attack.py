@@ -97,7 +97,7 @@ class Episode:
         )
         self.limits = Limits(
             max_preemptions_per_job=(most := chance.choice([1, 2, 4, 10])),
-            max_preemptions_without_notice=most,
+            max_lost_runs_per_job=most,
             min_run_time_s=chance.choice([0.0, 30.0]),
             cool_down_s=chance.choice([0.0, 0.0, 120.0]),
             max_slowdown=chance.choice([10.0, 1000.0]),

@@ -168,7 +168,7 @@ class Faults(RuleBasedStateMachine):
         drafts: list[Draft],
     ) -> None:
         """Make the site, with some jobs."""
-        limits = replace(LIMITS, max_preemptions_per_job=most, max_preemptions_without_notice=most, lever=lever)
+        limits = replace(LIMITS, max_preemptions_per_job=most, max_lost_runs_per_job=most, lever=lever)
         self.site = Site(nodes=nodes, limits=limits, policy=policy, best_effort=best_effort)
         self.ends_with_undo, self.last_turns = ends_with_undo, last_turns
         fill = [replace(FILLS_A_NODE, answer=answer) for answer in Answer][:nodes]

@@ -92,7 +92,7 @@ class Run:
             "guard.lever": lever or levers,
             "guard.cool_down_s": str(dice.choice([0, 600])),
             "guard.max_preemptions_per_job": (most := str(dice.choice([1, 2, 3]))),
-            "guard.max_preemptions_without_notice": most,
+            "guard.max_lost_runs_per_job": most,
             "guard.max_preemptions_per_hour": str(dice.choice([4, 12])),
             "guard.max_preemptions_per_user_hour": str(dice.choice([2, 6])),
             "guard.max_victims_for_te_user_hour": str(dice.choice([3, 8])),

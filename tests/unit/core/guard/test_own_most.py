@@ -50,7 +50,7 @@ def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
     snapshot = classified(Snapshot.of(NOW, jobs=[job], nodes=[node("n1")]), Classification())
     limits = Limits(
         max_preemptions_per_job=3,
-        max_preemptions_without_notice=3,
+        max_lost_runs_per_job=3,
         min_run_time_s=0,
         cool_down_s=0,
         max_slowdown=1e9,
@@ -60,29 +60,41 @@ def test_what_its_owner_said_is_named_where_another_number_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "count", "saves", "key"),
+    ("most_lost", "count", "lost", "saves", "key"),
     [
-        (1, 1, True, None),
-        (1, 0, False, None),
-        (1, 1, False, "without_notice is 1"),
-        (0, 0, False, "without_notice is 0"),
-        (0, 0, True, None),
-        (9, 2, False, None),
-        # The number for all jobs counts for each.
-        (9, 3, False, "per_job is 3"),
-        (1, 3, True, "per_job is 3"),
+        (1, 1, 0, True, None),
+        (1, 0, 0, False, None),
+        (1, 1, 1, False, "lost_runs_per_job is 1"),
+        # It died of its notice, whatever it declares.
+        (1, 1, 1, True, "lost_runs_per_job is 1"),
+        (1, 2, 1, True, "lost_runs_per_job is 1"),
+        (2, 2, 1, True, None),
+        (0, 0, 0, False, "lost_runs_per_job is 0"),
+        (0, 0, 0, True, None),
+        (0, 2, 0, True, None),
+        (0, 1, 1, True, "lost_runs_per_job is 0"),
+        # The number for all preemptions counts for each job.
+        (9, 2, 2, False, None),
+        (9, 3, 3, False, "preemptions_per_job is 3"),
+        (1, 3, 0, True, "preemptions_per_job is 3"),
     ],
 )
-def test_one_that_is_sent_no_signal_has_a_number_of_its_own(
-    without: int, count: int, saves: bool, key: str | None
+def test_a_run_is_lost_no_more_often_than_the_site_allows(
+    most_lost: int, count: int, lost: int, saves: bool, key: str | None
 ) -> None:
     limits = Limits(
-        max_preemptions_per_job=3,
-        max_preemptions_without_notice=without,
-        min_run_time_s=0,
-        cool_down_s=0,
-        max_slowdown=1e9,
+        max_preemptions_per_job=3, max_lost_runs_per_job=most_lost, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9
     )
     snapshot = cluster([node("n1")], [running(MINE, share("n1", 1))], graces={MINE: 30 if saves else 0})
-    refusals = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=count)}), limits)
-    assert refusals[MINE][1].endswith(f"guard.max_preemptions_{key}") if refusals else key is None, refusals
+    refusals = excused(snapshot, Memory(jobs={MINE: JobMemory(preemptions=count, lost_runs=lost)}), limits)
+    assert refusals[MINE][1].endswith(f"guard.max_{key}") if refusals else key is None, refusals
+
+
+@pytest.mark.parametrize(
+    ("saves", "preempted", "lost", "most"),
+    [(True, 0, 0, 16), (False, 0, 0, 1), (True, 5, 0, 16), (False, 5, 0, 6), (True, 5, 1, 5), (False, 1, 1, 1)],
+)
+def test_how_often_a_job_may_be_preempted_goes_by_what_it_has_lost(
+    saves: bool, preempted: int, lost: int, most: int
+) -> None:
+    assert Limits().most_preemptions(gets_notice=saves, preempted=preempted, lost=lost) == most
