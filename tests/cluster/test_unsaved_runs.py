@@ -76,3 +76,27 @@ def test_one_that_may_lose_more_than_the_budget_has_left_stays_though_the_policy
         said = daemon.ask("explain", str(second)).stdout
         assert "guard.max_lost_node_hours_per_day" in said, said
         assert cluster.job(loses)["Restarts"] == "0"
+
+
+@pytest.mark.gate
+def test_one_that_declares_a_signal_and_dies_of_it_is_no_victim_again(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        job = cluster.sbatch(*WHOLE, "--comment=signal=B:USR1 grace=10", wrap="exec sleep 1000", user=ordinary_user())
+        cluster.wait_state(job, "RUNNING")
+        first = cluster.sbatch(*WHOLE, "--job-name=te", "--time=10", wrap="sleep 1000")
+        cluster.wait_state(first, "RUNNING")
+        cluster.wait_for(lambda: cluster.is_eligible(job), "the victim to wait for its node alone")
+        cluster.run("scancel", str(first))
+        cluster.wait_state(job, "RUNNING")
+        second = cluster.sbatch(*WHOLE, "--job-name=te", "--time=10", wrap="sleep 1000")
+        why = "it has lost 1 run(s) by preemptions; guard.max_lost_runs_per_job is 1"
+        cluster.wait_for(
+            lambda: why in " ".join(daemon.ask("explain", str(second)).stdout.split()), "the reason why it stays"
+        )
+        daemon.await_polls(cluster)
+        assert (cluster.state(job), cluster.job(job)["Restarts"]) == ("RUNNING", "1")
+        (mine,) = (one for one in daemon.json("jobs")["jobs"] if one["job_id"] == job)
+        assert mine["preemptions"] == 1
