@@ -249,7 +249,8 @@ def test_tasks_of_an_array_that_has_ended_run_by_the_throttle_that_it_got_then(
 ) -> None:
     """Its user may requeue it while Slurm knows it: what tesched has set of it is put back after its end, too."""
     client = connect(cluster)
-    array = JobId(cluster.sbatch("--requeue", "--array=0-3%2", wrap="true"))
+    # In their second run they stay: else the moment in which one runs and three wait may be over before it is seen.
+    array = JobId(cluster.sbatch("--requeue", "--array=0-3%2", wrap='[ -z "$SLURM_RESTART_COUNT" ] || sleep 300'))
 
     def each(name: str) -> list[str]:
         return [record[name] for record in cluster.jobs(array)]

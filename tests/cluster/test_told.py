@@ -158,6 +158,8 @@ def test_the_user_is_notified_in_the_jobs_record_and_by_the_command_and_sees_it_
         # The record still says it when the job has run again.
         cluster.wait_state(job, "COMPLETED")
         assert NOTE.fullmatch(comment(cluster, job))
+        # By the second poll from now the daemon has seen that run, however short it was.
+        daemon.await_polls(cluster)
         shared_store(folder)
         _mine(daemon, job, sites, others)
     assert not Path("/pwned").exists()
