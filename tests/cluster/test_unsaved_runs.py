@@ -26,11 +26,11 @@ def ran_s(cluster: LocalCluster, job: int) -> int:
     return 3600 * hours + 60 * minutes + seconds
 
 
-def two_of_another_user(cluster: LocalCluster, grace_s: int) -> tuple[int, int]:
+def two_of_another_user(cluster: LocalCluster) -> tuple[int, int]:
     """Let two jobs run, each on a node: one that declares no signal, one that saves in its grace period."""
     # Another user's: what own TE jobs cost is none of the budget's.
     loses = cluster.sbatch(*WHOLE, "--job-name=loses", wrap="sleep 1000", user=ordinary_user())
-    comment = f"--comment=signal=B:USR1 grace={grace_s} exit0=again"
+    comment = f"--comment=signal=B:USR1 grace={GRACE_S} exit0=again"
     saves = cluster.sbatch(*WHOLE, comment, wrap=SAVES, user=ordinary_user())
     for job in (loses, saves):
         cluster.wait_state(job, "RUNNING")
@@ -45,7 +45,7 @@ def test_the_job_that_saves_leaves_though_its_grace_period_is_longer_than_killwa
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "policy.toml").write_text(f'[policy]\nte = "{policy}"\n[policy.patient]\npatience_s = 0\n')
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
-    loses, saves = two_of_another_user(cluster, grace_s=GRACE_S)
+    loses, saves = two_of_another_user(cluster)
     cluster.wait_for(lambda: ran_s(cluster, loses) > GRACE_S, "its run to be longer than the other's grace period")
     with running_daemon(cluster, tmp_path, one_client):
         trial = cluster.sbatch(*WHOLE, "--job-name=te", "--time=10", wrap="sleep 1000")
@@ -63,7 +63,7 @@ def test_one_that_may_lose_more_than_the_budget_has_left_stays_though_the_policy
     budget = f"[guard]\nmax_lost_node_hours_per_day = {BUDGET_S / 3600:.6f}\n[policy.fitgpp]\ns = 0\n"
     (tmp_path / "conf.d" / "budget.toml").write_text(budget)
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
-    loses, _ = two_of_another_user(cluster, grace_s=GRACE_S)
+    loses, _ = two_of_another_user(cluster)
     cluster.wait_for(lambda: ran_s(cluster, loses) > BUDGET_S, "its run to be worth more than the budget")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         trial = cluster.sbatch(*WHOLE, "--job-name=te", "--time=10", wrap="sleep 1000")

@@ -149,3 +149,11 @@ def test_the_clock_is_set_and_the_store_does_not_say_that_it_has_written(site: S
     site.slurm.pass_time(1)
     turns(site, 4)
     assert site.slurm.jobs[VICTIM].restarts == 1, "its grace period is over"
+
+
+def test_what_the_ledger_finds_inside_a_turn_is_not_taken_for_a_jobs_error(site: Site) -> None:
+    # The loop sets a job aside whose data it can't work with, and goes on: that must not hide what the test found.
+    site.ledger.limits = replace(LIMITS, max_open_orders=0)
+    with pytest.raises(AssertionError) as found:
+        turns(site, 1)
+    assert "max_open_orders" in str(found.traceback[-1].statement)

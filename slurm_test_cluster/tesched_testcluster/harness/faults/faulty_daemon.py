@@ -7,7 +7,8 @@ it would go wrong: when a decision is written, and when an action is performed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -148,12 +149,30 @@ class Daemon:
     _calls: Counter[Port] = field(default_factory=Counter)
     #: when it last saw the cluster, or began to poll, by the clock that only runs
     _good_look_s: float | None = None
+    #: what the ledger found in the present turn
+    _broken: list[AssertionError] = field(default_factory=list)
 
     def turn(self, faults: Sequence[Fault], call: Callable[[], object]) -> None:
-        """Make a turn (or an undo); these faults happen as soon as there is such a call. Raises Crash."""
+        """Make a turn (or an undo); these faults happen as soon as there is such a call.
+
+        Raises Crash, and AssertionError for what the ledger found.
+        """
         self.faults |= {(one.port, one.nth): one.what for one in faults}
         self._calls.clear()
-        call()
+        self._broken.clear()
+        try:
+            call()
+        finally:
+            if self._broken:
+                raise self._broken[0]
+
+    @contextmanager
+    def _keeps(self) -> Iterator[None]:
+        """Keep what the ledger finds for the end of the turn: the loop would take it for an error about a job."""
+        try:
+            yield
+        except AssertionError as error:
+            self._broken.append(error)
 
     def _begins(self, port: Port) -> What | None:
         what = self.faults.pop((port, self._calls[port]), None)
@@ -242,7 +261,8 @@ class Daemon:
                 return FailureKind.ALREADY_DONE
         if isinstance(action, Cancel) and not work.runs:
             return FailureKind.ALREADY_DONE  # --state=RUNNING
-        self.ledger.check_action(action, self.name)
+        with self._keeps():
+            self.ledger.check_action(action, self.name)
         self.ledger.happened[kind_of(action)] += 1
         now = slurm.clock.steady_s
         match action:
@@ -316,7 +336,8 @@ class Daemon:
         idle = not decision.actions and self.faults.get((Port.INTEND, 0)) in {*_DEATHS, What.SLEEPS}
         what = None if idle else self._begins(Port.INTEND)
         self._store(what)
-        self.ledger.check_decision(snapshot, memory, decision)
+        with self._keeps():
+            self.ledger.check_decision(snapshot, memory, decision)
         self.journal.intend(snapshot, memory, decision, report)
         self.ledger.written(memory, self.name)
         self._after_write(what)

@@ -85,7 +85,10 @@ class Ledger:
                 assert job.start_time is not None
                 assert snapshot.taken_at - job.start_time >= self.limits.min_run_time_s
         orders = memory.open_orders()
-        assert len(orders) <= self.limits.max_open_orders
+        # The orders of turns have the policy's own limits.
+        freeing = [one for one in orders if one.frees_resources]
+        for_trials = [one for one in freeing if snapshot.job_class(one.preemptor) is not JobClass.BE]
+        assert len(for_trials) <= self.limits.max_open_orders
         assert not (new and self.paused), "an order was opened while tesched was paused"
         fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
         assert len(fresh) <= self.limits.max_victims_per_cycle
