@@ -9,7 +9,7 @@ _BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/s
 _BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_core/orders/suspend.py"
 _OF_ORDERS = "core/tesched_core/fields/of_orders.py"
 _OWN = "victim.of_own_user"
-_EQUALS, _SEARCH = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "victim_search"))
+_EQUALS, _CHEAPEST = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "cheapest"))
 _IDLE = "daemon/tesched_daemon/idle_file.py"
 _FEWEST = "core/tesched_core/placement/fewest.py"
 
@@ -70,7 +70,7 @@ OWN_USER_MUTATIONS = (
     ),
     Mutation(
         "withdrawn: not hopeless for others",
-        _SEARCH,
+        _CHEAPEST,
         "hopeless[asker] = None",
         'hopeless[""] = None',
     ),
@@ -110,9 +110,9 @@ OWN_USER_MUTATIONS = (
     Mutation("equals: the site's margin", _EQUALS, "max(view.limits.equal_within, _LEAST)", "0.01"),
     Mutation("equals: a price, not its place", _EQUALS, "score + steps * (margin * size + least)", "score + steps"),
     Mutation(
-        "equals: no more victims", _SEARCH, "if prices.steps is None or not (may_shrink", "if True or not (may_shrink"
+        "equals: no more victims", _CHEAPEST, "if prices.steps is None or not (may_shrink", "if True or not (may_shrink"
     ),
-    Mutation("equals: it is seen where fewer may be", _SEARCH, "min(least) < count)", "min(least) > count)"),
+    Mutation("equals: it is seen where fewer may be", _CHEAPEST, "min(least) < count)", "min(least) > count)"),
     Mutation("equals: of the largest of a node", _FEWEST, "np.lexsort((-frees_of_each", "np.lexsort((frees_of_each"),
     Mutation("equals: below zero as above", _EQUALS, "size = np.abs(score)", "size = score"),
     Mutation(

@@ -190,7 +190,7 @@ REQUEST_MUTATIONS = (
     Mutation("number of nodes: the order's, before it is bound", _NUMBER, "job.pending and is_bindable(job)", "False"),
     Mutation(
         "number of nodes: victims leave while it is bound",
-        "policies/tesched_policies/victim_search.py",
+        "policies/tesched_policies/cheapest.py",
         "if self._leave_within(pair[1], candidates.bound_for_s)]",
         "]",
     ),

@@ -111,6 +111,24 @@ MUTATIONS = (
         "now - running.started <= seconds",
     ),
     Mutation("cool-down", "core/tesched_core/guard/eligibility.py", "and now - at < seconds", "and now - at < 0"),
+    Mutation(
+        "a plan that a limit refuses frees nothing for the next",
+        "policies/tesched_policies/victim_search.py",
+        "        if not refused:\n",
+        "        if True:\n",
+    ),
+    Mutation(
+        "one that waits by an order goes on where no more may be opened",
+        "policies/tesched_policies/victim_search.py",
+        "(victims or self.counting.waits(job.job_id))",
+        "victims",
+    ),
+    Mutation(
+        "a patient one waits where no victim may leave",
+        "policies/tesched_policies/victim_search.py",
+        "(victims or self.counting.waits(job.job_id))",
+        "self.counting.waits(job.job_id)",
+    ),
     Mutation("no superfluous victim", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
     Mutation(
         "jobs that span nodes are weighed on all of them",
@@ -282,21 +300,23 @@ MUTATIONS = (
     Mutation(
         "guard: plans of one cycle count together",
         "core/tesched_core/guard/admission.py",
-        "                tally.add(one, now)\n            continue",
-        "                pass\n            continue",
+        "            self._tally.add(one, now)\n",
+        "            pass\n",
     ),
-    Mutation("guard: victims of one cycle", "core/tesched_core/guard/admission.py", "victims += len(chosen)", "pass"),
+    Mutation(
+        "guard: victims of one cycle", "core/tesched_core/guard/admission.py", "self._victims += len(chosen)", "pass"
+    ),
     Mutation(
         "guard: orders under way",
         "core/tesched_core/guard/admission.py",
-        "elif chosen and victims + len(chosen) > limits",
-        "elif chosen and victims + len(chosen) > 1 + limits",
+        "elif victims and self._victims + victims > most:",
+        "elif victims and self._victims + victims > 1 + most:",
     ),
     Mutation(
         "guard: open orders",
         "core/tesched_core/guard/admission.py",
-        "if under_way + len(kept) >= limits.max_open_orders:",
-        "if under_way + len(kept) > limits.max_open_orders:",
+        "if self._orders >= self._limits.max_open_orders:",
+        "if self._orders > self._limits.max_open_orders:",
     ),
     Mutation(
         "guard: slowdown",

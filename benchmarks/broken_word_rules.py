@@ -138,7 +138,7 @@ WORD_MUTATIONS = (
         "(job.submit_time if job.eligible_time is None else job.eligible_time)",
         "job.submit_time",
     ),
-    Mutation("patience: no plan with victims", _ADMISSION, "why := _too_early(plan, view) or", "why :="),
+    Mutation("patience: no plan with victims", _ADMISSION, "_too_early(plan, view) or ", ""),
     Mutation("patience: one more ask for all", _SERVE, "if is_early and not patient:", "if False:"),
     Mutation(
         "patience: the policy is shown no victim",

@@ -78,7 +78,15 @@ NEAR = {
     ),
     "admission": ("tests/unit/core/guard/test_guard.py", _BETWEEN),
     "spanning": ("tests/unit/policies/test_victim_search.py", "tests/properties/test_spanning_victims.py"),
+    "cheapest": (
+        "tests/unit/policies/test_among_equals.py",
+        "tests/scenarios/test_several_orders.py",
+        "tests/unit/core/placement/test_node_count.py",
+        "tests/unit/policies/test_victim_search.py",
+    ),
     "victim_search": (
+        "tests/unit/policies/test_counting.py",
+        "tests/properties/test_many_te_jobs.py",
         "tests/unit/policies/test_victim_search.py",
         "tests/unit/policies/test_among_equals.py",
         "tests/scenarios/test_several_orders.py",

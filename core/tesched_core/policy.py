@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.change import Mark, TeRules
 from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Refusals
+from tesched_core.model.decision import Refusal, Refusals
 from tesched_core.model.extra import Extra
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
@@ -51,6 +51,22 @@ class Scope:
         return mine and (not self.qos or job.qos in self.qos) and not any(scope.covers(job) for scope in self.before)
 
 
+class CountsPlans(Protocol):
+    """Interface of the guard's limits that count, plan after plan (`guard/admission.py`)."""
+
+    def waits(self, preemptor: JobId) -> bool:
+        """Check whether the job waits by an order that is open: it may go on, however many there are."""
+        ...
+
+    def full(self, preemptor: JobId, victims: int = 0) -> Refusal | None:
+        """Return a refusal if no plan of this job can be admitted, or none with so many victims or more."""
+        ...
+
+    def admit(self, plan: Plan) -> Refusal | None:
+        """Return a refusal if the plan would pass a limit; else count it."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
     """View of a policy: one instant, after what the policies before it have reserved."""
@@ -71,6 +87,8 @@ class View:
     #: until when TE jobs may delay each BE job; None: nothing is bounded
     deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
+    #: limits that count plans; a policy that asks need not propose anew without those that pass one (`orders/serve.py`)
+    counting: CountsPlans | None = None
     #: what a policy has worked out and may need again where it proposes anew without some TE jobs (`orders/serve.py`)
     kept: dict[Hashable, Any] = field(default_factory=dict)
 

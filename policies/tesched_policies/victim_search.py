@@ -13,28 +13,25 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand
 from tesched_core.placement.node_prices import NodePrices
 from tesched_core.placement.spanning import Spanning, fewest_on, least_where_jobs_span, sets_of_nodes
-from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
-from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
+from tesched_core.policy import AwaitRoom, ChosenVictim, CountsPlans, MakeRoom, Plan, Proposal, View
 
 from tesched_policies.among_equals import Prices
-from tesched_policies.candidates import Candidates
+from tesched_policies.cheapest import cheapest_victims
 from tesched_policies.ground import FoundVictims, Ground, Search, VictimQuestion
 from tesched_policies.passed_over import Pool, would_do
 
@@ -210,8 +207,8 @@ def plan_all(
     `why` is what is recorded of each victim; "{score}" in it is its score. `drawn`: scores are draws from 0 to 1.
     """
     ground, running = Ground.of(view, search, drawn=drawn), view.running
-    plans: list[Plan] = []
     refusals: list[Part] = []
+    admission = _Admission(view.counting, is_patient=patience is not None)
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
     for job in view.waiting:
@@ -224,7 +221,13 @@ def plan_all(
         if candidates.impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
+        if (full := admission.full(job)) is not None:
+            refusals.append(full)
+            continue
         at_once = ground.at_once(candidates, kind)
+        if at_once is None and (full := admission.full(job, victims=1)) is not None:
+            refusals.append(full)
+            continue
         if at_once is not None:
             demand, found, prices = at_once[0], FoundVictims((), at_once[1]), _NO_PRICES
         else:
@@ -236,8 +239,8 @@ def plan_all(
             demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
             left = ground.left_in(pool)
             if left:
-                ask = partial(_answer, ground, candidates, pool, asker, prices)
-                key = _answer, id(pool), id(prices.price)
+                ask = partial(cheapest_victims, ground, candidates, pool, asker, prices)
+                key = cheapest_victims, id(pool), id(prices.price)
                 pair, may_shrink, prices = ask() if kind is None else ground.of_kind(kind, key, ask)
                 if may_shrink:
                     refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
@@ -245,7 +248,7 @@ def plan_all(
                 demand, answer = pair or (demand, None)
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
-                plans.append(AwaitRoom(preemptor=job.job_id, until=until))
+                refusals += admission.refused(AwaitRoom(preemptor=job.job_id, until=until))
                 continue
             refusals += may_be.excused(job.job_id)
             found = answer or FoundVictims((), ())
@@ -257,16 +260,41 @@ def plan_all(
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, left)))
                 continue
         by_suspending = suffices(demand, view, found.victims, found.nodes, ground.capacity)
-        plans.append(
-            MakeRoom(
-                preemptor=job.job_id,
-                by_suspending=by_suspending,
-                nodes=tuple(ground.capacity.names[row] for row in found.nodes),
-                victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
-            )
+        plan = MakeRoom(
+            preemptor=job.job_id,
+            by_suspending=by_suspending,
+            nodes=tuple(ground.capacity.names[row] for row in found.nodes),
+            victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
         )
-        ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
-    return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
+        refused = admission.refused(plan)
+        refusals += refused
+        if not refused:
+            ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
+    return Proposal(intents=tuple(admission.plans), refusals=Refusals(refusals))
+
+
+@dataclass(slots=True)
+class _Admission:
+    """The plans so far, and the guard's limits that count them, if there are any."""
+
+    counting: CountsPlans | None
+    _: KW_ONLY
+    is_patient: bool
+    plans: list[Plan] = field(default_factory=list)
+
+    def full(self, job: Job, victims: int = 0) -> Refusal | None:
+        """Return a refusal if there is nothing to search for: no plan, or none with so many victims, is admitted."""
+        if self.counting is None or (self.is_patient and (victims or self.counting.waits(job.job_id))):
+            return None  # a patient one with victims awaits free resources, so that they do not count yet
+        return self.counting.full(job.job_id, victims)
+
+    def refused(self, plan: Plan) -> tuple[Refusal, ...]:
+        """Take the plan in, or return why it is not admitted."""
+        why = None if self.counting is None else self.counting.admit(plan)
+        if why is None:
+            self.plans.append(plan)
+            return ()
+        return (why,)
 
 
 _NO_PRICES = Prices(score=np.zeros(0), price=np.zeros(0))
@@ -277,93 +305,6 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
-def _answer(
-    ground: Ground, candidates: Candidates, pool: NDArray[np.bool_], asker: str, prices: Prices
-) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
-    """Return the cheapest victims, whether only such may leave for nothing, and the prices that they go by."""
-    return _Asking(ground=ground, candidates=candidates, pool=pool, asker=asker).no_more_for_the_steps(prices)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking:
-    """All that a search for one TE job needs."""
-
-    ground: Ground
-    candidates: Candidates
-    #: [running] who may be a victim
-    pool: NDArray[np.bool_]
-    #: the TE user that has fewer eligible victims
-    asker: str
-
-    def no_more_for_the_steps(self, prices: Prices) -> tuple[tuple[Demand, FoundVictims] | None, bool, Prices]:
-        """Cheapest victims by the policy's own price alone where fewer leave so, else by steps.
-
-        In an order by steps many own jobs may come before the one of another's that is enough.
-        """
-        ground = self.ground
-        pair, may_shrink = self._cheapest(prices.price)
-        count = len(pair[1].victims) if pair else 0
-        least = (ground.least(one, self.pool) for one in self.candidates.any)
-        if prices.steps is None or not (may_shrink or (count > 1 and min(least) < count)):
-            return pair, may_shrink, prices
-        other, _ = self._cheapest(prices.score)
-        if other is None or (pair and count <= len(other[1].victims)):
-            return pair, may_shrink, prices
-        return other, False, Prices(score=prices.score, price=prices.score)
-
-    def _cheapest(self, price: NDArray[np.float64]) -> tuple[tuple[Demand, FoundVictims] | None, bool]:
-        """Return the fewest and cheapest victims, and whether there are only such as may leave for nothing.
-
-        With a fixed number of nodes the job is bound to, it starts there; its victims have to leave while it is bound.
-        """
-        ground, candidates = self.ground, self.candidates
-        found = self._all(candidates.fixed, candidates.any, price) if candidates.fixed else []
-        certain = [pair for pair in found if self._leave_within(pair[1], candidates.bound_for_s)]
-        if not certain:
-            as_asked = self._all(candidates.as_asked, candidates.as_asked, price)
-            certain = [pair for pair in as_asked if not _may_shrink(pair, ground.capacity, ground.running)]
-            found += as_asked
-        if not certain:
-            return None, bool(found)
-        return min(certain, key=lambda pair: _price(pair[1], price)), False
-
-    def _all(
-        self, demands: Sequence[Demand], uneven: Sequence[Demand], price: NDArray[np.float64]
-    ) -> list[tuple[Demand, FoundVictims]]:
-        """Return victims for each of the demands, and unevenly spread where one victim is not enough."""
-        ground, asker = self.ground, self.asker
-        answers: list[tuple[Demand, FoundVictims]] = []
-        for one in demands:  # each partition alone, as Slurm tries them
-            if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
-                break  # no larger number of nodes costs less
-            hopeless = ground.hopeless(one)
-            if asker not in hopeless:
-                victims = ground.search(one, self.pool, price)
-                if victims is None:
-                    hopeless[asker] = None
-                else:
-                    answers.append((one, victims))
-        if min((len(found.victims) for _, found in answers), default=2) > 1:
-            for demand in uneven:
-                for one in spreads(demand, ground.capacity, ground.running, self.pool):
-                    victims = ground.search(one, self.pool, price)
-                    if victims is not None:
-                        answers.append((one, victims))
-        return answers
-
-    def _leave_within(self, found: FoundVictims, limit_s: float) -> bool:
-        """Check whether victims that save their work have left by then; one that is ending is awaited in any case."""
-        view = self.ground.view
-        jobs = (JobId(int(view.running.job_id[row])) for row in found.victims)
-        traits = (view.snapshot.traits[job_id] for job_id in jobs)
-        return all(not one.notice_signal or one.grace_period_s <= limit_s for one in traits)
-
-
-def _may_shrink(pair: tuple[Demand, FoundVictims], capacity: Capacity, running: Running) -> bool:
-    demand, found = pair
-    return bool(found.victims) and fewer_may_do(demand, found.nodes, capacity, running, found.victims)
-
-
 _MAY_SHRINK = (
     "resources could be freed, but as its number of nodes is left open Slurm may do with fewer of them, and a victim "
     "would have left for nothing; Slurm alone places it"
@@ -372,10 +313,6 @@ _MAY_SHRINK = (
 
 def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
-
-
-def _price(found: FoundVictims, score: NDArray[np.float64]) -> tuple[int, float]:
-    return len(found.victims), sum(float(score[row]) for row in found.victims)
 
 
 def _why_nobody(view: View, candidates: int) -> str:

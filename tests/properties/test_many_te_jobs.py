@@ -1,13 +1,13 @@
 """Many waiting TE jobs: what is kept from one to the next changes no plan.
 
 Once against a search in plain integers, node by node, of jobs that hold and want one node; once against the planning of
-each TE job alone on what the plans before it have left, of jobs of every kind; and where a policy proposes anew without
-some of them, against what it proposes then if nothing was kept.
+each TE job alone on what the plans before it have left, of jobs of every kind, some refused by limits;
+and where a policy proposes anew without some of them, against what it proposes then if nothing was kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -16,12 +16,14 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tesched_core.guard.admission import Counting, admitted
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode, Refusals
+from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.placement import node_prices
 from tesched_core.placement.fewest import least_of_all
-from tesched_core.policy import AwaitRoom, MakeRoom, Policy, Proposal, View
+from tesched_core.policy import MakeRoom, Plan, Policy, Proposal, View
 from tesched_policies import ground
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
@@ -148,9 +150,11 @@ def test_plans_of_many_are_those_of_a_search_node_by_node(
     assert [None if one is None else (*one.nodes, one.victim_ids) for one in by_job] == _plans(held, sizes, wants)
 
 
-def _one_by_one(view: View, propose: partial[Proposal[None]]) -> Proposal[None]:
-    """Plan each TE job alone, on what the plans before it have left."""
-    intents: list[MakeRoom | AwaitRoom] = []
+def _one_by_one(
+    view: View, propose: partial[Proposal[None]], admits: Callable[[Sequence[Plan]], bool] = lambda _: True
+) -> Proposal[None]:
+    """Plan each TE job alone, on what the plans before it have left; one that is not admitted is left out."""
+    intents: list[Plan] = []
     eligible, capacity, running_jobs = view.eligibility, view.capacity_after_orders, view.running
     refusals = Refusals()
     for job in view.waiting:
@@ -158,8 +162,10 @@ def _one_by_one(view: View, propose: partial[Proposal[None]]) -> Proposal[None]:
         vars(alone)["capacity_after_orders"] = capacity
         answer = propose(view=alone)
         refusals += answer.refusals
-        intents += answer.plans
         for plan in answer.plans:
+            if not admits([*intents, plan]):
+                continue
+            intents.append(plan)
             if not isinstance(plan, MakeRoom):
                 continue
             rows = [running_jobs.row_of[job_id] for job_id in plan.victim_ids]
@@ -251,6 +257,30 @@ def test_each_plan_is_that_of_its_job_alone(
             alone = _one_by_one(view, partial(lambda view: policy.propose(view, None)))
     assert together.plans == alone.plans
     assert _said(together) == _said(alone)
+
+
+@given(
+    views(),
+    st.sampled_from([FitGpp(), Patient(), Patient(patience_s=100.0), LongestRemaining(), AtRandom(seed=3)]),
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.sampled_from([Limits(), Limits(max_preemptions_per_user_hour=1), Limits(max_victims_for_te_user_hour=1)]),
+)
+@settings(max_examples=examples(150), deadline=None)
+def test_a_job_that_a_limit_refuses_takes_nothing_from_those_after_it(
+    view: View, policy: Policy[None], open_orders: int, victims: int, hourly: Limits
+) -> None:
+    limits = replace(hourly, max_open_orders=open_orders, max_victims_per_cycle=victims)
+    together = policy.propose(replace(view, kept={}, counting=Counting(view, limits)), None)
+    alone = _one_by_one(
+        view,
+        partial(lambda view: policy.propose(view, None)),
+        lambda plans: len(admitted(plans, view, limits, lambda _: None)) == len(plans),
+    )
+    assert together.plans == alone.plans
+    # Of each job that gets no plan there is a reason.
+    reasons = {one.preemptor for one in together.refusals if one.job_id == one.preemptor}
+    assert {job.job_id for job in view.waiting} == reasons | {plan.preemptor for plan in together.plans}
 
 
 def _said(proposal: Proposal[None]) -> set[tuple[object, ...]]:

@@ -31,40 +31,73 @@ def admitted(
 
     `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
     """
+    counting = Counting(view, limits, asked=asked, turns=turns)
     kept: list[Plan] = []
-    victims = asked
-    now = view.snapshot.taken_at
-    purpose = Purpose.ROUND if turns else Purpose.TE
-    under_way = orders_under_way(view.memory, view.snapshot, purpose)
-    waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}
-    tally = Tally.of(view.memory.paid, view.memory.open_orders(), now, purpose)
     for plan in plans:
-        if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
-            kept.append(plan)
-            continue
-        if (why := _too_early(plan, view) or _ineligible(plan, view) or _too_late(plan, view)) is not None:
+        goes_on = counting.goes_on(plan)
+        unfit = None if goes_on else _too_early(plan, view) or _ineligible(plan, view) or _too_late(plan, view)
+        why = unfit or counting.admit(plan)
+        if why is not None:
             note(why)
             continue
+        kept.append(plan)
+        if not goes_on:
+            _note_victims(plan, view)
+    return tuple(kept)
+
+
+class Counting:
+    """The limits that count, plan after plan: each that is admitted counts for those after it."""
+
+    def __init__(self, view: View, limits: Limits, *, asked: int = 0, turns: TurnLimits | None = None) -> None:
+        """Begin without a plan; `asked` is the number of victims of this cycle so far."""
+        purpose = Purpose.ROUND if turns else Purpose.TE
+        orders = view.memory.open_orders()
+        self._view, self._limits, self._turns = view, limits, turns
+        self._orders = orders_under_way(view.memory, view.snapshot, purpose)
+        self._victims = asked
+        self._waiting = {order.preemptor for order in orders if order.waits}
+        self._tally = Tally.of(view.memory.paid, orders, view.now, purpose)
+
+    def waits(self, preemptor: JobId) -> bool:
+        """Check whether the job waits by an order that is open: it may go on, however many there are."""
+        return preemptor in self._waiting
+
+    def goes_on(self, plan: Plan) -> bool:
+        """Check whether the plan is to go on waiting by such an order."""
+        return isinstance(plan, AwaitRoom) and self.waits(plan.preemptor)
+
+    def full(self, preemptor: JobId, victims: int = 0) -> Refusal | None:
+        """Return a refusal if no plan of this job can be admitted, or none with so many victims or more."""
+        most = self._limits.max_victims_per_cycle
+        if self._orders >= self._limits.max_open_orders:
+            text = f"{self._orders} orders are under way; guard.max_open_orders is {self._limits.max_open_orders}"
+        elif victims and self._victims + victims > most:
+            text = f"this cycle has {self._victims} victim(s); guard.max_victims_per_cycle is {most}"
+        else:
+            return None
+        return Refusal(job_id=preemptor, preemptor=preemptor, code=RefusalCode.CYCLE_LIMIT, text=text)
+
+    def admit(self, plan: Plan) -> Refusal | None:
+        """Return a refusal if the plan would pass a limit; else count it."""
+        if self.goes_on(plan):
+            self._orders += 1
+            return None
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
-        payments = [_payment(view, job_id, plan.preemptor, now) for job_id in chosen]
+        if (full := self.full(plan.preemptor, len(chosen))) is not None:
+            return full
+        now = self._view.now
+        payments = [_payment(self._view, job_id, plan.preemptor, now) for job_id in chosen]
         if isinstance(plan, MakeRoom) and plan.by_suspending:
             payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
-        code = RefusalCode.CYCLE_LIMIT
-        if under_way + len(kept) >= limits.max_open_orders:
-            text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
-        elif chosen and victims + len(chosen) > limits.max_victims_per_cycle:
-            text = f"this cycle has {victims} victim(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
-        elif payments and (over := passed(tally, payments, turns or limits)) is not None:
-            code, text = over.code, _text(over, payments[0])
-        else:
-            kept.append(plan)
-            victims += len(chosen)
-            _note_victims(plan, view)
-            for one in payments:
-                tally.add(one, now)
-            continue
-        note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text))
-    return tuple(kept)
+        if payments and (over := passed(self._tally, payments, self._turns or self._limits)) is not None:
+            text = _text(over, payments[0])
+            return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=over.code, text=text)
+        self._orders += 1
+        self._victims += len(chosen)
+        for one in payments:
+            self._tally.add(one, now)
+        return None
 
 
 def _too_early(plan: Plan, view: View) -> Refusal | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.priority import outranked
-from tesched_core.guard.admission import admitted, orders_under_way
+from tesched_core.guard.admission import Counting, admitted, orders_under_way
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
@@ -136,8 +136,9 @@ def _planned(
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
-    the guard drops one, the policy proposes anew without it, unless no further order may be opened anyway. Where its
-    owner's patience is why, that is done once for all such jobs: as if no job might be their victim.
+    the guard drops one, the policy proposes anew without it, unless no further order may be opened anyway. One that
+    asks the limits that count (`View.counting`), as `plan_all` does, proposes none that they drop. Where its owner's
+    patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
     will_wait = deadlines.waiting if deadlines is not None else ()
@@ -145,6 +146,7 @@ def _planned(
     while True:
         if deadlines is not None:
             deadlines.waiting = will_wait  # the victims of an answer that is replaced do not leave
+        view = replace(view, counting=Counting(view, limits, asked=served.asked))
         proposal, failed = ask(policy, view, state)
         served.failures += [failed] if failed else []
         dropped: list[Refusal] = []
