@@ -87,8 +87,9 @@ class View:
     #: until when TE jobs may delay each BE job; None: nothing is bounded
     deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
-    #: limits that count plans; a policy that asks need not propose anew without those that pass one (`orders/serve.py`)
-    counting: CountsPlans | None = None
+    #: counts plans against the guard's limits, each call from the first plan on; a policy that asks proposes none that
+    #: passes one, and need not propose anew without it (`orders/serve.py`)
+    counting: Callable[[], CountsPlans] | None = None
     #: what a policy has worked out and may need again where it proposes anew without some TE jobs (`orders/serve.py`)
     kept: dict[Hashable, Any] = field(default_factory=dict)
 

@@ -208,7 +208,7 @@ def plan_all(
     """
     ground, running = Ground.of(view, search, drawn=drawn), view.running
     refusals: list[Part] = []
-    admission = _Admission(view.counting, is_patient=patience is not None)
+    admission = _Admission(view.counting() if view.counting else None, is_patient=patience is not None)
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
     for job in view.waiting:

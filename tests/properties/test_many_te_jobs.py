@@ -271,7 +271,7 @@ def test_a_job_that_a_limit_refuses_takes_nothing_from_those_after_it(
     view: View, policy: Policy[None], open_orders: int, victims: int, hourly: Limits
 ) -> None:
     limits = replace(hourly, max_open_orders=open_orders, max_victims_per_cycle=victims)
-    together = policy.propose(replace(view, kept={}, counting=Counting(view, limits)), None)
+    together = policy.propose(replace(view, kept={}, counting=partial(Counting, view, limits)), None)
     alone = _one_by_one(
         view,
         partial(lambda view: policy.propose(view, None)),

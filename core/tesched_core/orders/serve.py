@@ -141,12 +141,12 @@ def _planned(
     patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
+    view = replace(view, counting=partial(Counting, view, limits, asked=served.asked))
     will_wait = deadlines.waiting if deadlines is not None else ()
     patient: Mapping[JobId, Why] = {}
     while True:
         if deadlines is not None:
             deadlines.waiting = will_wait  # the victims of an answer that is replaced do not leave
-        view = replace(view, counting=Counting(view, limits, asked=served.asked))
         proposal, failed = ask(policy, view, state)
         served.failures += [failed] if failed else []
         dropped: list[Refusal] = []

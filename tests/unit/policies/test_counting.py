@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tesched_core.guard.admission import Counting
@@ -20,7 +21,7 @@ from tests.builders import NOW, cluster, node, plans_of, running, share, view_of
 
 
 def proposed(policy: Policy[None], limits: Limits, view: View) -> Proposal[None]:
-    return policy.propose(replace(view, limits=limits, counting=Counting(view, limits)), None)
+    return policy.propose(replace(view, limits=limits, counting=partial(Counting, view, limits)), None)
 
 
 def two_wait() -> View:
