@@ -31,7 +31,7 @@ def admitted(
 
     `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
     """
-    counting = Counting(view, limits, asked=asked, turns=turns)
+    counting = Counting(view, limits, victims=asked, turns=turns)
     kept: list[Plan] = []
     for plan in plans:
         goes_on = counting.goes_on(plan)
@@ -49,13 +49,13 @@ def admitted(
 class Counting:
     """The limits that count, plan after plan: each that is admitted counts for those after it."""
 
-    def __init__(self, view: View, limits: Limits, *, asked: int = 0, turns: TurnLimits | None = None) -> None:
-        """Begin without a plan; `asked` is the number of victims of this cycle so far."""
+    def __init__(self, view: View, limits: Limits, *, victims: int = 0, turns: TurnLimits | None = None) -> None:
+        """Begin without a plan; so many victims are this cycle's already."""
         purpose = Purpose.ROUND if turns else Purpose.TE
         orders = view.memory.open_orders()
         self._view, self._limits, self._turns = view, limits, turns
         self._orders = orders_under_way(view.memory, view.snapshot, purpose)
-        self._victims = asked
+        self._victims = victims
         self._waiting = {order.preemptor for order in orders if order.waits}
         self._tally = Tally.of(view.memory.paid, orders, view.now, purpose)
 

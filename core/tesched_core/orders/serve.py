@@ -141,7 +141,7 @@ def _planned(
     patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
-    view = replace(view, counting=partial(Counting, view, limits, asked=served.asked))
+    view = replace(view, counting=partial(Counting, view, limits, victims=served.asked))
     will_wait = deadlines.waiting if deadlines is not None else ()
     patient: Mapping[JobId, Why] = {}
     while True:
