@@ -126,6 +126,25 @@ def test_a_task_without_a_row_is_read_of_its_own_record_as_of_the_whole_answer(
     assert set(query.find(kept, of_task).by_id) == {"12"}
 
 
+def test_what_stands_in_the_middle_of_a_line_begins_no_record_though_a_piece_begins_there() -> None:
+    query, rows = DetailsQuery(), {"55": VICTIM}
+    # A job of the same user's that squeue does not show yet: all but the line's beginning is as of the other one.
+    unseen = VICTIM._replace(job_id="99", array_job_id="99", name="JobId=55 JobName=train")
+    said = said_to(query, scontrol(unseen, shares="Nodes=n1 CPU_IDs=0-31 Mem=1 GRES=") + scontrol(VICTIM))
+    for place in range(len(said) + 1):
+        found = found_in(query, cut(said, [place]), rows)
+        assert found.by_id["55"].shares == (("n1", "0,16", "2000", "gpu:1(IDX:0)"),)
+
+
+def test_a_known_record_that_has_grown_is_read_again_though_a_piece_ends_where_it_ended() -> None:
+    known, rows = KnownRecords(), {"1": PLAIN}
+    short = scontrol(PLAIN, comment="x")
+    for said, binds in ((short, False), (f"{short}y GresEnforceBind=Yes \n", True)):
+        query = DetailsQuery()
+        found = found_in(query, cut(said_to(query, said), [len(said_to(query, short))]), rows, known)
+        assert found.by_id["1"].enforces_binding is binds
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_rows_cut_at_any_byte_say_what_they_say_whole(text: str) -> None:
     query, known, rows = Query(), KnownRows(), [typed(PLAIN, text), VICTIM]
