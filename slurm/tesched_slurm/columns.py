@@ -206,7 +206,7 @@ class Query:
 
     @property
     def marks(self) -> tuple[bytes, bytes]:
-        """Return what stands behind each column, and behind each record, as they are printed."""
+        """The separators behind each column and behind each record, as they are printed."""
         return self._separator.encode(), f"{self._end}\n".encode()
 
 
@@ -330,10 +330,10 @@ def read_all_rows(commands: Commands, known: KnownRows) -> list[QueueRow] | Fail
 
 def rows_of(query: Query, answer: Answer) -> list[QueueRow] | Failure:
     """Return the records of this answer, or that it has another form than known."""
-    reader = RowsReader(query)
-    reader.feed(bytes(answer))
-    reader.end(well=True)
-    return reader.found()
+    try:
+        return query.rows(answer)
+    except ValueError as error:
+        return strange("squeue", error)
 
 
 def strange(command: str, error: Exception) -> Failure:

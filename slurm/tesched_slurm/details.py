@@ -68,7 +68,7 @@ class DetailsFound:
 
 
 class _CutError(Exception):
-    """What was printed so far ends before this can be told."""
+    """More of the answer is needed to decide this."""
 
 
 class _Said(NamedTuple):
@@ -87,7 +87,7 @@ class _Said(NamedTuple):
             raise _CutError
 
     def next_record(self, position: int) -> int:
-        """Return where the next record begins behind this position, or the answer ends. Raises _CutError."""
+        """Find the next record's beginning behind this position, or the answer's end. Raises _CutError."""
         after = _NEXT.search(self.answer, position)
         if after is None and not self.ended:
             raise _CutError
@@ -186,7 +186,7 @@ class DetailsQuery:
         return Call(self.argv, self.environment, reader)
 
     def reader(self, rows: Callable[[], Mapping[str, QueueRow] | None], known: KnownRecords) -> DetailsReader:
-        """Return what finds as `find` does while the answer is printed, for the jobs of `rows`.
+        """Return a reader that finds as `find` does, while the answer is printed, for the jobs of `rows`.
 
         `rows` may block until they are there; None: they will not be, and nothing is found.
         """
@@ -220,7 +220,7 @@ class DetailsReader:
             self._pieces.end()
 
     def found(self) -> DetailsFound:
-        """Return what was found, once there is no more."""
+        """Return the findings, once there is no more to read."""
         return self._search.found() if self._search is not None else _NOTHING_FOUND
 
 
@@ -270,7 +270,7 @@ class _Search:
         return done
 
     def _record(self, said: _Said, begin: re.Match[bytes]) -> int:
-        """Read a record, or what looks as one begins; return where to go on. Raises _CutError, and has done nothing."""
+        """Read a record, or a text that begins as one; return where to go on. Raises _CutError, with nothing done."""
         answer, mark, position = said.answer, self._mark, begin.end()
         row = self._rows.get(as_text(begin[1]))
         if row is None:

@@ -88,7 +88,7 @@ class Commands:
             return self._answer(call.argv, call.variables)
         well = False
         try:
-            answer = self._answer(call.argv, call.variables, reader=call.reader)
+            answer = self._answer(call.argv, call.variables, None, call.reader)
             well = not isinstance(answer, Failure)
         finally:
             call.reader.end(well=well)

@@ -47,7 +47,7 @@ class Answering(Commands):
     slurm: Slurm
 
     def _answer(self, argv, variables=None, enough=None, reader=None):  # type: ignore[no-untyped-def]
-        said = self._said(argv, variables)
+        said = self._said(argv, variables)  # type: ignore[no-untyped-call]
         if reader is None or isinstance(said, Failure):
             return said
         for start in range(0, len(said), self.slurm.piece):
