@@ -11,7 +11,7 @@ _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core
 _UNEVEN = "core/tesched_core/placement/uneven.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
-_DETAILS = "slurm/tesched_slurm/details.py"
+_DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/record_details.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
 REQUEST_MUTATIONS = (
@@ -40,7 +40,7 @@ REQUEST_MUTATIONS = (
         'dict.fromkeys(item for item in value.split(",") if item)',
         'value.split(",")',
     ),
-    Mutation("request: excluded nodes as they were typed", _DETAILS, r"ExcNodeList=([^\n=]*) ", r"ExcNodeList=(\S*) "),
+    Mutation("request: excluded nodes as they were typed", _RECORD, r"ExcNodeList=([^\n=]*) ", r"ExcNodeList=(\S*) "),
     Mutation(
         "record: a label that is Slurm's word for none", _DETAILS, '("N/A", "(null)") if row.mcs', '("N/A",) if row.mcs'
     ),

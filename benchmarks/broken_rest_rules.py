@@ -6,7 +6,8 @@ from benchmarks.mutation import Mutation
 
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
-_COLUMNS = "slurm/tesched_slurm/columns.py"
+_COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/details.py"
+_PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/bounded_process.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
@@ -108,6 +109,20 @@ REST_MUTATIONS = (
         "if row is None or not record.startswith(as_printed(row.job_id) + separator):",
         "if row is None:",
     ),
+    Mutation(
+        "scontrol: a line that is cut is awaited", _DETAILS, "raise _CutError\n\n    def next", "pass\n\n    def next"
+    ),
+    Mutation(
+        "scontrol: a record ends with the next one", _DETAILS, "if after is None and not self.ended:", "if False:"
+    ),
+    Mutation("scontrol: a record that ends with a piece", _DETAILS, "(said.ended and end == len", "(end == len"),
+    Mutation(
+        "scontrol: the line that a piece ends in", _DETAILS, r'max(position, answer.rfind(b"\n") + 1)', "len(answer)"
+    ),
+    Mutation("scontrol: a piece begins with a line", _DETAILS, r'answer.rfind(b"\n", 0, position) + 1', "position"),
+    Mutation("an answer is searched in ever larger pieces", _PIECES, "if self._size >= 2 * self._left:", "if True:"),
+    Mutation("reading an answer is none of its command's time", _PROCESS, "until + kept.handing_s -", "until -"),
+    Mutation("a flood is not read", _PROCESS, "elif piece and self.said <= self.most_out:", "elif piece:"),
     Mutation(
         "squeue: what was not in the last answer is forgotten",
         _COLUMNS,

@@ -883,8 +883,8 @@ MUTATIONS = (
     Mutation(
         "a record that has grown is read again",
         _DETAILS,
-        " or not (end == len(answer) or _NEXT.match(answer, end))",
-        "",
+        "if not is_whole or _content(",
+        "if _content(",
     ),
     Mutation("a known record still is what squeue says", _DETAILS, "hash(_COMPARED(row)) != known.compared", "False"),
     Mutation(
@@ -893,7 +893,7 @@ MUTATIONS = (
         "bytes(answer[start:end]).replace(mark, self.mark)",
         "bytes(answer[start:end])",
     ),
-    Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(mark)", "True"),
+    Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(self._mark)", "True"),
     Mutation("hidden tasks: so many in a poll", _HIDDEN, "self._last_user), MOST_TASKS)", "self._last_user), 10**9)"),
     Mutation("hidden tasks: users are served in turn", _HIDDEN, "setdefault(task.user, [])", 'setdefault("", [])'),
     Mutation("hidden tasks: a row holds for its record alone", _HIDDEN, " or known[job_id].record != task.record", ""),
@@ -912,7 +912,7 @@ MUTATIONS = (
     Mutation(
         "an Operator's text is no word of Slurm's", _SCONTROL, "pairs.setdefault(name, value)", "pairs[name] = value"
     ),
-    Mutation("of two records neither is believed", _DETAILS, "doubtful.add(row.job_id)", "pass"),
+    Mutation("of two records neither is believed", _DETAILS, "self._doubtful.add(row.job_id)", "pass"),
     Mutation("scripts: users are served in turn", _TURNS, "*users[first:], *users[:first]", "*users,"),
     Mutation("scripts: an array's is read once", _DECLARED, "by_script[name] = found", "pass"),
     Mutation(

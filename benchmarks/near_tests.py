@@ -207,9 +207,13 @@ NEAR = {
     "decision": ("tests/integration/test_db_refusals.py",),
     "considered": ("tests/integration/test_db_refusals.py",),
     "columns": ("tests/unit/slurm/test_known_rows.py", "tests/unit/slurm/test_queue.py"),
+    "answer_bytes": ("tests/unit/slurm/test_answer_pieces.py",),
+    "bounded_process": ("tests/unit/slurm/test_bounded_process.py",),
     "run_command": ("tests/unit/slurm/test_answer_bytes.py",),
+    "record_details": ("tests/unit/slurm/test_forged_records.py",),
     "details": (
         "tests/unit/slurm/test_answer_bytes.py",
+        "tests/unit/slurm/test_answer_pieces.py",
         "tests/unit/slurm/test_forged_records.py",
         "tests/unit/slurm/test_known_records.py",
         "tests/unit/slurm/test_queue.py",

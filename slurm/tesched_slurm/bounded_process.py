@@ -6,6 +6,7 @@ the daemon hold gigabytes, and its time-out was late by as long as they took to 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import signal
@@ -20,7 +21,11 @@ from typing import Any
 MOST_COMPLAINTS = 1 << 20
 #: seconds after which the stopwatch is read again, whatever the program says
 WAKES_S = 1.0
+#: Bytes that are kept of an output that is handed on: it may be what the program complains of.
+_BEGINNING = 1 << 12
 _CHUNK = 1 << 16
+#: Bytes that a program may be ahead of what reads its output: the most that Linux gives to any user.
+_PIPE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +57,15 @@ def run_bounded(
     environment: Mapping[str, str],
     said: bytes = b"",
     folder: str | None = None,
+    into: Callable[[bytes], None] | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
 ) -> ProgramResult:
     """Run it in a session of its own, with `said` as its standard input. Raises OSError where it can't be started.
 
     After `timeout_s`, or above `most_out` bytes of output or `MOST_COMPLAINTS` of complaints, its whole process group
     is killed: a client may have children that hold the pipes open. `most_out` None: its output is not read. With
-    `enough`, so many bytes of its output are wanted: it is ended as soon as they are there.
+    `enough`, so many bytes of its output are wanted: it is ended as soon as they are there. With `into` each piece of
+    its output is handed on as it comes, and only its beginning is kept; the time that takes is none of the program's.
     """
     until = stopwatch() + timeout_s
     process = subprocess.Popen(
@@ -71,10 +78,12 @@ def run_bounded(
         start_new_session=True,
         bufsize=0,
     )
-    kept = _Output(most_out=most_out or 0, enough=enough)
+    if into is not None and process.stdout is not None:
+        fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+    kept = _Output(most_out=most_out or 0, enough=enough, into=into, stopwatch=stopwatch)
     stopped, had_enough = "", False
     try:
-        _exchange(process, memoryview(said), kept, lambda: until - stopwatch())
+        _exchange(process, memoryview(said), kept, lambda: until + kept.handing_s - stopwatch())
     except (TimeoutError, subprocess.TimeoutExpired):
         stopped = f"took more than {timeout_s:g} s"
     except _FloodError as error:
@@ -113,15 +122,31 @@ class _Output:
 
     most_out: int
     enough: int | None
+    into: Callable[[bytes], None] | None
+    stopwatch: Callable[[], float]
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
+    #: bytes of output so far, and the seconds in which they were handed on
+    said: int = 0
+    handing_s: float = 0.0
+
+    def take(self, piece: bytes) -> None:
+        """Keep the next piece of output, or hand it on."""
+        self.said += len(piece)
+        if self.into is None:
+            self.out.extend(piece)
+        elif piece and self.said <= self.most_out:
+            self.out.extend(piece[: max(_BEGINNING - len(self.out), 0)])
+            began = self.stopwatch()
+            self.into(piece)
+            self.handing_s += self.stopwatch() - began
 
     def check(self) -> None:
         """Raise _EnoughError if it is enough, _FloodError if it is too much."""
-        if self.enough is not None and len(self.out) >= self.enough:
+        if self.enough is not None and self.said >= self.enough:
             raise _EnoughError
-        for what, said, most in (("output", self.out, self.most_out), ("complaints", self.err, MOST_COMPLAINTS)):
-            if len(said) > most:
+        for what, said, most in (("output", self.said, self.most_out), ("complaints", len(self.err), MOST_COMPLAINTS)):
+            if said > most:
                 raise _FloodError(f"said more than {most >> 20} MiB of {what}")
 
 
@@ -129,9 +154,9 @@ def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Output,
     """Write and read until it has ended. Raises TimeoutError, subprocess.TimeoutExpired, _FloodError, _EnoughError."""
     with selectors.DefaultSelector() as selector:
         pipe: Any
-        for pipe, into in ((process.stdout, kept.out), (process.stderr, kept.err)):
+        for pipe, take in ((process.stdout, kept.take), (process.stderr, kept.err.extend)):
             if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ, into)
+                selector.register(pipe, selectors.EVENT_READ, take)
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE)
@@ -140,11 +165,13 @@ def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Output,
                 raise TimeoutError
             for key, _ in selector.select(min(wait_s, WAKES_S)):
                 if key.data is None:
-                    said = more = _write(key.fd, said)
+                    said = _write(key.fd, said)
+                    is_over = not said
                 else:
-                    more = memoryview(os.read(key.fd, _CHUNK))
-                    key.data.extend(more)
-                if not more:
+                    piece = os.read(key.fd, _PIPE)
+                    key.data(piece)
+                    is_over = not piece
+                if is_over:
                     pipe = selector.unregister(key.fileobj).fileobj
                     pipe.close()
             kept.check()

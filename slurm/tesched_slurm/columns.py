@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import secrets
 import string
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.answer_bytes import Answer, as_printed, as_text
-from tesched_slurm.run_command import Commands
+from tesched_slurm.answer_bytes import Answer, Pieces, as_printed, as_text
+from tesched_slurm.run_command import Call, Commands
 
 _LETTERS = string.ascii_letters + string.digits
 
@@ -192,20 +193,80 @@ class Query:
         # 22.05 heeds the second; later releases have no word for it (`hidden_tasks.py`).
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
+    def call(self, reader: RowsReader) -> Call:
+        """Return the call whose answer this reader reads."""
+        return Call(self.argv, self.environment, reader)
+
     def rows(self, answer: Answer, known: KnownRows | None = None) -> list[QueueRow]:
         """Return the records, which are `known` from now on. Raises ValueError for an answer of another form."""
-        known = known or KnownRows()
-        known.begin()
-        found = []
-        # One after the other: the list of all would be the whole answer once more.
-        position, separator, mark = 0, self._separator.encode(), f"{self._end}\n".encode()
-        while (end := answer.find(mark, position)) >= 0:
-            found.append(known.row(bytes(answer[position:end]), separator))
+        reader = RowsReader(self, known)
+        reader.feed(bytes(answer))
+        reader.end(well=True)
+        return reader.rows()
+
+    @property
+    def marks(self) -> tuple[bytes, bytes]:
+        """The separators behind each column and behind each record, as they are printed."""
+        return self._separator.encode(), f"{self._end}\n".encode()
+
+
+class RowsReader:
+    """Reads the records of squeue's answer while it is printed; nothing else of it is kept."""
+
+    def __init__(self, query: Query, known: KnownRows | None = None) -> None:
+        """Begin an answer to this query; its records are `known` once it was read whole."""
+        self._separator, self._mark = query.marks
+        self._known = known or KnownRows()
+        self._known.begin()
+        self._rows: list[QueueRow] = []
+        self._pieces = Pieces(self._read)
+        self._error: ValueError | None = None
+        self._is_whole = False
+        self._has_ended = threading.Event()
+
+    def feed(self, piece: bytes) -> None:
+        """Read on. What follows a record of another form is thrown away: the command is to end as it would."""
+        try:
+            if self._error is None:
+                self._pieces.feed(piece)
+        except ValueError as error:
+            self._error = error
+
+    def end(self, *, well: bool) -> None:
+        """Let those go on who wait for the rows."""
+        try:
+            if well and self._error is None:
+                self._pieces.end()
+                self._known.end()
+                self._is_whole = True
+        except ValueError as error:
+            self._error = error
+        finally:
+            self._has_ended.set()
+
+    def rows(self) -> list[QueueRow]:
+        """Return the records, once there are no more. Raises ValueError for an answer of another form."""
+        if self._error is not None:
+            raise self._error
+        return self._rows
+
+    def found(self) -> list[QueueRow] | Failure:
+        """Return the records, once there are no more, or that the answer has another form than known."""
+        return self._rows if self._error is None else strange("squeue", self._error)
+
+    def by_id(self) -> dict[str, QueueRow] | None:
+        """Wait for the answer's end, and return its records by job id; None where it was not read whole."""
+        self._has_ended.wait()
+        return {row.job_id: row for row in self._rows} if self._is_whole else None
+
+    def _read(self, said: bytes, ended: bool) -> int:
+        position, mark, row = 0, self._mark, self._known.row
+        while (end := said.find(mark, position)) >= 0:
+            self._rows.append(row(said[position:end], self._separator))
             position = end + len(mark)
-        if rest := answer[position : position + 80].strip():
+        if ended and (rest := said[position : position + 80].strip()):
             raise ValueError(f"it ends in the middle of a record: {as_text(rest)!r}")
-        known.end()
-        return found
+        return position
 
 
 @dataclass(kw_only=True)
@@ -221,6 +282,8 @@ class KnownRows:
     _now: dict[int, QueueRow] = field(default_factory=dict)
     #: values that many records share, each once: a record of its own has 3 kB of texts
     _shared: dict[str, str] = field(default_factory=dict)
+    #: the one that was taken apart last
+    _last: QueueRow = field(default_factory=lambda: QueueRow._make("" for _ in COLUMNS))
 
     def begin(self) -> None:
         """Begin an answer."""
@@ -241,26 +304,34 @@ class KnownRows:
             if len(values) != len(COLUMNS):
                 raise ValueError(f"a record has {len(values)} columns, and {len(COLUMNS)} were requested")
             share = self._shared.setdefault
-            row = QueueRow._make(
-                value if own else share(value, value) for value, own in zip(values, _OF_ITS_OWN, strict=True)
+            # What is a job's own is often that of the job before it, too: the times of an array's tasks, no comment.
+            row = self._last = QueueRow._make(
+                (before if value == before else value) if own else share(value, value)
+                for value, own, before in zip(values, _OF_ITS_OWN, self._last, strict=True)
             )
         self._now[content] = row
         return row
 
 
-def read_rows(commands: Commands, *options: str, known: KnownRows | None = None) -> list[QueueRow] | Failure:
-    """Return the records of the jobs that these options of squeue's choose."""
+def read_rows(commands: Commands, *options: str) -> list[QueueRow] | Failure:
+    """Return the records of the few jobs that these options of squeue's choose."""
     query = Query(*options)
     answer = commands.run_bytes(query.argv, query.environment)
-    if isinstance(answer, Failure):
-        return answer
-    return rows_of(query, answer, known)
+    return answer if isinstance(answer, Failure) else rows_of(query, answer)
 
 
-def rows_of(query: Query, answer: Answer, known: KnownRows | None = None) -> list[QueueRow] | Failure:
+def read_all_rows(commands: Commands, known: KnownRows) -> list[QueueRow] | Failure:
+    """Return the records of all jobs, read while squeue prints them; they are `known` from now on."""
+    query = Query()
+    reader = RowsReader(query, known)
+    answers = commands.run_together(query.call(reader))
+    return answers if isinstance(answers, Failure) else reader.found()
+
+
+def rows_of(query: Query, answer: Answer) -> list[QueueRow] | Failure:
     """Return the records of this answer, or that it has another form than known."""
     try:
-        return query.rows(answer, known)
+        return query.rows(answer)
     except ValueError as error:
         return strange("squeue", error)
 

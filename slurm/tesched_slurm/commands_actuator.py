@@ -40,10 +40,10 @@ from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 
 from tesched_slurm.columns import QueueRow, read_rows, strange
-from tesched_slurm.details import Details
 from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
+from tesched_slurm.record_details import Details
 from tesched_slurm.run_command import Commands
 
 #: Seconds in which a trial is raised and bound by one query of it. Slurm itself refuses to bind one that has started.

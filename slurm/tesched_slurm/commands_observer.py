@@ -12,10 +12,10 @@ from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
 from tesched_slurm.answer_bytes import Answer, as_text
-from tesched_slurm.columns import KnownRows, Query, read_rows, rows_of, strange
+from tesched_slurm.columns import KnownRows, Query, read_all_rows, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
-from tesched_slurm.run_command import Commands, rpcs
+from tesched_slurm.run_command import Call, Commands, rpcs
 from tesched_slurm.scontrol_cluster import (
     KnownNodes,
     has_topology,
@@ -139,23 +139,12 @@ class CommandsObserver:
         settings = self._settings.now()
         if isinstance(settings, Failure):
             return settings
-        query, details = Query(), DetailsQuery()
         # At the same time: it is sooner done, and the answers are of nearly one instant.
-        answers = self.commands.run_together(
-            (query.argv, query.environment), (details.argv, details.environment), *((argv, None) for argv in _POLL)
-        )
-        if isinstance(answers, Failure):
-            return answers
-        reservations, partitions_text, nodes = (as_text(answers.pop()) for _ in range(3))
-        of_jobs = answers.pop()
-        # With 100,000 jobs each of the two answers on them is more than 100 MB: not both at once, where one is read.
-        rows = rows_of(query, answers.pop(), self._rows)
-        if isinstance(rows, Failure):
-            return rows
-        jobs = self._queue.read(rows, details, of_jobs)
-        del of_jobs
-        if isinstance(jobs, Failure):
-            return jobs
+        read = self._queue.query(self._rows, *map(Call, _POLL))
+        if isinstance(read, Failure):
+            return read
+        jobs, answers = read
+        nodes, partitions_text, reservations = map(as_text, answers)
         try:
             partitions = read_partitions(partitions_text)
             seen = Snapshot.of(
@@ -178,7 +167,7 @@ class CommandsObserver:
         they are many, everything is. Of one that has started since on one node, without GRES, the CPUs' ids are left
         out.
         """
-        rows = read_rows(self.commands, "-t", "all", known=self._rows)
+        rows = read_all_rows(self.commands, self._rows)
         if isinstance(rows, Failure):
             return rows
         jobs = self._queue.read(rows, query, answer)

@@ -20,14 +20,16 @@ two answers. Then the other job has two records, and none is believed: it stays 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from tesched_slurm.answer_bytes import Answer, as_printed, as_text
+from tesched_slurm.answer_bytes import Answer, Pieces, as_printed, as_text
 from tesched_slurm.columns import QueueRow, drawn
 from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
+from tesched_slurm.record_details import Details, read_details
+from tesched_slurm.run_command import Call
 
 _BEGIN = re.compile(
     rb"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) (?:ArrayTaskThrottle=(\d+) )?)?"
@@ -48,38 +50,8 @@ _END = b" Features="
 #: changes with each turn of slurmctld's scheduler, and says nothing of the job
 _LAST_EVALUATED = re.compile(rb" LastSchedEval=\S+")
 _NEXT = re.compile(rb"^JobId=\d+ ", re.MULTILINE)
-_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|Deadline|MinMemory\w*)=(\S*)")
-#: as it was typed, with blanks between names of nodes (`scontrol update jobid=… excnodelist="n1 n2"`)
-_EXCLUDED = re.compile(r" ExcNodeList=([^\n=]*) NodeList=")
 #: columns of squeue's that a record is compared with before it is believed
 _COMPARED = attrgetter("name", "user_id", "mcs_label", "account", "qos", "wc_key", "submit_time")
-_SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """Additions of scontrol to one record of squeue's, in Slurm's words."""
-
-    #: most tasks of its array at once (ArrayTaskThrottle); 0: no limit
-    throttle: int
-    #: of an array, those of its waiting tasks that have no record of their own: "0,2-4", without the limit behind it
-    array_tasks: str
-    #: which run, and how large: to be compared with squeue's
-    restarts: str
-    node_list: str
-    num_cpus: str
-    #: how many nodes it has, or asks for: `2-4`, or `2` where it names no most
-    num_nodes: str
-    #: what MinMemory is for: "CPU", "Node" or "TRES"
-    memory_for: str
-    excluded: str
-    #: by when it must have ended, Unix seconds; "N/A": no such time
-    deadline: str
-    #: its devices are bound to its sockets (GresEnforceBind), and how many tasks each of them gets (NtasksPerTRES)
-    enforces_binding: bool
-    tasks_per_gres: int
-    #: (nodes, ids of CPUs, MiB, GRES) of each group of nodes that are alike
-    shares: tuple[tuple[str, str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +63,35 @@ class DetailsFound:
     doubtful: frozenset[str]
     #: tasks of arrays that have records here and no rows, by job id
     hidden: Mapping[str, HiddenTask]
+    #: their records, as they were printed: an answer to the same query on them alone
+    hidden_records: bytes = b""
+
+
+class _CutError(Exception):
+    """More of the answer is needed to decide this."""
+
+
+class _Said(NamedTuple):
+    """What scontrol has printed so far, or all of it.
+
+    No pattern here that is matched behind a known text reaches over the end of a line. So what is behind that text, up
+    to the end of its line, is enough to say whether it matches, whatever comes later.
+    """
+
+    answer: Answer
+    ended: bool
+
+    def need_line(self, position: int) -> None:
+        """Raise _CutError unless what is at this position is there up to the end of its line."""
+        if not self.ended and self.answer.find(b"\n", position) < 0:
+            raise _CutError
+
+    def next_record(self, position: int) -> int:
+        """Find the next record's beginning behind this position, or the answer's end. Raises _CutError."""
+        after = _NEXT.search(self.answer, position)
+        if after is None and not self.ended:
+            raise _CutError
+        return after.start() if after else len(self.answer)
 
 
 class _KnownRecord(NamedTuple):
@@ -113,7 +114,7 @@ class KnownRecords:
     mark: bytes = field(default_factory=lambda: drawn().encode())
     _by_id: dict[str, _KnownRecord] = field(default_factory=dict)
 
-    def unchanged(self, answer: Answer, start: int, row: QueueRow, mark: bytes) -> tuple[Details, int] | None:
+    def unchanged(self, said: _Said, start: int, row: QueueRow, mark: bytes) -> tuple[Details, int] | None:
         """Find the details of the record at `start`, and where it ends, if it is as it was known of this job.
 
         `mark` is the answer's, as long as the one that stands for it here.
@@ -121,10 +122,10 @@ class KnownRecords:
         known = self._by_id.get(row.job_id)
         if known is None or hash(_COMPARED(row)) != known.compared:
             return None
-        end = start + known.length
+        answer, end = said.answer, start + known.length
         # A record that is longer than it was may begin as it did.
-        record = bytes(answer[start:end]).replace(mark, self.mark)
-        if _content(record) != known.content or not (end == len(answer) or _NEXT.match(answer, end)):
+        is_whole = _NEXT.match(answer, end) or (said.ended and end == len(answer))
+        if not is_whole or _content(bytes(answer[start:end]).replace(mark, self.mark)) != known.content:
             return None
         return known.details, end
 
@@ -176,136 +177,183 @@ class DetailsQuery:
 
         Of a record that is as it was `known`, the details are those of then; what is read is known from now on.
         """
-        known = known or KnownRecords()
-        mark, arrays = self._mark.encode(), arrays_of(rows)
-        by_id: dict[str, Details] = {}
-        doubtful: set[str] = set()
-        hidden: dict[str, HiddenTask] = {}
-        position = 0
-        while begin := _BEGIN.search(answer, position):
-            position = begin.end()
-            row = rows.get(as_text(begin[1]))
-            if row is None:
-                array = arrays.get(as_text(begin[2] or b""))
-                if array is not None:
-                    position = _hidden_task(answer, begin, array, mark, hidden)
-                continue
-            unchanged = known.unchanged(answer, begin.start(), row, mark)
-            if unchanged is not None:
-                details, position = unchanged
-            else:
-                marked = _marked(answer, position, row)
-                if marked is None or marked[1] != as_printed(row.submit_time) + mark:
-                    continue
-                end = answer.find(_END, marked.end())
-                if end < 0:
-                    break  # the answer was cut short
-                after = _NEXT.search(answer, end)
-                record_end = after.start() if after else len(answer)
-                read = _details(as_text(answer[marked.start() : end]), as_text(answer[end:record_end]), begin)
-                position = end
-                if read is None:
-                    continue
-                details = read
-                known.add(row, bytes(answer[begin.start() : record_end]), details, mark)
-            if row.job_id in by_id:
-                doubtful.add(row.job_id)
-            by_id[row.job_id] = details
+        search = _Search(rows, known or KnownRecords(), self._mark.encode())
+        search.read(answer, True)
+        return search.found()
+
+    def call(self, reader: DetailsReader) -> Call:
+        """Return the call whose answer this reader reads."""
+        return Call(self.argv, self.environment, reader)
+
+    def reader(self, rows: Callable[[], Mapping[str, QueueRow] | None], known: KnownRecords) -> DetailsReader:
+        """Return a reader that finds as `find` does, while the answer is printed, for the jobs of `rows`.
+
+        `rows` may block until they are there; None: they will not be, and nothing is found.
+        """
+        return DetailsReader(lambda of: _Search(of, known, self._mark.encode()), rows)
+
+
+class DetailsReader:
+    """Finds the details of jobs in scontrol's answer while it is printed; nothing else of it is kept.
+
+    The jobs' rows are to be there first. Until then scontrol waits with what it prints, in the pipe.
+    """
+
+    def __init__(
+        self, begin: Callable[[Mapping[str, QueueRow]], _Search], rows: Callable[[], Mapping[str, QueueRow] | None]
+    ) -> None:
+        """Begin an answer. `begin` gets the rows."""
+        self._begin, self._rows = begin, rows
+        self._search: _Search | None = None
+        self._pieces: Pieces | None = None
+
+    def feed(self, piece: bytes) -> None:
+        """Wait for the rows, and read on."""
+        if self._pieces is None:
+            self._search = self._begin(self._rows() or {})
+            self._pieces = Pieces(self._search.read)
+        self._pieces.feed(piece)
+
+    def end(self, *, well: bool) -> None:
+        """Read what is left."""
+        if well and self._pieces is not None:
+            self._pieces.end()
+
+    def found(self) -> DetailsFound:
+        """Return the findings, once there is no more to read."""
+        return self._search.found() if self._search is not None else _NOTHING_FOUND
+
+
+_NOTHING_FOUND = DetailsFound(by_id={}, doubtful=frozenset(), hidden={})
+
+
+class _Search:
+    """What was found in an answer so far, and where to go on."""
+
+    def __init__(self, rows: Mapping[str, QueueRow], known: KnownRecords, mark: bytes) -> None:
+        self._rows, self._known, self._mark = rows, known, mark
+        self._arrays = arrays_of(rows)
+        self._by_id: dict[str, Details] = {}
+        self._doubtful: set[str] = set()
+        self._hidden: dict[str, HiddenTask] = {}
+        self._hidden_records = bytearray()
+        #: where to go on in what is there, which begins with a line
+        self._from = 0
+
+    def found(self) -> DetailsFound:
+        """Return all that was found."""
         return DetailsFound(
-            by_id={job_id: each for job_id, each in by_id.items() if job_id not in doubtful},
-            doubtful=frozenset(doubtful),
-            hidden=hidden,
+            by_id={job_id: each for job_id, each in self._by_id.items() if job_id not in self._doubtful},
+            doubtful=frozenset(self._doubtful),
+            hidden=self._hidden,
+            hidden_records=bytes(self._hidden_records),
         )
 
+    def read(self, answer: Answer, ended: bool) -> int:
+        """Read on in what is there and has not been read; return how many bytes are done with.
 
-def _hidden_task(
-    answer: Answer, begin: re.Match[bytes], array: QueueRow, mark: bytes, hidden: dict[str, HiddenTask]
-) -> int:
-    """Add the task whose record this is, if it is one; return where to go on.
+        Unless it has `ended`, a record is left for later of which more might come: what is found does not depend on
+        where the answer was cut.
+        """
+        said, position = _Said(answer, ended), self._from
+        while begin := _BEGIN.search(answer, position):
+            try:
+                position = self._record(said, begin)
+            except _CutError:
+                position = begin.start()
+                break
+        else:
+            # Its last line may be the beginning of a record's.
+            position = max(position, answer.rfind(b"\n") + 1)
+        done = answer.rfind(b"\n", 0, position) + 1
+        self._from = position - done
+        return done
 
-    Its name and its user are its array's: else squeue would have shown it.
-    """
-    name = as_printed(array.name)
-    position = begin.end() + len(name)
-    user = _USER.match(answer, position) if answer.startswith(name, begin.end()) else None
-    if user is None or user[1] != as_printed(array.user_id):
-        return begin.end()
-    position = user.end()
-    line_end = answer.find(b"\n", position)
-    marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
-    if marked is None or not marked[1].endswith(mark):
-        return begin.end()
-    after = _NEXT.search(answer, marked.end())
-    record = bytes(answer[begin.start() : after.start() if after else len(answer)]).replace(mark, b"")
-    # Its hash alone is kept: ten thousand records are 20 MB.
-    found = HiddenTask(
-        array_id=as_text(begin[2]), task=as_text(begin[3]), user=array.user_name, record=_content(record)
-    )
-    hidden[as_text(begin[1])] = found
-    return marked.end()
+    def _record(self, said: _Said, begin: re.Match[bytes]) -> int:
+        """Read a record, or a text that begins as one; return where to go on. Raises _CutError, with nothing done."""
+        answer, mark, position = said.answer, self._mark, begin.end()
+        row = self._rows.get(as_text(begin[1]))
+        if row is None:
+            array = self._arrays.get(as_text(begin[2] or b""))
+            return position if array is None else self._hidden_task(said, begin, array)
+        unchanged = self._known.unchanged(said, begin.start(), row, mark)
+        if unchanged is not None:
+            details, position = unchanged
+        else:
+            marked = _marked(said, position, row)
+            if marked is None or marked[1] != as_printed(row.submit_time) + mark:
+                return position
+            end = answer.find(_END, marked.end())
+            if end < 0:
+                if not said.ended:
+                    raise _CutError
+                return len(answer)  # the answer was cut short
+            record_end = said.next_record(end)
+            read = read_details(as_text(answer[marked.start() : end]), as_text(answer[end:record_end]), begin)
+            position = end
+            if read is None:
+                return position
+            details = read
+            self._known.add(row, bytes(answer[begin.start() : record_end]), details, mark)
+        if row.job_id in self._by_id:
+            self._doubtful.add(row.job_id)
+        self._by_id[row.job_id] = details
+        return position
+
+    def _hidden_task(self, said: _Said, begin: re.Match[bytes], array: QueueRow) -> int:
+        """Add the task whose record this is, if it is one; return where to go on. Raises _CutError.
+
+        Its name and its user are its array's: else squeue would have shown it.
+        """
+        answer = said.answer
+        user = _behind(said, begin.end(), array.name, _USER)
+        if user is None or user[1] != as_printed(array.user_id):
+            return begin.end()
+        said.need_line(user.end())
+        line_end = answer.find(b"\n", user.end())
+        marked = _TO_MARK.search(answer, user.end(), line_end) if line_end > 0 else None
+        if marked is None or not marked[1].endswith(self._mark):
+            return begin.end()
+        record = bytes(answer[begin.start() : said.next_record(marked.end())])
+        # From one poll to the next its hash alone is kept: ten thousand records are 20 MB.
+        content = _content(record.replace(self._mark, b""))
+        self._hidden[as_text(begin[1])] = HiddenTask(
+            array_id=as_text(begin[2]), task=as_text(begin[3]), user=array.user_name, record=content
+        )
+        self._hidden_records += record
+        return marked.end()
 
 
-def _marked(answer: Answer, start: int, row: QueueRow) -> re.Match[bytes] | None:
+def _marked(said: _Said, start: int, row: QueueRow) -> re.Match[bytes] | None:
     """Match a record of this job from its state to its first time; None if it is not this job's.
 
-    `start` is where the name begins.
+    `start` is where the name begins. Raises _CutError.
     """
-    name = _behind(answer, start, row.name, _USER)
+    name = _behind(said, start, row.name, _USER)
     if name is None or name[1] != as_printed(row.user_id):
         return None
     # Where there is no label scontrol says N/A, and a user may type what squeue says then.
     labels = ("N/A", "(null)") if row.mcs_label == "(null)" else (row.mcs_label,)
-    found = (_behind(answer, name.end(), label, _PRIORITY) for label in labels)
+    found = (_behind(said, name.end(), label, _PRIORITY) for label in labels)
     priority = next((each for each in found if each is not None), None)
     if priority is None:
         return None
     position = priority.end()
     account_and_qos = as_printed(f"{row.account} QOS={row.qos}")
-    if not answer.startswith(account_and_qos, position):
+    wckey = as_printed(f" WCKey={row.wc_key}")
+    said.need_line(position + len(account_and_qos) + len(wckey))
+    if not said.answer.startswith(account_and_qos, position):
         return None
     position += len(account_and_qos)
-    wckey = as_printed(f" WCKey={row.wc_key}")
-    if answer.startswith(wckey, position):  # where the site keeps track of them
+    if said.answer.startswith(wckey, position):  # where the site keeps track of them
         position += len(wckey)
-    return _TO_MARK.match(answer, position)
+    return _TO_MARK.match(said.answer, position)
 
 
-def _behind(answer: Answer, position: int, text: str, following: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """Match what follows this text, if that stands there."""
+def _behind(said: _Said, position: int, text: str, following: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Match what follows this text, if that stands there. Raises _CutError."""
     printed = as_printed(text)
-    return following.match(answer, position + len(printed)) if answer.startswith(printed, position) else None
-
-
-def _details(window: str, tail: str, begin: re.Match[bytes]) -> Details | None:
-    """Read the details that a record has.
-
-    `tail` is what follows the window. A user's text stands in there, too: only what makes tesched leave the job alone
-    is taken from it, and a user who hides that deceives about a job of its own.
-    """
-    per_gres = re.search(r" NtasksPerTRES(?::\S*)?=(\d{1,6})", tail)
-    # The first of each: what a share says of its nodes comes later.
-    pairs: dict[str, str] = {}
-    for key, value in _PAIR.findall(window):
-        pairs.setdefault(key, value)
-    excluded = _EXCLUDED.search(window)
-    memory = next((key for key in pairs if key.startswith("MinMemory")), "")
-    if excluded is None:
+    said.need_line(position + len(printed))
+    if not said.answer.startswith(printed, position):
         return None
-    try:
-        return Details(
-            throttle=int(begin[4] or b"0"),
-            array_tasks=as_text(begin[3] or b"").partition("%")[0],
-            restarts=pairs["Restarts"],
-            node_list=pairs["NodeList"],
-            num_cpus=pairs["NumCPUs"],
-            num_nodes=pairs["NumNodes"],
-            memory_for=memory.removeprefix("MinMemory"),
-            excluded=excluded[1],
-            # Behind each time stands the mark, which begins with a letter of no number.
-            deadline=pairs["Deadline"].partition("|")[0],
-            enforces_binding=" GresEnforceBind=Yes" in tail,
-            tasks_per_gres=int(per_gres[1]) if per_gres else 0,
-            shares=tuple(_SHARE.findall(window)),
-        )
-    except KeyError:
-        return None
+    return following.match(said.answer, position + len(printed))

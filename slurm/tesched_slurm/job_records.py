@@ -12,8 +12,8 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.columns import QueueRow
-from tesched_slurm.details import Details
 from tesched_slurm.job_bounds import within_bounds
+from tesched_slurm.record_details import Details
 
 #: Requests that are kept as they were read, and the most characters of one: many jobs ask for the same.
 _KEPT_REQUESTS, _MOST_KEPT = 4096, 2000

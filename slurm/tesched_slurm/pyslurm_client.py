@@ -44,7 +44,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
-from tesched_slurm.columns import Query, QueueRow, read_rows, rows_of, strange
+from tesched_slurm.columns import QueueRow, read_rows, strange
 from tesched_slurm.commands_actuator import (
     OF_A_RUN,
     CommandsActuator,
@@ -55,7 +55,6 @@ from tesched_slurm.commands_actuator import (
     skipped,
 )
 from tesched_slurm.commands_observer import Settings
-from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.job_records import UNREADABLE, unread_job
 from tesched_slurm.notes import without_hook_mark
@@ -218,15 +217,8 @@ class PyslurmObserver:
         if len(wanted) <= max(ONE_BY_ONE, min(len(ids) // ONE_IN, MOST_ONE_BY_ONE)):
             few = self._queue.read_few(wanted, pending)
             return few if isinstance(few, Failure) else list(few)
-        query, details = Query(), DetailsQuery()
-        answers = self.commands.run_together((query.argv, query.environment), (details.argv, details.environment))
-        if isinstance(answers, Failure):
-            return answers
-        rows = rows_of(query, answers[0])
-        if isinstance(rows, Failure):
-            return rows
-        read = self._queue.read(rows, details, answers[1], wanted=wanted)
-        return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
+        read = self._queue.query(wanted=wanted)
+        return read if isinstance(read, Failure) else [job for job in read[0] if job.job_id in wanted]
 
     def _nodes(self, seen: PolledObjects, settings: SlurmSettings) -> tuple[Node, ...] | Failure:
         lacks = lacking(seen.nodes or (), settings)

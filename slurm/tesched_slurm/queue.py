@@ -19,11 +19,12 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
 from tesched_slurm.answer_bytes import Answer
-from tesched_slurm.columns import QueueRow, read_rows
-from tesched_slurm.details import Details, DetailsQuery, KnownRecords
+from tesched_slurm.columns import KnownRows, Query, QueueRow, RowsReader, read_rows
+from tesched_slurm.details import DetailsFound, DetailsQuery, KnownRecords
 from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
-from tesched_slurm.run_command import Commands
+from tesched_slurm.record_details import Details
+from tesched_slurm.run_command import Call, Commands
 
 
 class _KeptRow(NamedTuple):
@@ -46,23 +47,52 @@ class Queue:
         """Make ready to read the tasks that squeue doesn't show."""
         self._hidden = HiddenTasks(commands=self.commands)
 
-    def read(
-        self, rows: Iterable[QueueRow], query: DetailsQuery, answer: Answer, *, wanted: Collection[int] | None = None
+    def read(self, rows: Iterable[QueueRow], query: DetailsQuery, answer: Answer) -> tuple[Job, ...] | Failure:
+        """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time."""
+        shown = {row.job_id: row for row in rows}
+        return self._brought_together(shown, query, query.find(answer, shown, self._records))
+
+    def query(
+        self, known: KnownRows | None = None, *others: Call, wanted: Collection[int] | None = None
+    ) -> tuple[tuple[Job, ...], list[Answer]] | Failure:
+        """Query all jobs, and at the same time what `others` ask; return the jobs, and the answers to those.
+
+        Both answers on jobs are read while they are printed: of 100,000 jobs each is more than 100 MB. `known` and
+        `wanted` as in `KnownRows` and `_brought_together`.
+        """
+        queue, details = Query(), DetailsQuery()
+        rows = RowsReader(queue, known)
+        records = details.reader(rows.by_id, self._records)
+        answers = self.commands.run_together(queue.call(rows), details.call(records), *others)
+        if isinstance(answers, Failure):
+            return answers
+        shown = rows.found()
+        if isinstance(shown, Failure):
+            return shown
+        by_id = {row.job_id: row for row in shown}
+        jobs = self._brought_together(by_id, details, records.found(), wanted=wanted)
+        return jobs if isinstance(jobs, Failure) else (jobs, answers)
+
+    def _brought_together(
+        self,
+        shown: dict[str, QueueRow],
+        query: DetailsQuery,
+        found: DetailsFound,
+        *,
+        wanted: Collection[int] | None = None,
     ) -> tuple[Job, ...] | Failure:
-        """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
+        """Return the jobs of the rows that are `shown`, by job id, with what was `found` of them in the query's answer.
 
         Tasks that squeue doesn't show are queried if they are `wanted`; None: all are. Where the query leaves out
         what jobs hold on their nodes, a job has what it held.
         """
-        shown = {row.job_id: row for row in rows}
-        found = query.find(answer, shown, self._records)
         hidden = {job_id: task for job_id, task in found.hidden.items() if wanted is None or int(job_id) in wanted}
         tasks = self._hidden.read(hidden, shown)
         if isinstance(tasks, Failure):
             return tasks
         details, doubtful = dict(found.by_id), found.doubtful
         if tasks.rows:
-            more = query.find(answer, tasks.rows, self._records)
+            more = query.find(found.hidden_records, tasks.rows, self._records)
             details, doubtful = {**details, **more.by_id}, doubtful | more.doubtful
             shown |= tasks.rows
         self._records.forget_others(shown)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.answer_bytes import Answer, as_text
+from tesched_slurm.answer_bytes import Answer, AnswerReader, as_text
 from tesched_slurm.bounded_process import ours, run_bounded
 from tesched_slurm.errors import failure
 
@@ -21,11 +22,21 @@ ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT"})
 MOST_ANSWER = 1 << 29
 
 
+class Call(NamedTuple):
+    """One command among several that are run at the same time."""
+
+    argv: Sequence[str]
+    #: set in its environment
+    variables: Mapping[str, str] | None = None
+    #: reads its answer while it is printed; None: the answer is kept
+    reader: AnswerReader | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
     """Way to run Slurm's commands."""
 
-    #: seconds after which a call is given up
+    #: seconds after which a call is given up, without those in which its answer is read
     timeout_s: float = 10.0
     #: slurm.conf; empty means the environment's, or Slurm's own search
     slurm_conf: str = ""
@@ -53,27 +64,55 @@ class Commands:
         self.calls[_kind(argv)] += rpcs(argv)
         return self._answer(argv, variables, enough)
 
-    def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[Answer] | Failure:
-        """Run these commands at the same time: the output of each as it was printed, or why one of them failed.
+    def run_together(self, *calls: Call) -> list[Answer] | Failure:
+        """Run these commands at the same time: the outputs as they were printed, or why one of them failed.
 
-        Each is run with variables of its own.
+        Of those that have readers there is no output here.
         """
-        for argv, _ in calls:
-            self.calls[_kind(argv)] += rpcs(argv)
-        with ThreadPoolExecutor(len(calls)) as pool:
-            answers = list(pool.map(self._answer, *zip(*calls, strict=True)))
+        for call in calls:
+            self.calls[_kind(call.argv)] += rpcs(call.argv)
+        # The first one here: what its reader allocates in another thread would leave holes in that thread's heap.
+        first, *others = calls
+        with ThreadPoolExecutor(max(len(others), 1)) as pool:
+            later = pool.map(self._read, others)
+            answers = [self._read(first), *later]
         failures = [answer for answer in answers if isinstance(answer, Failure)]
-        return failures[0] if failures else [answer for answer in answers if not isinstance(answer, Failure)]
+        if failures:
+            return failures[0]
+        read = zip(calls, answers, strict=True)
+        return [answer for call, answer in read if call.reader is None and not isinstance(answer, Failure)]
+
+    def _read(self, call: Call) -> Answer | Failure:
+        """Run one of several; its reader learns how it has ended, whatever happens."""
+        if call.reader is None:
+            return self._answer(call.argv, call.variables)
+        well = False
+        try:
+            answer = self._answer(call.argv, call.variables, None, call.reader)
+            well = not isinstance(answer, Failure)
+        finally:
+            call.reader.end(well=well)
+        return answer
 
     def _answer(
-        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, enough: int | None = None
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+        enough: int | None = None,
+        reader: AnswerReader | None = None,
     ) -> Answer | Failure:
-        answer = self._run(argv, variables, enough)
+        answer = self._run(argv, variables, enough, reader)
         if isinstance(answer, Failure) and answer.kind is FailureKind.UNREACHABLE:
             self.unanswered[_kind(argv)] += 1
         return answer
 
-    def _run(self, argv: Sequence[str], variables: Mapping[str, str] | None, enough: int | None) -> Answer | Failure:
+    def _run(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str] | None,
+        enough: int | None,
+        reader: AnswerReader | None,
+    ) -> Answer | Failure:
         environment = {
             **ours(ENVIRONMENT),
             "LC_ALL": "C.UTF-8",
@@ -85,7 +124,12 @@ class Commands:
             environment["SLURM_CONF"] = self.slurm_conf
         try:
             ended = run_bounded(
-                argv, timeout_s=self.timeout_s, most_out=MOST_ANSWER, enough=enough, environment=environment
+                argv,
+                timeout_s=self.timeout_s,
+                most_out=MOST_ANSWER,
+                enough=enough,
+                environment=environment,
+                into=None if reader is None else reader.feed,
             )
         except FileNotFoundError:
             message = f"{argv[0]}: no such command; are Slurm's client programs installed and on PATH?"

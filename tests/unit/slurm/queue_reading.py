@@ -25,6 +25,10 @@ class Slurm:
     asked: list[tuple[str, ...]] = field(default_factory=list)
     #: as squeue 26.05 does, a task whose array is queried as well is shown as one with it
     folds: bool = False
+    #: what is said of all jobs, in pieces of so many bytes where it is read while it is printed
+    all_rows: list[QueueRow] | Failure = field(default_factory=list)
+    all_records: str = ""
+    piece: int = 1 << 16
 
     def rows(self, job_ids: list[str]) -> list[QueueRow]:
         """Return what squeue shows of these ids; without `folds` all that there is."""
@@ -42,12 +46,20 @@ class Answering(Commands):
 
     slurm: Slurm
 
-    def _answer(self, argv, variables=None, enough=None):  # type: ignore[no-untyped-def]
+    def _answer(self, argv, variables=None, enough=None, reader=None):  # type: ignore[no-untyped-def]
+        said = self._said(argv, variables)  # type: ignore[no-untyped-call]
+        if reader is None or isinstance(said, Failure):
+            return said
+        for start in range(0, len(said), self.slurm.piece):
+            reader.feed(said[start : start + self.slurm.piece])
+        return b""
+
+    def _said(self, argv, variables):  # type: ignore[no-untyped-def]
         self.slurm.asked.append(tuple(argv))
         if variables is None:
             return b""  # an action, and no format of an answer is wanted
         if argv[0] == "scontrol":
-            said = self.slurm.alone.get(argv[-1])
+            said = self.slurm.all_records if argv[-1] == "job" else self.slurm.alone.get(argv[-1])
             mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
             if said is None:
                 return Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
@@ -55,7 +67,10 @@ class Answering(Commands):
         query = Query()
         columns = query.environment["SQUEUE_FORMAT2"].split(",")
         told = variables["SQUEUE_FORMAT2"].split(",")
-        answer = squeue(query, self.slurm.rows(argv[-1].split(",")))
+        if isinstance(self.slurm.all_rows, Failure):
+            return self.slurm.all_rows
+        rows = self.slurm.all_rows if argv[-1] == "all" else self.slurm.rows(argv[-1].split(","))
+        answer = squeue(query, rows)
         for ours, theirs in zip(columns, told, strict=True):
             answer = answer.replace(ours.partition(":")[2].encode(), theirs.partition(":")[2].encode())
         return answer

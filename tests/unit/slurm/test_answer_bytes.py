@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tesched_slurm.answer_bytes import as_printed, as_text
 from tesched_slurm.columns import Query, rows_of
-from tesched_slurm.run_command import Commands
+from tesched_slurm.run_command import Call, Commands
 
 from tests.unit.slurm.queue_reading import only
 from tests.unit.slurm.squeue_says import PLAIN, scontrol, squeue
@@ -24,7 +24,7 @@ def test_an_answer_is_what_the_command_has_printed() -> None:
     commands, text = Commands(), "fàst\r\n"
     assert commands.run(("printf", "%s", text)) == text
     assert commands.run_bytes(("printf", "%s", text)) == text.encode()
-    assert commands.run_together((("printf", "%s", text), None), (("printf", "x"), None)) == [text.encode(), b"x"]
+    assert commands.run_together(Call(("printf", "%s", text)), Call(("printf", "x"))) == [text.encode(), b"x"]
 
 
 @pytest.mark.parametrize("text", WIDE)

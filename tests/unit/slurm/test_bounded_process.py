@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_slurm.bounded_process import MOST_COMPLAINTS, ours, run_bounded
-from tesched_slurm.run_command import Commands
+from tesched_slurm.run_command import Call, Commands
 from tesched_testcluster.patience import HANG_S, Patience
 
 bounded = partial(run_bounded, environment=ours({"PATH"}))
@@ -76,6 +76,54 @@ def test_one_that_has_said_enough_is_ended_and_has_not_failed() -> None:
     assert (brief.out, brief.status, brief.had_enough) == (b"all\n", 0, False)
     failed = Commands(timeout_s=HANG_S).run(python("print('x'); exit('no such job')"), enough=100)
     assert isinstance(failed, Failure)
+
+
+def test_what_is_handed_on_comes_whole_and_in_order_and_only_its_beginning_is_kept() -> None:
+    handed: list[bytes] = []
+    code = "print(*range(400_000), end='')"
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 24, into=handed.append)
+    whole = " ".join(map(str, range(400_000))).encode()
+    assert (b"".join(handed), ended.status, ended.stopped) == (whole, 0, "")
+    assert ended.out == whole[: len(ended.out)]
+    assert len(ended.out) == 1 << 12
+
+
+def test_the_time_in_which_its_output_is_read_is_none_of_the_programs() -> None:
+    now = 0.0
+
+    def into(_: bytes) -> None:
+        nonlocal now
+        now += 1000.0
+
+    ended = bounded(
+        python("print('x' * 3_000_000)"), timeout_s=HANG_S, most_out=1 << 24, into=into, stopwatch=lambda: now
+    )
+    assert (ended.status, ended.stopped) == (0, "")
+
+
+def test_of_a_flood_no_more_is_handed_on_than_may_be_said() -> None:
+    handed: list[bytes] = []
+    code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 21, into=handed.append)
+    assert ended.stopped == "said more than 2 MiB of output"
+    assert sum(map(len, handed)) <= 1 << 21
+
+
+def test_what_a_command_complains_of_on_its_output_is_said_though_it_was_handed_on() -> None:
+    class Reader:
+        well: bool | None = None
+
+        def feed(self, piece: bytes) -> None:
+            assert piece == b"Invalid job id specified\n"
+
+        def end(self, *, well: bool) -> None:
+            self.well = well
+
+    reader = Reader()
+    call = Call(python("print('Invalid job id specified'); raise SystemExit(1)"), reader=reader)
+    found = Commands(timeout_s=HANG_S).run_together(call)
+    assert isinstance(found, Failure)
+    assert (found.kind, reader.well) == (FailureKind.NOT_FOUND, False)
 
 
 def test_a_flooding_client_is_a_failure() -> None:

@@ -9,12 +9,11 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
 from tesched_slurm import hidden_tasks
 from tesched_slurm.columns import QueueRow
-from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.user_turns import in_turn
 
 from tests.unit.slurm.queue_reading import Answering, Slurm, read, reading
-from tests.unit.slurm.squeue_says import PLAIN, said_to, scontrol
+from tests.unit.slurm.squeue_says import PLAIN, scontrol
 
 ARRAY = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0-999", state="PENDING", node_list="")
 
@@ -203,10 +202,8 @@ def test_no_other_users_name_is_the_record_of_a_task() -> None:
 
 def test_of_many_jobs_the_wanted_tasks_are_queried_alone() -> None:
     tasks = [task(ARRAY, 10 + number, number) for number in range(3)]
-    slurm = Slurm(rows_by_task=tasks, folds=True)
-    query = DetailsQuery()
-    answer = said_to(query, _answer(*tasks, rest="3-999"))
-    jobs = reading(slurm).read([ARRAY], query, answer, wanted={3, 11})
-    assert not isinstance(jobs, Failure)
-    assert {job.job_id for job in jobs} == {3, 11}
-    assert asked(slurm) == [["11"]]
+    slurm = Slurm(rows_by_task=tasks, folds=True, all_rows=[ARRAY], all_records=_answer(*tasks, rest="3-999"))
+    read_all = reading(slurm).query(wanted={3, 11})
+    assert not isinstance(read_all, Failure)
+    assert {job.job_id for job in read_all[0]} == {3, 11}
+    assert [ids for ids in asked(slurm) if ids not in (["all"], ["job"])] == [["11"]]

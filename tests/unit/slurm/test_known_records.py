@@ -28,7 +28,7 @@ def test_a_record_with_another_mark_alone_is_not_read_again(monkeypatch: pytest.
     known, jobs = KnownRecords(), rows(3)
     said = "".join(map(scontrol, jobs))
     first = find(said, jobs, known)
-    monkeypatch.setattr(tesched_slurm.details, "_details", None)
+    monkeypatch.setattr(tesched_slurm.details, "read_details", None)
     again = find(said, jobs, known)
     assert first == again
     assert set(again.by_id) == {"1", "2", "3"}
