@@ -120,14 +120,14 @@ MUTATIONS = (
     Mutation(
         "one that waits by an order goes on where no more may be opened",
         "policies/tesched_policies/victim_search.py",
-        "(victims or self.counting.waits(job.job_id))",
+        "(victims or self.guard.waits(job.job_id))",
         "victims",
     ),
     Mutation(
         "a patient one waits where no victim may leave",
         "policies/tesched_policies/victim_search.py",
-        "(victims or self.counting.waits(job.job_id))",
-        "self.counting.waits(job.job_id)",
+        "(victims or self.guard.waits(job.job_id))",
+        "self.guard.waits(job.job_id)",
     ),
     Mutation("no superfluous victim", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
     Mutation(

@@ -85,7 +85,7 @@ NEAR = {
         "tests/unit/policies/test_victim_search.py",
     ),
     "victim_search": (
-        "tests/unit/policies/test_counting.py",
+        "tests/unit/policies/test_admission_of_plans.py",
         "tests/properties/test_many_te_jobs.py",
         "tests/unit/policies/test_victim_search.py",
         "tests/unit/policies/test_among_equals.py",

@@ -51,8 +51,8 @@ class Scope:
         return mine and (not self.qos or job.qos in self.qos) and not any(scope.covers(job) for scope in self.before)
 
 
-class CountsPlans(Protocol):
-    """Interface of the guard's limits that count, plan after plan (`guard/admission.py`)."""
+class PlanAdmission(Protocol):
+    """Interface of the guard's word on plan after plan of a policy for TE jobs (`guard/admission.py`)."""
 
     def waits(self, preemptor: JobId) -> bool:
         """Check whether the job waits by an order that is open: it may go on, however many there are."""
@@ -63,7 +63,7 @@ class CountsPlans(Protocol):
         ...
 
     def admit(self, plan: Plan) -> Refusal | None:
-        """Return a refusal if the plan would pass a limit; else count it."""
+        """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
         ...
 
 
@@ -87,9 +87,9 @@ class View:
     #: until when TE jobs may delay each BE job; None: nothing is bounded
     deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
-    #: counts plans against the guard's limits, each call from the first plan on; a policy that asks proposes none that
-    #: passes one, and need not propose anew without it (`orders/serve.py`)
-    counting: Callable[[], CountsPlans] | None = None
+    #: gives the guard's word on plan after plan, from the first one on, for this view: a policy that plans by it
+    #: proposes none that is refused, and is not called anew (`orders/serve.py`); None: it proposes what it would
+    admission: Callable[[View], PlanAdmission] | None = None
     #: what a policy has worked out and may need again where it proposes anew without some TE jobs (`orders/serve.py`)
     kept: dict[Hashable, Any] = field(default_factory=dict)
 

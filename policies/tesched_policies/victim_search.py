@@ -13,7 +13,7 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.node_prices import NodePrices
 from tesched_core.placement.spanning import Spanning, fewest_on, least_where_jobs_span, sets_of_nodes
 from tesched_core.placement.what_if import WhatIf
-from tesched_core.policy import AwaitRoom, ChosenVictim, CountsPlans, MakeRoom, Plan, Proposal, View
+from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, PlanAdmission, Proposal, View
 
 from tesched_policies.among_equals import Prices
 from tesched_policies.cheapest import cheapest_victims
@@ -208,7 +208,7 @@ def plan_all(
     """
     ground, running = Ground.of(view, search, drawn=drawn), view.running
     refusals: list[Part] = []
-    admission = _Admission(view.counting() if view.counting else None, is_patient=patience is not None)
+    admission = _Admission(view.admission(view) if view.admission else None, is_patient=patience is not None)
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
     for job in view.waiting:
@@ -275,22 +275,25 @@ def plan_all(
 
 @dataclass(slots=True)
 class _Admission:
-    """The plans so far, and the guard's limits that count them, if there are any."""
+    """The plans so far, and the guard's word on them, if there is any."""
 
-    counting: CountsPlans | None
+    guard: PlanAdmission | None
     _: KW_ONLY
     is_patient: bool
     plans: list[Plan] = field(default_factory=list)
 
     def full(self, job: Job, victims: int = 0) -> Refusal | None:
         """Return a refusal if there is nothing to search for: no plan, or none with so many victims, is admitted."""
-        if self.counting is None or (self.is_patient and (victims or self.counting.waits(job.job_id))):
+        if self.guard is None or (self.is_patient and (victims or self.guard.waits(job.job_id))):
             return None  # a patient one with victims awaits free resources, so that they do not count yet
-        return self.counting.full(job.job_id, victims)
+        why = self.guard.full(job.job_id, victims)
+        if why is None or why.code is not RefusalCode.CYCLE_LIMIT:
+            return why
+        return replace(why, text=f"{why.text}, so no victims were searched for it")
 
     def refused(self, plan: Plan) -> tuple[Refusal, ...]:
         """Take the plan in, or return why it is not admitted."""
-        why = None if self.counting is None else self.counting.admit(plan)
+        why = None if self.guard is None else self.guard.admit(plan)
         if why is None:
             self.plans.append(plan)
             return ()

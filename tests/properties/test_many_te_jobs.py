@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.guard.admission import Counting, admitted
+from tesched_core.guard.admission import GuardAdmission, admitted
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode, Refusals
 from tesched_core.model.limits import Limits
@@ -271,7 +271,7 @@ def test_a_job_that_a_limit_refuses_takes_nothing_from_those_after_it(
     view: View, policy: Policy[None], open_orders: int, victims: int, hourly: Limits
 ) -> None:
     limits = replace(hourly, max_open_orders=open_orders, max_victims_per_cycle=victims)
-    together = policy.propose(replace(view, kept={}, counting=partial(Counting, view, limits)), None)
+    together = policy.propose(replace(view, kept={}, limits=limits, admission=GuardAdmission.of), None)
     alone = _one_by_one(
         view,
         partial(lambda view: policy.propose(view, None)),

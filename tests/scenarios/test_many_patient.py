@@ -1,4 +1,4 @@
-"""Several TE jobs in one poll, some of them patient: the policy plans twice, and the others have what they had."""
+"""Several TE jobs in one poll, some of them patient: the policy plans once or twice, the others have what they had."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class Counted(Policy[None]):
     name: ClassVar[str] = "counted"
     serves_te: ClassVar[bool] = True
     of: Policy[Any] = field(default_factory=FitGpp)
+    #: it plans by the guard's word
+    by_guard: bool = True
     asked: list[int] = field(default_factory=list)
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         self.asked.append(len(view.waiting))
-        return self.of.propose(view, state)
+        return self.of.propose(view if self.by_guard else replace(view, admission=None), state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +78,14 @@ def many(policy: Policy[Any], *, cpus: int, nodes: int = 4) -> Driver:
 
 @pytest.mark.parametrize("cpus", [32, 3], ids=["a node each", "what the victims of others leave over"])
 @pytest.mark.parametrize("policy", [FitGpp(), Patient(patience_s=0)], ids=lambda one: one.name)
-def test_the_policy_is_called_twice_however_many_are_patient(policy: Policy[Any], cpus: int) -> None:
-    counted = Counted(of=policy)
+@pytest.mark.parametrize("by_guard", [True, False], ids=["by the guard's word", "without it"])
+def test_the_policy_is_called_once_or_twice_however_many_are_patient(
+    policy: Policy[Any], cpus: int, *, by_guard: bool
+) -> None:
+    counted = Counted(of=policy, by_guard=by_guard)
     drive = many(counted, cpus=cpus)
     drive.cycle(0)
-    assert counted.asked == [len(MANY) + 1] * 2
+    assert counted.asked == [len(MANY) + 1] * (1 if by_guard else 2)
     assert [(order.preemptor, len(order.victims)) for order in drive.memory.open_orders()] == [(OTHER, 1)]
     own = {one.job_id: one.code for one in drive.decision.refusals if one.job_id == one.preemptor}
     assert own == dict.fromkeys(MANY, RefusalCode.PATIENCE), "each has one reason"
@@ -148,3 +153,39 @@ def test_no_te_job_is_held_for_a_victim_that_was_selected_only_while_a_patient_o
     actions = drive.cycle(0)
     assert [(order.preemptor, order.victims[0].job_id) for order in drive.memory.open_orders()] == [(OTHER, 1)]
     assert [one.job_id for one in actions if holds(one)] == []
+
+
+def test_a_patient_one_awaits_resources_though_one_before_it_may_not_have_a_victim_yet() -> None:
+    """Plans that the guard drops take no place among `guard.max_open_orders`."""
+    drive = many(Patient(patience_s=120), cpus=32)
+    first, second = MANY[:2]
+    drive.jobs = {number: one for number, one in drive.jobs.items() if number not in {*MANY[2:], OTHER}}
+    drive.jobs[JobId(first)] = replace(drive.jobs[JobId(first)], submit_time=NOW - 200)
+    drive.limits = replace(drive.limits, max_open_orders=1)
+    drive.cycle(0)
+    assert [(order.preemptor, order.waits) for order in drive.memory.open_orders()] == [(second, True)]
+
+
+@pytest.mark.parametrize("limits", [Limits(max_open_orders=1), Limits(max_victims_per_cycle=1)])
+def test_of_one_for_which_there_is_no_place_its_owners_patience_is_said_first(limits: Limits) -> None:
+    drive = many(FitGpp(), cpus=32)
+    drive.jobs[JobId(OTHER)] = replace(drive.jobs[JobId(OTHER)], priority=1000, submit_time=NOW - 100)
+    drive.limits = replace(limits, min_run_time_s=0, cool_down_s=0)
+    drive.cycle(0)
+    assert [order.preemptor for order in drive.memory.open_orders()] == [OTHER]
+    own = {one.job_id: one.code for one in drive.decision.refusals if one.job_id == one.preemptor}
+    assert own == dict.fromkeys(MANY, RefusalCode.PATIENCE)
+
+
+def test_the_policy_is_called_once_however_many_a_limit_refuses() -> None:
+    counted = Counted()
+    drive = many(counted, cpus=32)
+    drive.start = drive.start.with_traits(
+        {job_id: replace(one, patience_s=0.0) for job_id, one in drive.start.traits.items()}
+    )
+    drive.limits = replace(drive.limits, max_victims_per_cycle=2)
+    drive.cycle(0)
+    assert (len(counted.asked), len(drive.memory.open_orders())) == (1, 2)
+    own = {one.job_id: one.text for one in drive.decision.refusals if one.job_id == one.preemptor}
+    assert set(own) == {*MANY[2:], OTHER}
+    assert {text.partition(",")[2] for text in own.values()} == {" so no victims were searched for it"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from tesched_core.guard.budget import CountedBy, Tally
@@ -15,6 +16,7 @@ from tesched_core.model.order import Purpose
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
 
 
@@ -31,44 +33,54 @@ def admitted(
 
     `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
     """
-    counting = Counting(view, limits, victims=asked, turns=turns)
+    admission = GuardAdmission(view, limits, victims=asked, turns=turns, deadlines=view.deadlines)
     kept: list[Plan] = []
     for plan in plans:
-        goes_on = counting.goes_on(plan)
-        unfit = None if goes_on else _too_early(plan, view) or _ineligible(plan, view) or _too_late(plan, view)
-        why = unfit or counting.admit(plan)
-        if why is not None:
+        why = admission.admit(plan)
+        if why is None:
+            kept.append(plan)
+        else:
             note(why)
-            continue
-        kept.append(plan)
-        if not goes_on:
-            _note_victims(plan, view)
     return tuple(kept)
 
 
-class Counting:
-    """The limits that count, plan after plan: each that is admitted counts for those after it."""
+class GuardAdmission:
+    """The guard's word on plan after plan: each that is admitted counts for those after it."""
 
-    def __init__(self, view: View, limits: Limits, *, victims: int = 0, turns: TurnLimits | None = None) -> None:
-        """Begin without a plan; so many victims are this cycle's already."""
+    def __init__(
+        self,
+        view: View,
+        limits: Limits,
+        *,
+        victims: int = 0,
+        turns: TurnLimits | None = None,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        """Begin without a plan; so many victims are this cycle's already. The deadlines take in whose victims wait."""
         purpose = Purpose.ROUND if turns else Purpose.TE
         orders = view.memory.open_orders()
-        self._view, self._limits, self._turns = view, limits, turns
+        self._view, self._limits, self._turns, self._deadlines = view, limits, turns, deadlines
         self._orders = orders_under_way(view.memory, view.snapshot, purpose)
         self._victims = victims
         self._waiting = {order.preemptor for order in orders if order.waits}
         self._tally = Tally.of(view.memory.paid, orders, view.now, purpose)
 
+    @classmethod
+    def of(cls, view: View, victims: int = 0) -> GuardAdmission:
+        """Begin for a policy for TE jobs, which may be called again: the view's own deadlines are left as they are."""
+        return cls(view, view.limits, victims=victims, deadlines=copy(view.deadlines))
+
     def waits(self, preemptor: JobId) -> bool:
         """Check whether the job waits by an order that is open: it may go on, however many there are."""
         return preemptor in self._waiting
 
-    def goes_on(self, plan: Plan) -> bool:
-        """Check whether the plan is to go on waiting by such an order."""
-        return isinstance(plan, AwaitRoom) and self.waits(plan.preemptor)
-
     def full(self, preemptor: JobId, victims: int = 0) -> Refusal | None:
         """Return a refusal if no plan of this job can be admitted, or none with so many victims or more."""
+        why = self._full(preemptor, victims)
+        # That its owner wants no victim yet is said first.
+        return None if why is None else _too_early(preemptor, self._view) or why
+
+    def _full(self, preemptor: JobId, victims: int) -> Refusal | None:
         most = self._limits.max_victims_per_cycle
         if self._orders >= self._limits.max_open_orders:
             text = f"{self._orders} orders are under way; guard.max_open_orders is {self._limits.max_open_orders}"
@@ -79,15 +91,15 @@ class Counting:
         return Refusal(job_id=preemptor, preemptor=preemptor, code=RefusalCode.CYCLE_LIMIT, text=text)
 
     def admit(self, plan: Plan) -> Refusal | None:
-        """Return a refusal if the plan would pass a limit; else count it."""
-        if self.goes_on(plan):
+        """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
+        if isinstance(plan, AwaitRoom) and self.waits(plan.preemptor):
             self._orders += 1
             return None
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
-        if (full := self.full(plan.preemptor, len(chosen))) is not None:
-            return full
-        now = self._view.now
-        payments = [_payment(self._view, job_id, plan.preemptor, now) for job_id in chosen]
+        view, deadlines = self._view, self._deadlines
+        if (why := _unfit(plan, view, deadlines) or self._full(plan.preemptor, len(chosen))) is not None:
+            return why
+        payments = [_payment(view, job_id, plan.preemptor, view.now) for job_id in chosen]
         if isinstance(plan, MakeRoom) and plan.by_suspending:
             payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
         if payments and (over := passed(self._tally, payments, self._turns or self._limits)) is not None:
@@ -96,30 +108,36 @@ class Counting:
         self._orders += 1
         self._victims += len(chosen)
         for one in payments:
-            self._tally.add(one, now)
+            self._tally.add(one, view.now)
+        _note_victims(plan, view, deadlines)
         return None
 
 
-def _too_early(plan: Plan, view: View) -> Refusal | None:
-    """Return a refusal if others are to leave for a TE job before its owner wants that."""
-    te = view.snapshot.jobs.get(plan.preemptor)
-    if te is None or not isinstance(plan, MakeRoom) or not plan.victims:
+def _unfit(plan: Plan, view: View, deadlines: Deadlines | None) -> Refusal | None:
+    """Return a refusal if its victims may not leave for this job, or not now."""
+    if not isinstance(plan, MakeRoom) or not plan.victims:
         return None
-    why = why_it_waits(te, view.snapshot.traits[plan.preemptor], view.now)
-    return None if why is None else Refusal(job_id=te.job_id, preemptor=te.job_id, code=why[0], text=why[1])
+    return _too_early(plan.preemptor, view) or _ineligible(plan, view) or _too_late(plan, view, deadlines)
 
 
-def _ineligible(plan: Plan, view: View) -> Refusal | None:
+def _too_early(preemptor: JobId, view: View) -> Refusal | None:
+    """Return a refusal if no other is to leave for a TE job yet, by its owner's word."""
+    te = view.snapshot.jobs.get(preemptor)
+    why = None if te is None else why_it_waits(te, view.snapshot.traits[preemptor], view.now)
+    return None if why is None else Refusal(job_id=preemptor, preemptor=preemptor, code=why[0], text=why[1])
+
+
+def _ineligible(plan: MakeRoom, view: View) -> Refusal | None:
     """Return a refusal if a victim may not be one: a policy should not propose it, and no policy is trusted in that."""
-    eligibility = view.eligibility if isinstance(plan, MakeRoom) and plan.victims else None
+    eligibility = view.eligibility
     trial = view.snapshot.jobs.get(plan.preemptor)
-    if eligibility is not None and trial is not None:
+    if trial is not None:
         eligibility = eligibility.by(trial)
-    for job_id in plan.victim_ids if isinstance(plan, MakeRoom) else ():
+    for job_id in plan.victim_ids:
         row = view.running.row_of.get(job_id)
         if row is None:
             code, why = RefusalCode.NOT_MANAGED, "it is no best-effort job that holds nodes"
-        elif eligibility is not None and eligibility.why[row] >= 0:
+        elif eligibility.why[row] >= 0:
             code, why = eligibility.whys[int(eligibility.why[row])]
         else:
             continue
@@ -128,25 +146,23 @@ def _ineligible(plan: Plan, view: View) -> Refusal | None:
     return None
 
 
-def _too_late(plan: Plan, view: View) -> Refusal | None:
+def _too_late(plan: MakeRoom, view: View, deadlines: Deadlines | None) -> Refusal | None:
     """Return a refusal if its victims leave so late that the TE job would delay a BE job by more than its bound."""
     te = view.snapshot.jobs.get(plan.preemptor)
-    if view.deadlines is None or te is None or not isinstance(plan, MakeRoom) or not plan.victims:
+    if deadlines is None or te is None or view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
         return None
-    if view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
-        return None
-    return view.deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids], plan.nodes)
+    return deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids], plan.nodes)
 
 
-def _note_victims(plan: Plan, view: View) -> None:
+def _note_victims(plan: Plan, view: View, deadlines: Deadlines | None) -> None:
     """Let the TE jobs after it be admitted only if they end before what the plan's victims may yet be delayed by."""
     te = view.snapshot.jobs.get(plan.preemptor)
-    if view.deadlines is None or te is None or not isinstance(plan, MakeRoom):
+    if deadlines is None or te is None or not isinstance(plan, MakeRoom):
         return
     if view.snapshot.job_class(plan.preemptor) is JobClass.TE:
         for job_id in plan.victim_ids:
             victim = view.snapshot.jobs[job_id]
-            view.deadlines.will_wait(victim, of_own_user=victim.user == te.user)
+            deadlines.will_wait(victim, of_own_user=victim.user == te.user)
 
 
 def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:

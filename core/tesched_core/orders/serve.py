@@ -9,7 +9,7 @@ from typing import Any
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.priority import outranked
-from tesched_core.guard.admission import Counting, admitted, orders_under_way
+from tesched_core.guard.admission import GuardAdmission, admitted, orders_under_way
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason
@@ -137,11 +137,11 @@ def _planned(
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
     the guard drops one, the policy proposes anew without it, unless no further order may be opened anyway. One that
-    asks the limits that count (`View.counting`), as `plan_all` does, proposes none that they drop. Where its owner's
+    plans by the guard's word (`View.admission`), as `plan_all` does, proposes none that is dropped. Where its owner's
     patience is why, that is done once for all such jobs: as if no job might be their victim.
     """
     refusals, limits, deadlines = Refusals(), view.limits, view.deadlines
-    view = replace(view, counting=partial(Counting, view, limits, victims=served.asked))
+    view = replace(view, admission=partial(GuardAdmission.of, victims=served.asked))
     will_wait = deadlines.waiting if deadlines is not None else ()
     patient: Mapping[JobId, Why] = {}
     while True:

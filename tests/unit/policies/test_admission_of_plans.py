@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
-from tesched_core.guard.admission import Counting
+from tesched_core.guard.admission import GuardAdmission
 from tesched_core.model.actions import OrderId
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -21,7 +20,7 @@ from tests.builders import NOW, cluster, node, plans_of, running, share, view_of
 
 
 def proposed(policy: Policy[None], limits: Limits, view: View) -> Proposal[None]:
-    return policy.propose(replace(view, limits=limits, counting=partial(Counting, view, limits)), None)
+    return policy.propose(replace(view, limits=limits, admission=GuardAdmission.of), None)
 
 
 def two_wait() -> View:
