@@ -156,6 +156,8 @@ def job_story(
         if row is None:
             return None
         changes = tuple(changes_of(connection, [row.key])[row.key])
+        if not changes:
+            raise ValueError(f"job {row.label} has no history")
         (job,) = job_views(connection, [row])
         as_victim = select(VictimRow.order_id).where(VictimRow.job_key == row.key)
         actions = select(ActionRow).where(ActionRow.job_key == row.key)
