@@ -854,13 +854,37 @@ MUTATIONS = (
     ),
     Mutation("pokes: a bucket is never above its burst", _RATES, "float(self.allowance.burst))", "1e9)"),
     Mutation(
-        "a job that makes a turn raise is set aside", _SET_ASIDE, "if not self.find(seen, raised_with):", "if True:"
+        "a job that makes a turn raise is set aside",
+        _SET_ASIDE,
+        "found = self.find(seen, raised_with)",
+        "found = Found.NO_JOBS",
+    ),
+    Mutation(
+        "an error of no job's is searched for once in a turn",
+        _SET_ASIDE,
+        " or (found is Found.NOTHING and passed)",
+        "",
+    ),
+    Mutation(
+        "the last job is not to blame for what has passed",
+        _SET_ASIDE,
+        "if bad == len(ids) and ",
+        "if False and ",
     ),
     Mutation(
         "store: a damaged record is no traceback",
         "db/tesched_db/errors.py",
         "except ValueError as error:",
         "except BlockingIOError as error:",
+    ),
+    Mutation(
+        "store: JSON of another shape is no traceback",
+        "db/tesched_db/checked.py",
+        "msgspec.convert((value,), holds)",
+        "pass",
+    ),
+    Mutation(
+        "store: a word for a number is no traceback", "db/tesched_db/checked.py", "if type(value) in kinds:", "if True:"
     ),
     Mutation(
         "the store's refusal of a value is no outage",

@@ -254,6 +254,7 @@ NEAR = {
     "draft": ("tests/unit/core/model/test_draft.py",),
     **dict.fromkeys(("memory_rows", "order_rows", "history_rows"), ("tests/integration/test_db_journal.py",)),
     "declared": ("tests/unit/db/test_declared.py",),
+    "checked": ("tests/integration/test_store_damaged.py",),
     "use": ("tests/integration/test_cli_status.py",),
     "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),

@@ -12,8 +12,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState
@@ -50,6 +51,25 @@ class Meant:
     clocks: tuple[float, float]
 
 
+class Found(Enum):
+    """What a search for a job that makes a turn raise has found."""
+
+    #: one, which is set aside
+    JOB = auto()
+    #: nothing: the error came no more
+    NOTHING = auto()
+    #: an error that is raised without any job, too
+    NO_JOBS = auto()
+
+
+class _Raised(NamedTuple):
+    """Error of a try."""
+
+    error: Exception
+    #: the journal raised it, not what was decided
+    in_journal: bool
+
+
 @dataclass(kw_only=True)
 class SetAside:
     """The jobs that are set aside, until they are gone or `forget`."""
@@ -72,26 +92,39 @@ class SetAside:
     ) -> Meant | Failure:
         """Find what is meant, once the journal knows it. A job that makes either raise is set aside first.
 
-        Where that takes too long, the next turn goes on with it. Raises JournalError, and what is raised whichever job
-        is left out: that is a bug of ours, and no job's.
+        Where that takes too long, the next turn goes on with it. Raises JournalError, also for what else the journal
+        raises with no job in particular; and what is raised whichever job is left out: that is a bug of ours.
         """
         until = stopwatch() + SEARCH_S
+        passed = False
         while True:
             seen = self.without(seen)
-            failed = _raised(seen, meant_of, journal.intend)
+            failed = _tried(seen, meant_of, journal.intend)
             if isinstance(failed, Meant):
                 return failed
+            error = failed.error
             if stopwatch() >= until:
                 return Failure(kind=FailureKind.UNKNOWN, message="several jobs make tesched fail; the search goes on")
             # The journal is tried only where it was the journal that raised.
-            rehearse = journal.rehearse if isinstance(failed, UnwritableError) else None
+            rehearse = journal.rehearse if failed.in_journal else None
 
             def raised_with(trial: Snapshot, write: _Write | None = rehearse) -> Exception | None:
-                raised = _raised(trial, meant_of, write)
-                return None if isinstance(raised, Meant) else raised
+                raised = _tried(trial, meant_of, write)
+                return None if isinstance(raised, Meant) else raised.error
 
-            if not self.find(seen, raised_with):
-                raise failed
+            found = self.find(seen, raised_with)
+            if found is Found.NO_JOBS and not failed.in_journal:
+                raise error
+            if found is Found.NO_JOBS or (found is Found.NOTHING and passed):
+                log.error("it fails, and with no job in particular: %s", _said(error), exc_info=error)
+                if isinstance(error, JournalError):
+                    raise error
+                if failed.in_journal:
+                    raise JournalError(f"it fails, and no job makes it fail: {_said(error)}") from error
+                said = f"it fails now and then, and with no job in particular: {_said(error)}"
+                return Failure(kind=FailureKind.UNKNOWN, message=said)
+            # What has passed may have been one bad moment: it is tried once more.
+            passed = found is Found.NOTHING
 
     def without(self, seen: Snapshot) -> Snapshot:
         """Snapshot of what was seen, each job blank that is set aside."""
@@ -104,10 +137,10 @@ class SetAside:
         aside |= {job.job_id: self._users[job.user] for job in seen.jobs.values() if job.user in self._users}
         return _blank(seen, aside)
 
-    def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> bool:
+    def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> Found:
         """Set one job more aside: the first, by job id, with which an error is raised.
 
-        `raised_with` says what is raised with a snapshot, if anything. Returns False where that is so without any job.
+        `raised_with` says what is raised with a snapshot, if anything.
         """
         ids = sorted(seen.jobs)
 
@@ -115,9 +148,9 @@ class SetAside:
             return raised_with(_blank(seen, dict.fromkeys(ids[count:], "left out")))
 
         if raised_with_first(0) is not None:
-            return False
-        if (error := raised_with(seen)) is None:
-            return True  # What was wrong has passed.
+            return Found.NO_JOBS
+        if not ids or (error := raised_with(seen)) is None:
+            return Found.NOTHING
         # With the first `good` jobs nothing is raised, with the first `bad` an error is.
         good, bad = 0, len(ids)
         while bad - good > 1:
@@ -127,12 +160,14 @@ class SetAside:
                 good = middle
             else:
                 bad, error = middle, raised
+        # Where each part was free of it, the last job is to blame, or the error has passed meanwhile.
+        if bad == len(ids) and (error := raised_with(seen)) is None:
+            return Found.NOTHING
         self._set_aside(seen.jobs[ids[bad - 1]], error)
-        return True
+        return Found.JOB
 
     def _set_aside(self, job: Job, error: Exception) -> None:
-        # It is written to the store as well, which may have refused what it quotes.
-        said = shortened(f"{type(error).__name__}: {error}".splitlines()[0], _MOST_SHOWN)
+        said = _said(error)
         why = f"tesched fails on it ({said}): it is left alone"
         self._jobs[job.job_id] = job.user, why
         log.error("job %s of %s is set aside: %s", job.label, job.user, said, exc_info=error)
@@ -141,19 +176,27 @@ class SetAside:
             self._users[job.user] = f"tesched fails on jobs of this user ({said}): they are left alone"
 
 
-def _raised(seen: Snapshot, meant_of: Callable[[Snapshot], Meant], write: _Write | None) -> Meant | Exception:
+def _tried(seen: Snapshot, meant_of: Callable[[Snapshot], Meant], write: _Write | None) -> Meant | _Raised:
     """Find what is meant, written; or what that raises, if it may be for a job. Raises any other JournalError."""
+    in_journal = False
     try:
         meant = meant_of(seen)
+        in_journal = True
         if write is not None:
             write(meant.snapshot, meant.memory, meant.decision, meant.report)
     except UnwritableError as error:
-        return error
+        return _Raised(error, in_journal=True)
     except JournalError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever one job's record may cause
-        return error
+        return _Raised(error, in_journal=in_journal)
     return meant
+
+
+def _said(error: Exception) -> str:
+    """Error in one line. It is written to the store as well, which may have refused what it quotes."""
+    lines = str(error).splitlines()
+    return shortened(f"{type(error).__name__}: {lines[0] if lines else ''}", _MOST_SHOWN)
 
 
 def _blank(seen: Snapshot, aside: dict[JobId, str]) -> Snapshot:

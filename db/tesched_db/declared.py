@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, Index, MetaData, Table
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, Table
+from sqlalchemy.types import TypeEngine
 
+from tesched_db.checked import CheckedJson, CheckedValue
 from tesched_db.user_text import UserText
 
 T = TypeVar("T")
@@ -27,17 +29,26 @@ class Stored(Generic[T]):
         def __get__(self, row: object, table: Any) -> Any: ...
 
 
-#: types of columns by their annotations; with a foreign key, a column has the type of the one that it refers to
-_TYPES = {
-    "Any": JSON(),
-    "bool": Boolean(),
-    "dict[str, Any]": JSON(),
-    "float": Float(53),
-    "int": BigInteger(),
-    "list[Any]": JSON(),
-    "list[dict[str, Any]]": JSON(),
-    "list[str]": JSON(),
-    "str": UserText(),
+#: type of a key, and of what refers to one: SQLite counts rows up by itself only in a column declared INTEGER
+KEY = BigInteger().with_variant(Integer, "sqlite")
+#: types of columns by their annotations, with the types of their values
+_VALUES: dict[str, tuple[TypeEngine[Any], tuple[type[Any], ...]]] = {
+    "float": (Float(53), (int, float)),
+    "int": (BigInteger(), (int,)),
+    "str": (UserText(), (str,)),
+}
+#: shapes of JSON by the annotations of its columns
+_SHAPES: dict[str, Any] = {
+    "Any": Any,
+    "dict[str, Any]": dict[str, Any],
+    "dict[str, dict[str, int]]": dict[str, dict[str, int]],
+    "dict[str, float]": dict[str, float],
+    "dict[str, int | str]": dict[str, int | str],
+    "list[Any]": list[Any],
+    "list[dict[str, Any]]": list[dict[str, Any]],
+    "list[dict[str, str]]": list[dict[str, str]],
+    "list[str]": list[str],
+    "list[tuple[int, str, float]]": list[tuple[int, str, float]],
 }
 
 
@@ -46,11 +57,15 @@ class _More(NamedTuple):
 
     args: tuple[Any, ...]
     options: dict[str, Any]
+    holds: Any = None
 
 
-def stored(*args: Any, **options: Any) -> Any:
-    """Give a column another name in the database, another type, or whatever else `sqlalchemy.Column` takes."""
-    return _More(args, options)
+def stored(*args: Any, holds: Any = None, **options: Any) -> Any:
+    """Give a column another name in the database, another type, or whatever else `sqlalchemy.Column` takes.
+
+    `holds` is the shape of JSON that its annotation alone does not say.
+    """
+    return _More(args, options, holds)
 
 
 class _TableClass(type):
@@ -78,7 +93,7 @@ class TableBase(metaclass=_TableClass):
         if "__tablename__" not in cls.__dict__:
             return
         columns = {
-            name: _column(name, annotation, cls.__dict__.get(name, _More((), {})))
+            name: _column(cls.__tablename__, name, annotation, cls.__dict__.get(name, _More((), {})))
             for name, annotation in cls.__annotations__.items()
             if annotation.startswith("Stored[")
         }
@@ -87,11 +102,25 @@ class TableBase(metaclass=_TableClass):
             setattr(cls, name, column)
 
 
-def _column(name: str, annotation: str, more: _More) -> Column[Any]:
-    """Make the column with this annotation, such as `Stored[int | None]`."""
+def _column(table: str, name: str, annotation: str, more: _More) -> Column[Any]:
+    """Make the column of this table with this annotation, such as `Stored[int | None]`."""
     kind = annotation.removeprefix("Stored[").removesuffix("]")
+    nullable = kind.endswith(" | None")
     args = list(more.args)
     in_database = args.pop(0) if args and isinstance(args[0], str) else name
-    if not args:
-        args = [_TYPES[kind.removesuffix(" | None")]]
-    return Column(in_database, *args, key=name, nullable=kind.endswith(" | None"), **more.options)
+    refers = bool(args) and isinstance(args[0], ForeignKey)
+    if refers or not args:
+        named, kind = f"{table}.{in_database}", kind.removesuffix(" | None")
+        args.insert(0, CheckedValue(named, KEY, int) if refers else _type(named, kind, more.holds, nullable=nullable))
+    return Column(in_database, *args, key=name, nullable=nullable, **more.options)
+
+
+def _type(column: str, kind: str, holds: Any, *, nullable: bool) -> TypeEngine[Any]:
+    """Type of a column with values of this kind. Raises KeyError for one that no column has."""
+    if kind == "bool":
+        return Boolean()  # which takes whatever is there for true or false
+    if kind in _VALUES:
+        of, kinds = _VALUES[kind]
+        return CheckedValue(column, of, *kinds)
+    shape = holds or _SHAPES[kind]
+    return CheckedJson(column, JSON(), shape | None if nullable else shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,16 @@ def reading(engine: Engine) -> Engine:
     if engine.dialect.name == "sqlite":
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+@contextmanager
+def reader(engine: Engine, doing: str = "read the state store") -> Iterator[Connection]:
+    """Yield a connection that sees one instant. Raises StoreError for what is raised while the store is read by it.
+
+    `doing` is what cannot be done then, for its message.
+    """
+    with store_errors(doing), reading(engine).connect() as connection:
+        yield connection
 
 
 def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engine:

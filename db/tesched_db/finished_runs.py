@@ -20,7 +20,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_predict.groups import RUNS_OF_ALL, RUNS_PER_GROUP, Likeness, keys_of
 from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
-from tesched_db.engine import reading, writing
+from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
 from tesched_db.rows import CHUNK, Values
 from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow
@@ -137,7 +137,7 @@ def load(engine: Engine, cluster: str, *, after: int = 0) -> tuple[list[Finished
 
     With `after`, only those that were written after the one with this key.
     """
-    with store_errors("read what was learned"), reading(engine).connect() as connection:
+    with reader(engine, "read what was learned") as connection:
         rows = connection.execute(_of_cluster(cluster).where(FinishedRunRow.key > after)).all()
         last = connection.scalar(select(func.max(FinishedRunRow.key)))
     return [_run(row) for row in sorted(rows, key=lambda row: (row.end_s, row.key))], max(last or 0, after)
@@ -149,7 +149,7 @@ def load_groups(engine: Engine, cluster: str, job: JobFacts) -> list[FinishedRun
     A few thousand at most, of which a job's run time is predicted as if all runs had been learned.
     """
     newest = _of_cluster(cluster).order_by(FinishedRunRow.end_s.desc(), FinishedRunRow.run_s.desc())
-    with store_errors("read what was learned"), reading(engine).connect() as connection:
+    with reader(engine, "read what was learned") as connection:
         found = {row.key: row for row in connection.execute(newest.limit(RUNS_OF_ALL))}
         if job.account or job.partition:
             same = (FinishedRunRow.account == job.account, FinishedRunRow.partition == job.partition)
@@ -181,14 +181,14 @@ def _of_cluster(cluster: str) -> Select[*tuple[Any, ...]]:
 
 def clusters(engine: Engine) -> tuple[str, ...]:
     """Clusters whose runs the store has, that of the newest run first; a trace's has no name. Raises StoreError."""
-    with store_errors("read what was learned"), reading(engine).connect() as connection:
+    with reader(engine, "read what was learned") as connection:
         query = select(FinishedRunRow.cluster).where(FinishedRunRow.cluster != "").group_by(FinishedRunRow.cluster)
         return tuple(connection.scalars(query.order_by(func.max(FinishedRunRow.end_s).desc())))
 
 
 def count(engine: Engine) -> int:
     """Number of the runs that are kept. Raises StoreError."""
-    with store_errors("read what was learned"), reading(engine).connect() as connection:
+    with reader(engine, "read what was learned") as connection:
         return connection.scalar(select(func.count()).select_from(FinishedRunRow)) or 0
 
 

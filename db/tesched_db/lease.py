@@ -18,7 +18,7 @@ from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.clock_skew import now_of
 from tesched_db.deeds import note
-from tesched_db.engine import reading, writing
+from tesched_db.engine import reader, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.process import alive, place
 from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
@@ -107,7 +107,7 @@ def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str
 
 def lead(engine: Engine, ours: Holder) -> Lead:
     """Find which process leads but `ours`, and whether it is paused. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         row = connection.execute(LEASE).first()
         now = now_of(connection)
         paused = read_pause(connection, now)

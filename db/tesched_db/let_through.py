@@ -10,8 +10,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db import change_rows
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.rows import rows_of
 from tesched_db.tables import JobRow
 
@@ -30,7 +29,7 @@ class LetThrough:
 
 def let_through(engine: Engine, job_id: JobId | None = None) -> tuple[LetThrough, ...]:
     """Return those that Slurm still knows, by their ids; only what counts for one job, if that is named."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         holds = {
             one.job_id: one
             for one in change_rows.load(connection).get(Field.HOLD, {}).values()

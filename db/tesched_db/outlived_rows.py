@@ -10,8 +10,7 @@ from tesched_core.model.limits import TeLimits
 from tesched_core.model.outlived import Barred, Outlived
 from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.rows import from_row, rows_of, to_row
 from tesched_db.tables import OutlivedRow
 
@@ -36,5 +35,5 @@ def write(connection: Connection, before: tuple[Outlived, ...], now: tuple[Outli
 
 def barred(engine: Engine, limits: TeLimits, now: UnixSeconds) -> Mapping[str, Barred]:
     """Return the users who have no TE jobs now, by name."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         return barred_users(load(connection), limits, now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -23,8 +22,7 @@ from tesched_db import change_rows, leave_times, policy_states
 from tesched_db.change_rows import refused_of
 from tesched_db.deeds import recent
 from tesched_db.delays import delays, waited_of
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.filters import job_conditions, named, orders_query
 from tesched_db.history_rows import changes_of
 from tesched_db.lease import read_pause, read_standbys
@@ -87,7 +85,7 @@ def status(
 ) -> StatusView:
     """Return the daemon's state, `cycles` cycles, queues, open orders, tallies of `window_s` seconds, `deeds` deeds."""
     now = time.time() if now is None else now
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         daemon = row_by_key(connection, DaemonRow, 1)
         newest = select(CycleRow).order_by(CycleRow.key.desc()).limit(cycles)
         return StatusView(
@@ -109,7 +107,7 @@ def status(
 
 def daemon(engine: Engine) -> DaemonView | None:
     """Return the daemon as it last said of itself; None if none has ever written here."""
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         return daemon_view(row) if (row := row_by_key(connection, DaemonRow, 1)) else None
 
 
@@ -122,7 +120,7 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
 
     from tesched_db.memory_rows import Remembered  # noqa: PLC0415 - as above
 
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         daemon = row_by_key(connection, DaemonRow, 1)
         if daemon is None:
             return Memory()
@@ -136,7 +134,7 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
 def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
     """Return jobs by their id; the latest of several that had the same one comes last."""
     which = which or JobFilter()
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         query = select(JobRow).where(*job_conditions(which)).order_by(JobRow.job_id, JobRow.key).limit(which.limit)
         return job_views(connection, rows_of(connection, query))
 
@@ -148,7 +146,7 @@ def job_story(
 
     `name` is an id or what squeue writes: `123`, `120_4`, `130+1`. Of several jobs that had it, the latest is meant.
     """
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         condition = named(str(name))
         if condition is None:
             return None
@@ -156,6 +154,8 @@ def job_story(
         if row is None:
             return None
         changes = tuple(changes_of(connection, [row.key])[row.key])
+        if not changes:
+            raise ValueError(f"job {row.label} has no history")
         (job,) = job_views(connection, [row])
         as_victim = select(VictimRow.order_id).where(VictimRow.job_key == row.key)
         actions = select(ActionRow).where(ActionRow.job_key == row.key)
@@ -181,14 +181,14 @@ def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView,
     """Return orders with their steps, oldest first; of more than `which.limit` the newest."""
     which = which or OrderFilter()
     newest = orders_query(which).order_by(OrderRow.order_id.desc()).limit(which.limit)
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         return order_views(connection, newest)
 
 
 def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Victim, ...]]:
     """Return of these jobs, by their keys, what became of each as a victim, oldest first; nothing of mode shadow."""
     found: dict[int, list[Victim]] = {}
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         for some in _batches(sorted(keys)):
             query = (
                 select(VictimRow)
@@ -206,7 +206,7 @@ def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Vict
 def changed_jobs(engine: Engine) -> Mapping[str, frozenset[JobId]]:
     """Jobs of which a field is to be put back in Slurm, by field."""
     found: dict[str, set[JobId]] = {}
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         for field, by_job in change_rows.load(connection).items():
             found[field] = {job_id for job_id, one in by_job.items() if not (one.restored or one.dry)}
     return {field: frozenset(jobs) for field, jobs in found.items() if jobs}
@@ -214,7 +214,7 @@ def changed_jobs(engine: Engine) -> Mapping[str, frozenset[JobId]]:
 
 def raised_jobs(engine: Engine, by: By) -> frozenset[JobId]:
     """Jobs whose nice value is raised for one purpose."""
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         raised = change_rows.load(connection).get(Field.NICE, {})
     return frozenset(job_id for job_id, one in raised.items() if one.by is by and not (one.restored or one.dry))
 
@@ -230,14 +230,8 @@ def recent_transitions(engine: Engine, *, limit: int = 50, since: UnixSeconds | 
     query = select(TransitionRow).order_by(TransitionRow.key.desc()).limit(limit)
     if since is not None:
         query = query.where(TransitionRow.at >= since)
-    with _reader(engine) as connection:
+    with reader(engine) as connection:
         return tuple(transition_of(row) for row in reversed(rows_of(connection, query)))
-
-
-@contextmanager
-def _reader(engine: Engine) -> Iterator[Connection]:
-    with store_errors("read the state store"), reading(engine).connect() as connection:
-        yield connection
 
 
 def _percentiles(values: Sequence[float]) -> Percentiles:

@@ -19,7 +19,7 @@ from tesched_core.model.job_report import Curve, Reported, Sample, moved, no_cur
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.engine import reading, writing
+from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
 from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
@@ -287,7 +287,7 @@ def curves_of(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
 
 def report(engine: Engine, job_key: int) -> ReportView | None:
     """Read what a job reported; None if it reported nothing. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         row = row_by_key(connection, ReportRow, job_key)
         if row is None:
             return None
@@ -305,7 +305,7 @@ def throughputs(engine: Engine, *, user: str | None = None) -> tuple[Throughput,
     query = select(ThroughputRow).order_by(*(getattr(ThroughputRow, name) for name in _IDENTITY))
     if user is not None:
         query = query.where(ThroughputRow.user == user)
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         return tuple(
             Throughput(**{name: getattr(row, name) for name in (*_IDENTITY, *_MEASURED)})
             for row in rows_of(connection, query)

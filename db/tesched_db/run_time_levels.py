@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, select
 from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.engine import reading, writing
+from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
 from tesched_db.rows import row_of
 from tesched_db.tables import RunTimeLevelsRow
@@ -37,7 +37,7 @@ def write(engine: Engine, written: WrittenLevels, at: UnixSeconds) -> None:
 
 def newest(engine: Engine) -> WrittenLevels | None:
     """Levels that were written last; None: no daemon has learned enough yet. Raises StoreError."""
-    with store_errors("read the levels of run times"), reading(engine).connect() as connection:
+    with reader(engine, "read the levels of run times") as connection:
         row = row_of(connection, select(RunTimeLevelsRow).order_by(RunTimeLevelsRow.written_at.desc()).limit(1))
         if row is None:
             return None

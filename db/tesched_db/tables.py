@@ -15,14 +15,11 @@ Over 400 lines: one list of all tables; foreign keys and migrations refer to the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData
 
-from tesched_db.declared import Stored, TableBase, stored
-
-#: SQLite counts rows up by itself only in a column declared INTEGER.
-_Key = BigInteger().with_variant(Integer, "sqlite")
+from tesched_db.declared import KEY, Stored, TableBase, stored
 
 
 class Base(TableBase):
@@ -39,6 +36,33 @@ class Base(TableBase):
     )
 
 
+class Doubts(TypedDict):
+    """Jobs with records that a daemon could not read whole."""
+
+    count: int
+    #: of the first of them: label, user, why
+    first: list[tuple[str, str, str]]
+
+
+class RunQuestion(TypedDict):
+    """A `classify.Question`, whose module takes longer to import than most readers need."""
+
+    submit_time: float
+    restarts: int
+    name: str
+    comment: str
+    partitions: list[str]
+    qos: str
+    account: str
+    time_limit_s: int | None
+
+
+class ChangeRecord(TypedDict):
+    """What is read first of a `Change`: it says how the rest is to be read."""
+
+    field: str
+
+
 #: columns of `DaemonRow` in which a daemon says what is wrong with parts of its own, in words
 TROUBLES = ("marks_trouble", "admission_trouble", "metrics_trouble", "idle_trouble")
 
@@ -49,7 +73,7 @@ class DaemonRow(Base):
     __tablename__ = "daemon"
 
     #: always 1
-    key: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    key: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     #: counts writes; a writer that does not find its own number knows that another process writes here
     revision: Stored[int]
     #: what the process below is: "daemon" or "undo"
@@ -81,11 +105,11 @@ class DaemonRow(Base):
     #: its clock less the store's, seconds, when it last wrote its memory
     clock_ahead_s: Stored[float]
     #: its calls to Slurm in the minute before its last report, by kind: {"scontrol show job": 30, …}
-    calls: Stored[dict[str, Any]]
+    calls: Stored[dict[str, float]]
     #: of the command that notifies users, since its start: {"told": 3, "failed": 1, …}; None before 0.2
-    told: Stored[dict[str, Any] | None]
+    told: Stored[dict[str, int | str] | None]
     #: jobs with records that it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
-    doubts: Stored[dict[str, Any] | None]
+    doubts: Stored[Doubts | None] = stored(holds=Doubts)
     #: why Slurm may not obey its marks, in words; empty if it does
     marks_trouble: Stored[str]
     #: what is wrong with the submission hook's admission file, in words; empty if nothing
@@ -103,7 +127,7 @@ class DaemonRow(Base):
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
     refused: Stored[dict[str, Any]]
     #: amounts that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": {"cpu": 64, "gpu": 8}}
-    held: Stored[dict[str, Any]]
+    held: Stored[dict[str, dict[str, int]]]
     #: what is left of the bounds of BE jobs (`decision.BoundNow`); {}: nothing is bounded
     bound: Stored[dict[str, Any]]
     #: Memory.cycle and Memory.next_order
@@ -116,7 +140,7 @@ class JobRow(Base):
 
     __tablename__ = "jobs"
 
-    key: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    key: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     job_id: Stored[int]
     first_submit_time: Stored[float]
     #: of the present run; each requeue resets it
@@ -149,7 +173,7 @@ class JobRow(Base):
     #: of a BE job: how often it may be preempted at most, as its owner has said
     most_preemptions: Stored[int | None]
     #: what its user said and does not count, or not as it was said (`model.not_followed.NotFollowed`)
-    not_followed: Stored[list[dict[str, Any]]]
+    not_followed: Stored[list[dict[str, str]]]
     #: over all its nodes
     cpus: Stored[int]
     mem_mib: Stored[int]
@@ -174,7 +198,7 @@ class JobRow(Base):
     idle_since: Stored[float | None]
     nodes: Stored[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
-    question: Stored[dict[str, Any] | None]
+    question: Stored[RunQuestion | None] = stored(holds=RunQuestion)
     first_seen: Stored[float]
     #: None: Slurm knows it still
     last_seen: Stored[float | None]
@@ -196,7 +220,7 @@ class HistoryRow(Base):
 
     __tablename__ = "job_history"
 
-    key: Stored[int] = stored(_Key, primary_key=True)
+    key: Stored[int] = stored(KEY, primary_key=True)
     job_key: Stored[int] = stored(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
     at: Stored[float]
     state: Stored[str]
@@ -215,7 +239,7 @@ class CycleRow(Base):
 
     __tablename__ = "cycles"
 
-    key: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    key: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     #: of the memory; None where the cluster could not be seen
     first_cycle: Stored[int | None]
     last_cycle: Stored[int | None]
@@ -237,7 +261,7 @@ class CycleRow(Base):
     step_max_s: Stored[float]
     act_s: Stored[float]
     #: jobs by class and state, as seen last: {"te": {"PENDING": 2}, …}
-    counts: Stored[dict[str, Any]]
+    counts: Stored[dict[str, dict[str, int]]]
 
 
 class ActionRow(Base):
@@ -276,7 +300,7 @@ class RefusalRow(Base):
 
     __tablename__ = "refusals"
 
-    key: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    key: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     preemptor: Stored[int]
     preemptor_key: Stored[int | None] = stored(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
     job_id: Stored[int]
@@ -299,7 +323,7 @@ class OrderRow(Base):
 
     __tablename__ = "orders"
 
-    order_id: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    order_id: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     #: it is part of the daemon's memory
     in_memory: Stored[bool] = stored(index=True)
     preemptor: Stored[int]
@@ -383,11 +407,11 @@ class BystanderRow(Base):
     user: Stored[str] = stored("user_name")
     #: it is delayed since then, and by these TE jobs: (job id, user)
     since: Stored[float | None]
-    by: Stored[list[Any]] = stored("by_jobs")
+    by: Stored[list[tuple[int, str, float]]] = stored("by_jobs")
     #: seconds before
     delayed_s: Stored[float]
     by_own_user_s: Stored[float]
-    shares: Stored[list[Any]]
+    shares: Stored[list[tuple[int, str, float]]]
     until: Stored[float | None] = stored("until_at", index=True)
 
 
@@ -396,7 +420,7 @@ class TransitionRow(Base):
 
     __tablename__ = "transitions"
 
-    key: Stored[int] = stored(_Key, primary_key=True)
+    key: Stored[int] = stored(KEY, primary_key=True)
     order_id: Stored[int] = stored(ForeignKey("orders.order_id", ondelete="CASCADE"), index=True)
     at: Stored[float]
     job_id: Stored[int | None]
@@ -411,7 +435,7 @@ class PolicyStateRow(Base):
     __tablename__ = "policy_states"
 
     policy: Stored[str] = stored(primary_key=True)
-    state: Stored[dict[str, Any]]
+    state: Stored[Any]
 
 
 class ChangeRow(Base):
@@ -423,7 +447,7 @@ class ChangeRow(Base):
     lever: Stored[str] = stored(primary_key=True)
     job_id: Stored[int] = stored(primary_key=True, autoincrement=False)
     #: a `Change`: when, from what, to what
-    record: Stored[Any]
+    record: Stored[ChangeRecord] = stored(holds=ChangeRecord)
 
 
 class StandbyRow(Base):
@@ -444,7 +468,7 @@ class PauseRow(Base):
     __tablename__ = "pause"
 
     #: always 1
-    key: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    key: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     since: Stored[float]
     #: None: until `tesched unpause`
     until: Stored[float | None]
@@ -457,7 +481,7 @@ class DeedRow(Base):
 
     __tablename__ = "deeds"
 
-    key: Stored[int] = stored(_Key, primary_key=True)
+    key: Stored[int] = stored(KEY, primary_key=True)
     at: Stored[float]
     by: Stored[str] = stored("by_user")
     what: Stored[str]
@@ -502,7 +526,7 @@ class JobMemoryRow(Base):
 
     __tablename__ = "job_memory"
 
-    job_id: Stored[int] = stored(_Key, primary_key=True, autoincrement=False)
+    job_id: Stored[int] = stored(KEY, primary_key=True, autoincrement=False)
     preemptions: Stored[int | None]
     lost_runs: Stored[int | None]
     last_preempted: Stored[float | None]
@@ -531,7 +555,7 @@ class ReportRow(Base):
     __tablename__ = "reports"
 
     job_key: Stored[int] = stored(
-        _Key, ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
+        KEY, ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
     #: when its newest loss or speed was reported, by the job's own clock; None if it has reported none
     at: Stored[float | None]
@@ -587,7 +611,7 @@ class FinishedRunRow(Base):
     # A reader asks for greater keys than the last one that it has: SQLite would use those of deleted rows again.
     __options__: ClassVar = {"sqlite_autoincrement": True}
 
-    key: Stored[int] = stored(_Key, primary_key=True)
+    key: Stored[int] = stored(KEY, primary_key=True)
     #: as Slurm names it; empty: of a trace
     cluster: Stored[str]
     #: one name for one run, whatever it was learned from: 120_4@1700000000
@@ -614,5 +638,5 @@ class RunTimeLevelsRow(Base):
 
     cluster: Stored[str] = stored(primary_key=True)
     #: by the level that is wanted: {"0.1": 0.08, "0.9": 0.94}
-    levels: Stored[dict[str, Any]]
+    levels: Stored[dict[str, float]]
     written_at: Stored[float]

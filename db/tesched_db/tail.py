@@ -10,8 +10,7 @@ A key may be used again once the newest rows of all are deleted: what was writte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,8 +20,7 @@ from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
 
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.lease import read_pause, read_standbys
 from tesched_db.order_rows import order_of, victims_of
 from tesched_db.queries import WINDOW_S, queues_of, tally_of, trials_among
@@ -141,23 +139,18 @@ class Tail:
 
     def skip(self) -> None:
         """Take all that is there as counted. Raises StoreError."""
-        with self._reader() as connection:
+        with reader(self.engine) as connection:
             self._skip(connection)
 
     def read(self, now: UnixSeconds) -> Now:
         """Read what is so and what is new. Raises StoreError; then all that is new comes with the next read."""
         before = dict(self._last), self._cycle, dict(self._orders)
         try:
-            with self._reader() as connection:
+            with reader(self.engine) as connection:
                 return self._read(connection, now)
         except BaseException:
             self._last, self._cycle, self._orders = before
             raise
-
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        with store_errors("read the state store"), reading(self.engine).connect() as connection:
-            yield connection
 
     def _skip(self, connection: Connection) -> None:
         for column in _KEYS:

@@ -15,8 +15,7 @@ from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.history_rows import changes_of
 from tesched_db.rows import CHUNK, rows_of
 from tesched_db.tables import HistoryRow, JobRow, OrderRow, RefusalRow
@@ -96,7 +95,7 @@ class Timeline:
 
 def timeline(engine: Engine, since: UnixSeconds, *, ended_since: UnixSeconds) -> Timeline:
     """Return runs and orders since then, and the jobs that ended since `ended_since`. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         keys, cut = _keys(connection, since)
         waiting, count = _waiting(connection)
         lately = or_(OrderRow.ended_at.is_(None), OrderRow.ended_at >= since)

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, Engine, Row, func, select
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.resources import JobId, UnixSeconds
 
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.tables import JobRow, ProgressRow, ReportRow
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class TrainingsView:
 
 def trainings(engine: Engine, *, limit: int) -> TrainingsView:
     """Return at most so many trainings that are not over. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         groups = _groups(connection)
         if not groups:
             return TrainingsView(shown=(), more=0)
@@ -97,7 +96,7 @@ def trainings(engine: Engine, *, limit: int) -> TrainingsView:
 
 def shares(engine: Engine) -> dict[str, HeldShare]:
     """Shares that the trainings that are not over hold, by label. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         return {_label(rows): share for rows, share in _groups(connection).values()}
 
 
@@ -122,7 +121,7 @@ def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
 
     Raises StoreError.
     """
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         told = _of_array(connection, array_job_id)
         if not len(told.curve) and not told.refused:
             return None
@@ -133,7 +132,7 @@ def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
 
 def gone_tasks(engine: Engine, array_job_id: JobId, there: Collection[int]) -> tuple[Curve, ...]:
     """Return the losses of an array's tasks but for those with these indices. Raises StoreError."""
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         from tesched_db.reports import curves_of  # noqa: PLC0415 - as above
 
         keys = [row.key for row in _tasks(connection, array_job_id) if row.array_task_id not in there]

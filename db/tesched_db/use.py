@@ -8,8 +8,7 @@ from sqlalchemy import Engine, select
 from tesched_core.model.cluster import JobState
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db.engine import reading
-from tesched_db.errors import store_errors
+from tesched_db.engine import reader
 from tesched_db.tables import JobRow
 
 _HOLD = [JobState.RUNNING.value, JobState.SUSPENDED.value]
@@ -18,7 +17,7 @@ _HOLD = [JobState.RUNNING.value, JobState.SUSPENDED.value]
 def use(engine: Engine) -> Mapping[str, Mapping[str, int]]:
     """Amounts that the running jobs of each class hold: jobs, CPUs, GPUs, nodes that they are on. Raises StoreError."""
     query = select(JobRow.job_class, JobRow.cpus, JobRow.gpus, JobRow.nodes)
-    with store_errors("read the state store"), reading(engine).connect() as connection:
+    with reader(engine) as connection:
         rows = connection.execute(query.where(JobRow.state.in_(_HOLD), JobRow.last_seen.is_(None))).all()
     found: dict[str, dict[str, int]] = {}
     for job_class in JobClass:

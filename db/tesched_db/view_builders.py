@@ -13,7 +13,7 @@ from tesched_core.model.enforcement import Enforcement
 from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import PREEMPTED, Transition
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
@@ -131,8 +131,7 @@ def _views_of_actions(connection: Connection, rows: Sequence[ActionRow]) -> tupl
 
 def job_views(connection: Connection, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
     """Return these jobs."""
-    daemon = row_by_key(connection, DaemonRow, 1)
-    looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
+    looked = _looked_at(connection)
     counts: dict[int | None, int] = {}
     for start in range(0, len(rows), CHUNK):
         went = select(VictimRow.job_key, func.count()).where(
@@ -238,8 +237,7 @@ def refusal_views(connection: Connection, about: ColumnElement[bool]) -> tuple[R
         ended = select(RefusalRow).where(about, RefusalRow.last_seen == last).order_by(RefusalRow.key)
         rows = rows_of(connection, ended)
     names = _names(connection, [key for row in rows for key in (row.job_key, row.preemptor_key)])
-    daemon = row_by_key(connection, DaemonRow, 1)
-    looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
+    looked = _looked_at(connection)
     return tuple(
         RefusalView(
             job_id=JobId(row.job_id),
@@ -257,6 +255,12 @@ def refusal_views(connection: Connection, about: ColumnElement[bool]) -> tuple[R
         )
         for row in rows
     )
+
+
+def _looked_at(connection: Connection) -> UnixSeconds:
+    """Time of the last good poll: up to then holds what has no end. 0 if there was none."""
+    daemon = row_by_key(connection, DaemonRow, 1)
+    return daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
 
 
 def _names(connection: Connection, keys: Iterable[int | None]) -> dict[int | None, tuple[str, str]]:

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from tesched_core.model.actions import Action, FailureKind, Outcome, Status, kind_of, sets
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field
+from tesched_core.model.journal_error import UnwritableError
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo
@@ -18,7 +19,7 @@ from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_core.step import step
 from tesched_daemon import loop as loop_module
 from tesched_daemon.loop import Loop
-from tesched_daemon.set_aside import MOST_OF_A_USER, SetAside
+from tesched_daemon.set_aside import MOST_OF_A_USER, Found, SetAside
 from tesched_daemon.settings import Mode
 from tesched_db import queries as read
 from tesched_db.errors import RowError
@@ -104,8 +105,9 @@ class TestDeciding:
         cluster, notebook = Cluster(seen=with_jobs(*others)), Reporting()
         assert not loop_of(cluster, notebook).turn().trouble
         assert set(notebook.doubts) == set(map(str, bad))
-        # One to fail, two to know that it is a job's fault, seven halvings of 70: for each; and one that succeeds.
-        assert len(asked) <= len(bad) * 10 + 1
+        # One to fail, two to know that it is a job's fault, seven halvings of 70: for each; and one that succeeds. Of
+        # the last job, of which no half has shown it, one more.
+        assert len(asked) <= len(bad) * 10 + 1 + (70 in bad)
 
     def test_all_jobs_of_a_user_are_set_aside_after_a_few_and_those_of_others_are_served(
         self, monkeypatch: pytest.MonkeyPatch
@@ -180,11 +182,113 @@ class TestDeciding:
 
 def test_no_job_is_set_aside_where_the_fault_has_passed() -> None:
     aside, failures = SetAside(), [None, None]
-    assert aside.find(FULL_CLUSTER, lambda _: failures.pop())
+    assert aside.find(FULL_CLUSTER, lambda _: failures.pop()) is Found.NOTHING
     assert aside.without(FULL_CLUSTER) == FULL_CLUSTER
 
 
+def test_an_error_in_deciding_that_comes_and_goes_is_reported_and_the_next_poll_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    def every_third(*arguments: Any, **more: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked % 3 == 1:  # at first, and each time after a search that found nothing
+            raise RuntimeError("it comes and goes")
+        return step(*arguments, **more)
+
+    monkeypatch.setattr(loop_module, "step", every_third)
+    cluster, notebook = Cluster(seen=with_jobs(waiting(9))), Reporting()
+    turn = loop_of(cluster, notebook).turn()
+    assert asked == 6
+    said = "RuntimeError: it comes and goes"
+    assert turn.trouble == f"nothing is done: it fails now and then, and with no job in particular: {said}"
+    assert not cluster.acted
+    assert not notebook.reports
+
+
+def test_the_last_job_is_not_to_blame_for_an_error_that_passes_in_the_search() -> None:
+    aside, failures = SetAside(), [RuntimeError("once")]
+    whole = with_jobs(waiting(9))
+
+    def raised_with(trial: Snapshot) -> Exception | None:
+        return failures.pop() if failures and not any(job.doubt for job in trial.jobs.values()) else None
+
+    assert aside.find(whole, raised_with) is Found.NOTHING
+    assert aside.without(whole) == whole
+
+
+@dataclass(kw_only=True)
+class FailsToIntend(Reporting):
+    """A journal that fails where it is to write what is meant, so many times, and never where it rehearses that."""
+
+    error: Exception
+    times: int
+    intended: int = 0
+    read: int = 0
+
+    def load(self) -> Any:
+        self.read += 1
+        return super().load()
+
+    def intend(self, snapshot: Any, memory: Any, decision: Any, report: CycleReport) -> None:
+        self.intended += 1
+        if self.intended <= self.times:
+            raise self.error
+        super().intend(snapshot, memory, decision, report)
+
+
 class TestWriting:
+    @pytest.mark.parametrize("error", [KeyError("a bug of the journal's"), UnwritableError("a value")], ids=str)
+    def test_an_error_of_the_journal_that_no_job_makes_is_reported_and_the_next_poll_tries_again(
+        self, error: Exception, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster = Cluster(seen=with_jobs(waiting(9)))
+        notebook = FailsToIntend(error=error, times=100)
+        loop = loop_of(cluster, notebook)
+        first, second = loop.turn(), loop.turn()
+        # Each turn tries once, and once more after the search: not for as long as a search may take.
+        assert notebook.intended == 4
+        assert first.trouble.startswith("the state store cannot be used, nothing is done: ")
+        assert str(error) in first.trouble
+        assert str(error) in caplog.text
+        assert (first.next_in_s, second.next_in_s) == (2.0, 4.0)
+        assert notebook.read == 2  # what was meant may be half written
+        assert not cluster.acted
+        notebook.times = 0
+        assert not loop.turn().trouble
+        assert notebook.doubts == {}
+        assert cluster.acted
+
+    def test_an_error_of_the_journal_that_does_not_come_again_costs_nothing(self) -> None:
+        cluster = Cluster(seen=with_jobs(waiting(9)))
+        notebook = FailsToIntend(error=KeyError("once"), times=1)
+        assert not loop_of(cluster, notebook).turn().trouble
+        assert notebook.doubts == {}
+        assert cluster.acted
+
+    def test_a_job_with_which_the_journal_fails_in_any_way_is_set_aside(self) -> None:
+        @dataclass(kw_only=True)
+        class Failing(Reporting):
+            def _check_held(self, snapshot: Snapshot) -> None:
+                if any(job.name == "bad" for job in snapshot.jobs.values()):
+                    raise AttributeError("a bug of the journal's")
+
+        cluster, notebook = Cluster(seen=with_jobs(waiting(9))), Failing()
+        assert not loop_of(cluster, notebook).turn().trouble
+        assert set(notebook.doubts) == {"9"}
+        assert cluster.acted
+
+    def test_an_error_of_the_journal_without_any_job_ends_no_daemon(self) -> None:
+        class Failing(Reporting):
+            def _check_held(self, snapshot: Snapshot) -> None:
+                raise AttributeError("a bug of the journal's")
+
+        cluster, notebook = Cluster(), Failing()
+        assert "AttributeError: a bug of the journal's" in loop_of(cluster, notebook).turn().trouble
+        assert not cluster.acted
+
     def test_a_job_that_the_journal_cannot_hold_is_set_aside(self) -> None:
         cluster, notebook = Cluster(seen=with_jobs(waiting(9))), Reporting(cannot_hold={"bad"})
         assert not loop_of(cluster, notebook).turn().trouble

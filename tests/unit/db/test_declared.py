@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData, create_engine, insert, select
+from sqlalchemy.types import TypeEngine
+from tesched_db.checked import CheckedJson, CheckedValue
 from tesched_db.declared import Stored, TableBase, stored
 from tesched_db.rows import row_by_key, row_of, rows_of
 from tesched_db.user_text import UserText
@@ -41,6 +43,11 @@ class Pet(Base):
     owner: Stored[int | None] = stored(ForeignKey("owners.key"))
 
 
+def _unchecked(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+    assert isinstance(kind, (CheckedJson, CheckedValue))
+    return kind.of
+
+
 def test_a_column_has_the_type_the_name_and_the_nullability_that_are_annotated() -> None:
     table = Owner.__table__
     assert {column.key: (column.name, column.nullable) for column in table.columns} == {
@@ -49,13 +56,13 @@ def test_a_column_has_the_type_the_name_and_the_nullability_that_are_annotated()
         "count": ("count", True),
         "tags": ("tags", False),
     }
-    kinds: dict[str, type[Any]] = {column.key: type(column.type) for column in table.columns}
+    kinds: dict[str, type[Any]] = {column.key: type(_unchecked(column.type)) for column in table.columns}
     assert kinds == {"key": BigInteger, "name": UserText, "count": BigInteger, "tags": JSON}
     assert ([one.name for one in table.indexes], table.comment) == (["by_both"], "people")
 
 
-def test_a_reference_has_the_type_of_what_it_refers_to() -> None:
-    assert (type(Pet.owner.type), Pet.owner.nullable) == (BigInteger, True)
+def test_a_reference_has_the_type_of_a_key() -> None:
+    assert (type(_unchecked(Pet.owner.type)), Pet.owner.nullable) == (BigInteger, True)
 
 
 def test_rows_have_the_attributes_of_their_class_also_where_the_database_has_other_names() -> None:
