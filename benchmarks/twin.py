@@ -96,7 +96,7 @@ def run_really(one: Contender, workload: Workload, of: Draw) -> SeenRun:
 
             def finished() -> bool:
                 done = {event.job_name for event in read_events(cluster.shared) if event.name is EventName.DONE}
-                return done | trainer.done_at.keys() >= submitted.keys()
+                return all(one.name in (done if one.array < 0 else trainer.done_at) for one in whole)
 
             cluster.wait_for(finished, "all jobs to be done", timeout_s=600 * of.slower)
             futile = int(json.loads(stage.tesched("status", "--json"))["tally"]["futile"]) if one.tables else 0
