@@ -29,6 +29,7 @@ from tesched_testcluster import definition
 from tesched_testcluster.definition import ClusterDefinition, PartitionDefinition
 from tesched_testcluster.harness.twin.compared import Record, Seen, SeenRun, compared, table
 from tesched_testcluster.harness.twin.jobs import (
+    JOB_SCRIPT,
     Draw,
     Entry,
     drawn,
@@ -45,7 +46,6 @@ from tesched_testcluster.stage import LocalStage
 
 from benchmarks.twin_trainings import Trainer
 
-JOB_SCRIPT = Path(__file__).with_name("twin_job.sh")
 #: beside [policy]; run times are not learned, as the simulated daemon learns none
 DROP_IN = """[run_times]
 learn = false
@@ -124,11 +124,9 @@ def _configure(stage: LocalStage, one: Contender, workload: Workload, spool: Pat
 def _load_job(job: Entry, workload: Workload, one: Contender) -> LoadJob:
     row = job.rows[0]
     cpus, mem_mib, gpus = workload.demand[row, :3].tolist()
-    fewest, most = int(workload.nodes[row]), workload.most_nodes
+    most = workload.nodes if workload.most_nodes is None else workload.most_nodes
     words = [f"grace={workload.grace_s[row]:.0f}" if not job.te else "", f"workload={job.name}"]
     options = [f"--time={minutes(float(workload.limit_s[row]))}", "--requeue"]
-    if most is not None and most[row] > fewest:
-        options.append(f"--nodes={fewest}-{most[row]}")
     if job.array >= 0:
         throttle = int(workload.throttle[job.array])
         options.append(f"--array=0-{len(job.rows) - 1}{f'%{throttle}' if throttle else ''}")
@@ -138,7 +136,8 @@ def _load_job(job: Entry, workload: Workload, one: Contender) -> LoadJob:
     return LoadJob(
         name=job.name,
         kind="te" if job.te else "be",
-        nodes=fewest,
+        nodes=int(workload.nodes[row]),
+        most_nodes=int(most[row]),
         cpus=cpus,
         mem_mib=max(mem_mib, 1),
         gpus=gpus,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
 
 import numpy as np
 from tesched_sim.workload import SimulatedNodes, Workload
@@ -12,6 +13,8 @@ from tesched_sim.workloads.beyond import Beyond, extended, types_of
 
 from tesched_testcluster.definition import NodeGroup
 
+#: of each job; job.sh has to be in the folder that it writes to
+JOB_SCRIPT = Path(__file__).with_name("job.sh")
 NODES, GPUS = 84, 8
 #: sizes in GPUs: about a hundred jobs run at once, which two cores can bear
 BE_GPUS, TE_GPUS = (8, 8, 4), (2, 4, 8)
@@ -150,8 +153,8 @@ def fastest_first(of: Draw) -> list[str]:
 def pace_lines(workload: Workload) -> str:
     """Return what the jobs read to know how fast they are: empty where all are as fast everywhere.
 
-    A line for each type, `type LAST_NODE`, its last node's number, in order; and one for each job, `NAME FEWEST SPEED …`:
-    the fewest nodes that it takes, and its speed on each type.
+    A line for each type in order, `type LAST_NODE`: its last node's number. And one for each job, `NAME FEWEST SPEED …`,
+    with the fewest nodes that it takes, and its speed on each type.
     """
     if workload.speed is None and workload.most_nodes is None:
         return ""

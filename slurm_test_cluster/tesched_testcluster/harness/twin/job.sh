@@ -1,5 +1,5 @@
 #!/bin/bash
-# A job of twin: job.sh, as fast as the nodes that it got. Its arguments are job.sh's.
+# A job of benchmarks.twin: job.sh of the test cluster, which is beside its events, as fast as the nodes that it got. Its arguments are job.sh's.
 #
 # FOLDER/paces says how fast (`pace_lines`): for each type of nodes, in order, "type LAST_NODE", for each job "NAME FEWEST
 # SPEED …", a speed for each type. A second of work on the fewest nodes takes FEWEST / (nodes * speed) seconds, on the
