@@ -153,8 +153,8 @@ def fastest_first(of: Draw) -> list[str]:
 def pace_lines(workload: Workload) -> str:
     """Return what the jobs read to know how fast they are: empty where all are as fast everywhere.
 
-    A line for each type in order, `type LAST_NODE`: its last node's number. And one for each job, `NAME FEWEST SPEED …`,
-    with the fewest nodes that it takes, and its speed on each type.
+    A line for each type in order, `type LAST_NODE`: its last node's number. One for each job, `NAME FEWEST SPEED …`:
+    the fewest nodes that it takes, and its speed on each type.
     """
     if workload.speed is None and workload.most_nodes is None:
         return ""
