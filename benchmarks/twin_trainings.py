@@ -19,7 +19,7 @@ from tesched_sim.arrays import TrainingModel, TrainingProgress
 from tesched_testcluster.load import EventName, read_events
 from tesched_testcluster.local import LocalCluster
 
-#: seconds between two looks at the tasks
+#: seconds between two readings of the tasks
 LOOK_S = 0.25
 BEGINS = (EventName.START, EventName.RESTART)
 ENDS = (EventName.LEAVE, EventName.DONE)

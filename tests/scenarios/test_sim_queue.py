@@ -95,6 +95,17 @@ class TestPasses:
         assert starts(result)[1] == 4
 
 
+def test_each_run_holds_its_nodes_for_the_start_besides_its_work_however_fast_the_node() -> None:
+    # The first job does 10 s of work on a node on which it is half as fast, and 3 s are its start and end.
+    jobs = workload([Sketch(run=10), Sketch(at=1, run=5)])
+    nodes = replace(jobs.machines, types=("k80",), type_of=np.zeros(1, dtype=np.intp))
+    nodes = replace(nodes, resources=(*nodes.resources, "gpu:k80"), total=nodes.total[:, [0, 1, 2, 2]])
+    demand = np.hstack([jobs.demand, np.zeros((2, 1), dtype=np.int64)])
+    typed = replace(jobs, machines=nodes, demand=demand, speed=np.array([[0.5], [1.0]]))
+    result = Simulation(typed, replace(FIFO, start_s=3)).run()
+    assert (starts(result), ends(result)) == ([0, 23], [23, 31])
+
+
 class TestBackfill:
     """A job may start early if, by the time limits, it does not delay the first one."""
 
@@ -204,6 +215,12 @@ class TestNodes:
         result = simulate(job, behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
         # 20 s are kept; from 50 on: 5 s to restart, 80 s of work.
         assert ends(result) == [135]
+
+    def test_what_a_start_takes_is_no_work_and_is_taken_again_by_the_next_run(self) -> None:
+        job, site = Sketch(run=100, checkpoint=20, restart=5), replace(FIFO, start_s=11)
+        result = simulate(job, behaviour=site, outages=[Outage(node=0, from_s=30, to_s=50)])
+        # After 19 s of work nothing is kept; from 50 on: 11 s to start, 5 s to restart, 100 s of work.
+        assert ends(result) == [166]
 
 
 class TestRequeuedTo:

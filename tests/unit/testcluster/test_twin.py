@@ -6,10 +6,13 @@ import subprocess
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import numpy as np
 import pytest
+from tesched_daemon.config import load
 from tesched_policies.registry import PolicyConfig, normal_be
 from tesched_sim.workload import WorkloadError
 from tesched_testcluster.harness.twin.compared import (
@@ -33,7 +36,9 @@ from tesched_testcluster.harness.twin.jobs import (
     submitted_at,
     throughput_table,
 )
-from tesched_testcluster.harness.twin.policies import behaviour, check_jobs, contender, simulated, toml
+from tesched_testcluster.harness.twin.policies import GUARD, POLL_S, behaviour, check_jobs, contender, simulated, toml
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.stage import LocalStage
 
 FEW = Draw(jobs=30)
 TYPES = "v100:1:1/k80:2:0.5"
@@ -144,7 +149,7 @@ def _tick_of(folder: Path, paces: str, name: str, node: str) -> float:
     return float(tick_s)
 
 
-def test_the_daemon_is_told_the_speed_of_each_job_that_gavel_manages() -> None:
+def test_the_speed_of_each_job_that_gavel_manages_is_imported() -> None:
     workload = drawn(replace(FEW, types=TYPES))
     head, *lines = throughput_table(workload).splitlines()
     assert head == "workload,scale,accelerator,steps_per_s"
@@ -165,6 +170,14 @@ def test_the_daemon_reads_the_very_policies_that_are_simulated(name: str, of: Dr
     te, _, be = name.partition("+")
     assert read["te"] == te
     assert [entry["name"] for entry in read["be"]] == ([be] if be else [])
+
+
+def test_the_simulated_guard_is_the_stages(tmp_path: Path) -> None:
+    cluster = cast("LocalCluster", SimpleNamespace(slurm_conf=tmp_path / "slurm.conf"))
+    LocalStage(cluster=cluster, folder=tmp_path).configure()
+    config = load(tmp_path / "tesched.toml")
+    assert config.guard == GUARD
+    assert config.loop.poll_interval_s == POLL_S
 
 
 def test_what_takes_its_time_of_itself_is_slower_too() -> None:

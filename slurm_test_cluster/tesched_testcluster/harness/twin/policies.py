@@ -22,6 +22,8 @@ BACKFILL, FIFO, NATIVE = "backfill", "fifo", "native"
 ALONE = (BACKFILL, FIFO, NATIVE)
 #: seconds, however slow the rest is: the stage's configuration, and the test cluster's (cred_expire and one)
 POLL_S, REQUEUE_DELAY_S = 0.5, 6.0
+#: the stage's [guard]; all else is as by default, as the daemon has it
+GUARD = Limits(min_run_time_s=0, cool_down_s=0)
 #: seconds between two passes of slurmctld over its queue (sched_interval of the test cluster)
 PASS_S = 1.0
 #: what takes its time of itself, in seconds, times `slower`: a minute or so of a site's defaults is a second here
@@ -106,7 +108,7 @@ def setting(one: Contender, start_s: float) -> ExperimentSetting:
     return ExperimentSetting(
         site=behaviour(one.name, start_s),
         policy=msgspec.convert(one.tables, PolicyConfig) if one.tables else PolicyConfig(),
-        guard=Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0, wait_for_free_s=0),
+        guard=GUARD,
     )
 
 
