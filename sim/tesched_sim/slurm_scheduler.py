@@ -73,7 +73,8 @@ class Scheduler:
             self._rebind(row)
         slurm.rebound.clear()
         if self.behaviour.pass_s and not self._is_pass(self.behaviour.pass_s):
-            self._try_arrived()
+            if self.behaviour.tries_new:
+                self._try_arrived()
             return
         stirred, arrived = slurm.stirred, slurm.arrived
         slurm.stirred, slurm.arrived, self._tried = False, [], 0

@@ -99,6 +99,7 @@ def behaviour(name: str, start_s: float) -> Behaviour:
         kill_wait_s=0.0,  # the jobs end on SIGTERM
         start_s=start_s,
         pass_s=PASS_S,
+        tries_new=False,
         poll_s=POLL_S,
     )
 
