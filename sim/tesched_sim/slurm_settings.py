@@ -84,6 +84,8 @@ class Behaviour:
     #: the queue is gone over once in so many seconds, and between two passes only a job that comes and is first in line
     #: is tried; 0: at every event
     pass_s: float = 0.0
+    #: a pass backfills once in so many seconds (bf_interval); 0: each one does
+    backfill_s: float = 0.0
     #: it is; else a job that comes waits for the pass as all others do: what 22.05.8 does with batch jobs
     tries_new: bool = True
     native: NativePreemption | None = None

@@ -89,6 +89,24 @@ class TestPasses:
         jobs = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10), Sketch(at=2, run=10, gpus=4, limit=10))
         assert starts(simulate(*jobs, behaviour=easy)) == [0, 52, 4]
 
+    def test_where_no_new_job_is_tried_the_first_waits_for_the_pass_too(self) -> None:
+        jobs = (Sketch(at=1, run=50, gpus=4), Sketch(at=5, run=10, gpus=4))
+        assert starts(simulate(*jobs, behaviour=self.SLOW)) == [1, 5]
+        assert starts(simulate(*jobs, behaviour=replace(self.SLOW, tries_new=False))) == [4, 8]
+
+    @pytest.mark.parametrize(("every_s", "started"), [(0, 4), (6, 8), (12, 14)])
+    def test_only_some_passes_backfill(self, every_s: float, started: float) -> None:
+        # Passes are every 2 s; the first that has something to do, at 2, backfills, and starts job 2 behind the first.
+        site = replace(EASY, pass_s=2, backfill_s=every_s)
+        first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
+        behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))
+        assert starts(simulate(*first, *behind, behaviour=site)) == [0, 52, 2, started]
+
+    def test_where_each_event_is_a_pass_the_next_backfill_needs_no_event(self) -> None:
+        first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
+        behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))
+        assert starts(simulate(*first, *behind, behaviour=replace(EASY, backfill_s=5))) == [0, 50, 5, 5]
+
     def test_slurm_searches_victims_in_its_passes_alone(self) -> None:
         native = replace(self.SLOW, te_first=True, native=NativePreemption())
         result = simulate(Sketch(run=50), te(1, 10), behaviour=native)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tomllib
 from dataclasses import replace
+from math import floor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -216,32 +217,36 @@ def test_the_simulated_daemon_plans_by_the_policies_of_the_name(name: str, of: D
 
 @pytest.mark.parametrize(("name", "of"), [(name, of) for name, of in EACH if of == FEW])
 def test_jobs_that_find_the_cluster_empty_wait_for_their_start_really_and_simulated(name: str, of: Draw) -> None:
+    """As on a real Slurm each starts at the pass that comes next, a second after the one before, and takes one more."""
     workload = drawn(of)
     whole = list(entries(workload))
-    at_s = [float(workload.submit_s[each.rows[0]]) for each in whole]
+    at_s = [float(workload.submit_s[each.rows[0]] - workload.submit_s[0]) for each in whole]
     alone = SeenRun(jobs=tuple(_undisturbed(each.ticks, at) for each, at in zip(whole, at_s, strict=True)), futile=2)
     twin = compared(contender(name, of), workload, alone)
     for figure in ("te_mean_s", "te_p50_s", "te_p95_s", "be_mean_s", "be_p50_s", "be_p95_s"):
-        assert getattr(twin.real, figure) == pytest.approx(1.5), figure
-        assert twin.differs[figure] == pytest.approx(0, abs=1e-6), figure
-    assert twin.differs["makespan_s"] == pytest.approx(0, abs=1e-6)
+        assert 1 < getattr(twin.real, figure) < 2, figure
+        # What a start takes is measured on these few jobs: it is off by as much as their mean phase is off half a pass.
+        assert getattr(twin.simulated, figure) == pytest.approx(getattr(twin.real, figure), abs=0.1), figure
+    assert twin.differs["makespan_s"] == pytest.approx(0, abs=0.5)
     assert (twin.real.futile, twin.simulated.futile, twin.differs["futile"]) == (2, 0, -100.0)
     assert (twin.jobs, twin.simulated.victims, twin.preempted, twin.same) == (30, 0, (0, 0), 0)
 
 
 def _undisturbed(ticks: int, at_s: float) -> Seen:
-    """Return a job of which a start takes 1.5 s, and a second of work one second."""
-    return Seen(submitted=1000 + at_s, started=1001.5 + at_s, done=1001.5 + at_s + ticks, restarts=0)
+    """Return a job that says its first word a second after the pass, and works for a second in each."""
+    started = 1000 + floor(at_s) + 1 + 1.0
+    return Seen(submitted=1000 + at_s, started=started, done=started + ticks, restarts=0)
 
 
 def test_a_slow_machines_second_and_start_are_measured_on_jobs_that_were_not_preempted() -> None:
     whole = list(entries(drawn(FEW)))
     seen = [Seen(submitted=0, started=2, done=2 + 1.1 * one.ticks, restarts=0) for one in whole]
     seen[0] = Seen(submitted=0, started=2, done=1000, restarts=1)
-    assert list(took(whole, seen)) == pytest.approx([1.1, 2.0])
+    # Half a second of the two is what a job waits for the pass in the mean.
+    assert list(took(whole, seen)) == pytest.approx([1.1, 1.5])
     # On nodes on which a tick takes twice as long, a second is as long as it was.
     slow = [replace(one, pace=2.0, done=2 + 2.2 * job.ticks) for one, job in zip(seen, whole, strict=True)]
-    assert list(took(whole, slow)) == pytest.approx([1.1, 2.0])
+    assert list(took(whole, slow)) == pytest.approx([1.1, 1.5])
 
 
 def test_figures_are_of_each_class() -> None:

@@ -26,6 +26,8 @@ POLL_S, REQUEUE_DELAY_S = 0.5, 6.0
 GUARD = Limits(min_run_time_s=0, cool_down_s=0)
 #: seconds between two passes of slurmctld over its queue (sched_interval of the test cluster)
 PASS_S = 1.0
+#: … and its backfill (bf_interval)
+BACKFILL_S = 2.0
 #: what takes its time of itself, in seconds, times `slower`: a minute or so of a site's defaults is a second here
 PATIENCE_S, ROUND_S, SLOT_S, SLOTS, EPOCH_S = 2.0, 15.0, 2.0, 150, 3.0
 
@@ -99,6 +101,7 @@ def behaviour(name: str, start_s: float) -> Behaviour:
         kill_wait_s=0.0,  # the jobs end on SIGTERM
         start_s=start_s,
         pass_s=PASS_S,
+        backfill_s=BACKFILL_S,
         tries_new=False,
         poll_s=POLL_S,
     )
