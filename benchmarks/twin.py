@@ -227,7 +227,9 @@ def main(
                     known.write(record)
             twins.append(compared(one, workload, known.runs[one.name]))
     except WorkloadError as error:
-        raise click.UsageError(str(error)) from None
+        refused = click.ClickException(str(error))
+        refused.exit_code = 2
+        raise refused from None
     print(json.dumps([asdict(twin) for twin in twins], indent=2) if as_json else table(twins))
 
 

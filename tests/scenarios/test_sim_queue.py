@@ -96,7 +96,7 @@ class TestPasses:
 
     @pytest.mark.parametrize(("every_s", "started"), [(0, 4), (6, 8), (12, 14)])
     def test_only_some_passes_backfill(self, every_s: float, started: float) -> None:
-        # Passes are every 2 s; the first that has something to do, at 2, backfills, and starts job 2 behind the first.
+        # Passes are every 2 s; the first with jobs to start, at 2, backfills, and starts job 2 behind the first.
         site = replace(EASY, pass_s=2, backfill_s=every_s)
         first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
         behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))

@@ -32,7 +32,7 @@ ITERATIONS, ITERATION_S, MOST_WORKERS, TASK_S = 60, 10.0, 16, 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Everything that says which jobs come to which nodes; a record names it."""
+    """All that says which jobs come to which nodes; a record names it."""
 
     jobs: int
     seed: int = 0
