@@ -186,6 +186,10 @@ def _said(policy: str) -> Iterator[None]:
     print(f"{policy}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
+class _RefusedError(click.ClickException):
+    exit_code = 2
+
+
 @click.command()
 @click.option("--jobs", type=click.IntRange(10), default=500, show_default=True)
 @click.option("--policy", "policies", default="backfill,native,fitgpp", show_default=True)
@@ -227,9 +231,7 @@ def main(
                     known.write(record)
             twins.append(compared(one, workload, known.runs[one.name]))
     except WorkloadError as error:
-        refused = click.ClickException(str(error))
-        refused.exit_code = 2
-        raise refused from None
+        raise _RefusedError(str(error)) from None
     print(json.dumps([asdict(twin) for twin in twins], indent=2) if as_json else table(twins))
 
 
