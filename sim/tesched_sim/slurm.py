@@ -375,8 +375,7 @@ class Slurm:
         if self.arrays is not None:
             self._workers_change(row, 1)
         self.started_s[row] = self.now
-        again = self.restarts[row] > 0
-        if again:
+        if self.restarts[row]:
             record = self._record_of.pop(row, None)
             if record is not None:
                 record.back_s = self.now
@@ -385,9 +384,12 @@ class Slurm:
         self._epoch[row] += 1
         if self._speeds_differ:
             self.speed[row] = self.workload.speed_on(row, nodes)
-        overhead = self.restart_s[row] if again else 0.0
-        self.push(self.now + overhead + self._left_s(row), Event.END, row)
+        self.push(self.now + self._overhead_s(row) + self._left_s(row), Event.END, row)
         self._tell(row)
+
+    def _overhead_s(self, row: int) -> float:
+        """Seconds that the job's present run takes besides its work."""
+        return self.behaviour.start_s + (self.restart_s[row] if self.restarts[row] else 0.0)
 
     def _left_s(self, row: int) -> float:
         """Return the seconds that a job which starts, or goes on, works until its end, as fast as it is now."""
@@ -454,9 +456,8 @@ class Slurm:
         # As if it had started so much later.
         self.lost_s[row] += self.now - self.suspended_s[row]
         self.started_s[row] += self.now - self.suspended_s[row]
-        overhead = self.restart_s[row] if self.restarts[row] else 0.0
         self._epoch[row] += 1
-        self.push(float(self.started_s[row]) + overhead + self._left_s(row), Event.END, row)
+        self.push(float(self.started_s[row]) + self._overhead_s(row) + self._left_s(row), Event.END, row)
 
     def node_down(self, node: int) -> None:
         """Take a node away: its jobs go back to the queue without having saved."""
@@ -623,10 +624,9 @@ class Slurm:
     def _kept(self, row: int) -> float:
         """Return the seconds of work that a run which ends now has to its credit, with all runs before it."""
         before_s = self.saved_s[row]
-        overhead = self.restart_s[row] if self.restarts[row] else 0.0
         noticed = isfinite(self.noticed_s[row]) and bool(self.workload.saves_on_notice[row])
         until = self.noticed_s[row] if noticed else self.now
-        worked_s = before_s + max(until - float(self.started_s[row]) - overhead, 0.0) * self.speed[row]
+        worked_s = before_s + max(until - float(self.started_s[row]) - self._overhead_s(row), 0.0) * self.speed[row]
         if noticed:
             return min(worked_s, self.run_s[row])
         every_s = float(self.workload.checkpoint_s[row])

@@ -41,6 +41,8 @@ class Scheduler:
         self._next_pass = -1.0
         self._tried = 0
         self._backfills = self.behaviour.backfill is Backfill.EASY
+        #: when the next pass is one that backfills
+        self._next_backfill = 0.0
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
         """Reserve resources on these nodes for a waiting job, from now until it starts or is let go."""
@@ -73,7 +75,8 @@ class Scheduler:
             self._rebind(row)
         slurm.rebound.clear()
         if self.behaviour.pass_s and not self._is_pass(self.behaviour.pass_s):
-            self._try_arrived()
+            if self.behaviour.tries_new:
+                self._try_arrived()
             return
         stirred, arrived = slurm.stirred, slurm.arrived
         slurm.stirred, slurm.arrived, self._tried = False, [], 0
@@ -81,6 +84,7 @@ class Scheduler:
             self._blocked.clear()
             self._shadow = None
             self._start_reserved()
+        self._backfills = self._is_backfill()
         for line in slurm.lines:
             self._pass(line, arrived)
         if self.behaviour.native is not None and len(slurm.te_pending):
@@ -96,6 +100,21 @@ class Scheduler:
         if self._next_pass < now:
             self._next_pass = (floor(now / every_s) + 1) * every_s
             self.slurm.push(self._next_pass, Event.WAKE, 0)
+        return False
+
+    def _is_backfill(self) -> bool:
+        """Check whether this pass backfills; one that does not is gone over again in the next one."""
+        slurm, every_s = self.slurm, self.behaviour.backfill_s
+        if self.behaviour.backfill is not Backfill.EASY or not every_s:
+            return self.behaviour.backfill is Backfill.EASY
+        if slurm.now >= self._next_backfill:
+            self._next_backfill = slurm.now + every_s
+            return True
+        if any(len(line) > 1 for line in slurm.lines):
+            slurm.stirred = True
+            pass_s = self.behaviour.pass_s
+            self._next_pass = slurm.now + pass_s if pass_s else self._next_backfill
+            slurm.push(self._next_pass, Event.WAKE, 0)
         return False
 
     def _try_arrived(self) -> None:

@@ -79,9 +79,15 @@ class Behaviour:
     requeue_delay_s: float = 0.0
     #: from the requeue of a job that does not leave by itself to the end of its processes (KillWait)
     kill_wait_s: float = 0.0
+    #: each run holds its nodes for so long besides its work, whatever the nodes: what a start and an end take
+    start_s: float = 0.0
     #: the queue is gone over once in so many seconds, and between two passes only a job that comes and is first in line
     #: is tried; 0: at every event
     pass_s: float = 0.0
+    #: a pass backfills once in so many seconds (bf_interval); 0: each one does
+    backfill_s: float = 0.0
+    #: it is; else a job that comes waits for the pass as all others do: what 22.05.8 does with batch jobs
+    tries_new: bool = True
     native: NativePreemption | None = None
     #: the submission hook holds TE jobs that come while the daemon admits none
     hook: bool = False

@@ -57,6 +57,8 @@ class LoadJob:
     #: seconds after the load's begin
     submit_after_s: float = 0.0
     nodes: int = 1
+    #: above `nodes`: it takes so many if they are free, and gives no tasks and CPUs, which would keep it to `nodes`
+    most_nodes: int = 0
     #: of each node
     cpus: int = 1
     mem_mib: int = 1000
@@ -149,11 +151,12 @@ def scripts_in(folder: Path) -> Path:
 def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_SCRIPT, user: str | None = None) -> int:
     """Submit one job, which writes to `folder`, and return its id. Folder and script are as the cluster sees them."""
     gres = (f"--gres=gpu:{job.gpus}",) if job.gpus else ()
+    shape = [f"--nodes={job.nodes}", "--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
+    if job.most_nodes > job.nodes:
+        shape = [f"--nodes={job.nodes}-{job.most_nodes}"]
     return cluster.sbatch(
         f"--job-name={job.name}",
-        f"--nodes={job.nodes}",
-        "--ntasks-per-node=1",
-        f"--cpus-per-task={job.cpus}",
+        *shape,
         f"--mem={job.mem_mib}M",
         *gres,
         "--open-mode=append",

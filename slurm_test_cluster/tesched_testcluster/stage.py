@@ -127,11 +127,15 @@ class LocalStage:
             for path in holds:
                 path.unlink()
 
+    def configure(self) -> None:
+        """Write the configuration: for commands that come before the daemon does."""
+        self._config.write_text(_CONFIG.format(folder=self.folder, slurm_conf=self.cluster.slurm_conf))
+
     @contextmanager
     def daemon(self) -> Iterator[None]:
         """Run the daemon until the block ends."""
         log = self.folder / "daemon.log"
-        self._config.write_text(_CONFIG.format(folder=self.folder, slurm_conf=self.cluster.slurm_conf))
+        self.configure()
         with log.open("wb") as out:
             process = subprocess.Popen([_program(), "daemon", "--config", str(self._config)], stdout=out, stderr=out)
         try:

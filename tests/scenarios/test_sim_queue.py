@@ -89,10 +89,39 @@ class TestPasses:
         jobs = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10), Sketch(at=2, run=10, gpus=4, limit=10))
         assert starts(simulate(*jobs, behaviour=easy)) == [0, 52, 4]
 
+    def test_where_no_new_job_is_tried_the_first_waits_for_the_pass_too(self) -> None:
+        jobs = (Sketch(at=1, run=50, gpus=4), Sketch(at=5, run=10, gpus=4))
+        assert starts(simulate(*jobs, behaviour=self.SLOW)) == [1, 5]
+        assert starts(simulate(*jobs, behaviour=replace(self.SLOW, tries_new=False))) == [4, 8]
+
+    @pytest.mark.parametrize(("every_s", "started"), [(0, 4), (6, 8), (12, 14)])
+    def test_only_some_passes_backfill(self, every_s: float, started: float) -> None:
+        # Passes are every 2 s; the first with jobs to start, at 2, backfills, and starts job 2 behind the first.
+        site = replace(EASY, pass_s=2, backfill_s=every_s)
+        first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
+        behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))
+        assert starts(simulate(*first, *behind, behaviour=site)) == [0, 52, 2, started]
+
+    def test_where_each_event_is_a_pass_the_next_backfill_needs_no_event(self) -> None:
+        first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
+        behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))
+        assert starts(simulate(*first, *behind, behaviour=replace(EASY, backfill_s=5))) == [0, 50, 5, 5]
+
     def test_slurm_searches_victims_in_its_passes_alone(self) -> None:
         native = replace(self.SLOW, te_first=True, native=NativePreemption())
         result = simulate(Sketch(run=50), te(1, 10), behaviour=native)
         assert starts(result)[1] == 4
+
+
+def test_each_run_holds_its_nodes_for_the_start_besides_its_work_however_fast_the_node() -> None:
+    # The first job does 10 s of work on a node on which it is half as fast, and 3 s are its start and end.
+    jobs = workload([Sketch(run=10), Sketch(at=1, run=5)])
+    nodes = replace(jobs.machines, types=("k80",), type_of=np.zeros(1, dtype=np.intp))
+    nodes = replace(nodes, resources=(*nodes.resources, "gpu:k80"), total=nodes.total[:, [0, 1, 2, 2]])
+    demand = np.hstack([jobs.demand, np.zeros((2, 1), dtype=np.int64)])
+    typed = replace(jobs, machines=nodes, demand=demand, speed=np.array([[0.5], [1.0]]))
+    result = Simulation(typed, replace(FIFO, start_s=3)).run()
+    assert (starts(result), ends(result)) == ([0, 23], [23, 31])
 
 
 class TestBackfill:
@@ -204,6 +233,12 @@ class TestNodes:
         result = simulate(job, behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
         # 20 s are kept; from 50 on: 5 s to restart, 80 s of work.
         assert ends(result) == [135]
+
+    def test_what_a_start_takes_is_no_work_and_is_taken_again_by_the_next_run(self) -> None:
+        job, site = Sketch(run=100, checkpoint=20, restart=5), replace(FIFO, start_s=11)
+        result = simulate(job, behaviour=site, outages=[Outage(node=0, from_s=30, to_s=50)])
+        # After 19 s of work nothing is kept; from 50 on: 11 s to start, 5 s to restart, 100 s of work.
+        assert ends(result) == [166]
 
 
 class TestRequeuedTo:
