@@ -161,7 +161,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: own TE jobs take no part", _BYSTANDERS, "for run in te if run.user != job.user", "for run in ()"),
     Mutation("bound: away for its own user", _BYSTANDERS, "_away(memory, of_own_user=False)", "_away(memory)"),
     Mutation("bound: victims that save their work", _DEADLINES, "victim.state in HOLDS_RESOURCES and", "False and"),
-    Mutation("bound: victims of this cycle", _ADMISSION, "            _note_victims(plan, view)\n", ""),
+    Mutation("bound: victims of this cycle", _ADMISSION, "        _note_victims(plan, view, deadlines)\n", ""),
     Mutation(
         "bound: held before a victim leaves",
         _STEP,
@@ -207,7 +207,7 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: the longest grace period",
         _ADMISSION,
-        "_ineligible(plan, view) or _too_late(plan, view)",
+        "_ineligible(plan, view) or _too_late(plan, view, deadlines)",
         "_ineligible(plan, view)",
     ),
     Mutation("bound: of this TE job", _POLICY, "return found.for_te_of(most_run_s(te), te.user)", "return found"),

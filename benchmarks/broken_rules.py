@@ -300,7 +300,7 @@ MUTATIONS = (
     Mutation(
         "guard: plans of one cycle count together",
         "core/tesched_core/guard/admission.py",
-        "            self._tally.add(one, now)\n",
+        "            self._tally.add(one, view.now)\n",
         "            pass\n",
     ),
     Mutation(

@@ -138,7 +138,7 @@ WORD_MUTATIONS = (
         "(job.submit_time if job.eligible_time is None else job.eligible_time)",
         "job.submit_time",
     ),
-    Mutation("patience: no plan with victims", _ADMISSION, "_too_early(plan, view) or ", ""),
+    Mutation("patience: no plan with victims", _ADMISSION, "_too_early(plan.preemptor, view) or _inel", "_inel"),
     Mutation("patience: one more ask for all", _SERVE, "if is_early and not patient:", "if False:"),
     Mutation(
         "patience: the policy is shown no victim",
@@ -161,8 +161,8 @@ WORD_MUTATIONS = (
     Mutation(
         "patience: on free resources it starts",
         _ADMISSION,
-        "if te is None or not isinstance(plan, MakeRoom) or not plan.victims:\n        return None\n    why =",
-        "if te is None or not isinstance(plan, MakeRoom):\n        return None\n    why =",
+        "if not isinstance(plan, MakeRoom) or not plan.victims:\n        return None\n    return _too_early",
+        "if not isinstance(plan, MakeRoom):\n        return None\n    return _too_early",
     ),
     Mutation(
         "patience: of a TE job alone",

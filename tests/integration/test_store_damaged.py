@@ -25,9 +25,11 @@ COLUMNS = [column for table in Base.metadata.sorted_tables for column in table.c
 #: what a policy keeps is its own matter: of another form it is left out, and the policy begins anew
 IN_JSON = [str(one) for one in COLUMNS if isinstance(one.type, (JSON, CheckedJson)) and one.key != "state"]
 #: words of which each reader knows all
-WORDS = ("jobs.job_class", "jobs.state", "jobs.notice_target", "jobs.exit0", "job_history.state", "actions.reason")
-WORDS += ("actions.status", "orders.state", "victims.state", "victims.notice_target", "victims.purpose", "paid.purpose")
-WORDS += ("refusals.code", "job_memory.futile_ending")
+WORDS = (
+    *("jobs.job_class", "jobs.state", "jobs.notice_target", "jobs.exit0", "job_history.state", "actions.reason"),
+    *("actions.status", "orders.state", "victims.state", "victims.notice_target", "victims.purpose", "paid.purpose"),
+    *("refusals.code", "job_memory.futile_ending"),
+)
 HINT = "(another version wrote it, or another hand; restore the store from a copy, or move it away)"
 
 
