@@ -71,7 +71,7 @@ class _CutError(Exception):
     """More of the answer is needed to decide this."""
 
 
-class _SaidOf(NamedTuple):
+class _Printed(NamedTuple):
     """What scontrol has printed so far, or all of it.
 
     No pattern here that is matched behind a known text reaches over the end of a line. So what is behind that text, up
@@ -114,7 +114,7 @@ class KnownRecords:
     mark: bytes = field(default_factory=lambda: drawn().encode())
     _by_id: dict[str, _KnownRecord] = field(default_factory=dict)
 
-    def unchanged(self, said: _SaidOf, start: int, row: QueueRow, mark: bytes) -> tuple[Details, int] | None:
+    def unchanged(self, said: _Printed, start: int, row: QueueRow, mark: bytes) -> tuple[Details, int] | None:
         """Find the details of the record at `start`, and where it ends, if it is as it was known of this job.
 
         `mark` is the answer's, as long as the one that stands for it here.
@@ -255,7 +255,7 @@ class _Search:
         Unless it has `ended`, a record is left for later of which more might come: what is found does not depend on
         where the answer was cut.
         """
-        said, position = _SaidOf(answer, ended), self._from
+        said, position = _Printed(answer, ended), self._from
         while begin := _BEGIN.search(answer, position):
             try:
                 position = self._record(said, begin)
@@ -269,7 +269,7 @@ class _Search:
         self._from = position - done
         return done
 
-    def _record(self, said: _SaidOf, begin: re.Match[bytes]) -> int:
+    def _record(self, said: _Printed, begin: re.Match[bytes]) -> int:
         """Read a record, or a text that begins as one; return where to go on. Raises _CutError, with nothing done."""
         answer, mark, position = said.answer, self._mark, begin.end()
         row = self._rows.get(as_text(begin[1]))
@@ -300,7 +300,7 @@ class _Search:
         self._by_id[row.job_id] = details
         return position
 
-    def _hidden_task(self, said: _SaidOf, begin: re.Match[bytes], array: QueueRow) -> int:
+    def _hidden_task(self, said: _Printed, begin: re.Match[bytes], array: QueueRow) -> int:
         """Add the task whose record this is, if it is one; return where to go on. Raises _CutError.
 
         Its name and its user are its array's: else squeue would have shown it.
@@ -324,7 +324,7 @@ class _Search:
         return marked.end()
 
 
-def _marked(said: _SaidOf, start: int, row: QueueRow) -> re.Match[bytes] | None:
+def _marked(said: _Printed, start: int, row: QueueRow) -> re.Match[bytes] | None:
     """Match a record of this job from its state to its first time; None if it is not this job's.
 
     `start` is where the name begins. Raises _CutError.
@@ -350,7 +350,7 @@ def _marked(said: _SaidOf, start: int, row: QueueRow) -> re.Match[bytes] | None:
     return _TO_MARK.match(said.answer, position)
 
 
-def _behind(said: _SaidOf, position: int, text: str, following: re.Pattern[bytes]) -> re.Match[bytes] | None:
+def _behind(said: _Printed, position: int, text: str, following: re.Pattern[bytes]) -> re.Match[bytes] | None:
     """Match what follows this text, if that stands there. Raises _CutError."""
     printed = as_printed(text)
     said.need_line(position + len(printed))
