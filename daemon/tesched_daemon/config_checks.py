@@ -171,12 +171,14 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             text=MARKS_ALONE,
             advice='set guard.lever = "requeue" or "auto"',
         )
-    if guard.bound.is_set and config.loop.backoff_max_s < config.slurm.timeout_s:
+    # scontrol's answer is read once squeue's is there.
+    poll_s = 2 * config.slurm.timeout_s
+    if guard.bound.is_set and config.loop.backoff_max_s < poll_s:
         yield Remark(
             file=loaded.tree.blamed("guard.bound"),
             key="guard.bound",
-            text=f"it counts on a poll each {config.loop.backoff_max_s:g} s (loop.backoff_max_s), and one command of "
-            f"Slurm's may take {config.slurm.timeout_s:g} s (slurm.timeout_s)",
+            text=f"it counts on a poll each {config.loop.backoff_max_s:g} s (loop.backoff_max_s), and two commands "
+            f"of Slurm's one after the other may take {poll_s:g} s (slurm.timeout_s, twice)",
             advice="let loop.backoff_max_s be no shorter than that",
         )
     if not is_loopback(config.metrics.listen):

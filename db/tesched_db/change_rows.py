@@ -14,7 +14,7 @@ from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
 
 from tesched_db.rows import rows_of
-from tesched_db.tables import ChangeRow, DaemonRow
+from tesched_db.tables import ChangeRow
 
 #: by field, then by job (of a throttle, by the array)
 Changes: TypeAlias = Mapping[str, Mapping[JobId, Change[Any]]]
@@ -85,6 +85,6 @@ def _flat(changes: Changes) -> dict[tuple[str, JobId], Change[Any]]:
     return {(lever, job_id): one for lever, by_job in changes.items() for job_id, one in by_job.items()}
 
 
-def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
-    """Return the kinds of change that Slurm refuses."""
-    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
+def refused_of(held: object) -> Mapping[Field, RefusedChange]:
+    """Return the kinds of change that Slurm refuses, as the daemon's row holds them."""
+    return msgspec.convert(held, dict[Field, RefusedChange], strict=False)

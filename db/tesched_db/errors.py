@@ -22,8 +22,11 @@ class RowError(StoreError, UnwritableError):
 
 
 @contextmanager
-def store_errors(doing: str) -> Iterator[None]:
-    """Turn whatever the database or the file system raises into a StoreError that says what was being done."""
+def store_errors(doing: str, *, reads: bool = True) -> Iterator[None]:
+    """Turn whatever the database or the file system raises into a StoreError that says what was being done.
+
+    A ValueError is one of a record where it `reads`; else it is left as it is: what is written may raise it.
+    """
     try:
         yield
     except SQLAlchemyError as error:
@@ -33,6 +36,8 @@ def store_errors(doing: str) -> Iterator[None]:
         # Of Python's sqlite3 itself: an int beyond 64 bits, a text with half a character.
         raise RowError(f"cannot {doing}: {_first_line(error)}") from error
     except ValueError as error:
+        if not reads:
+            raise
         # A record is read and is JSON that was cut off, a word that is none of its kind, or a value of another type.
         hint = "another version wrote it, or another hand; restore the store from a copy, or move it away"
         said = _first_line(error)

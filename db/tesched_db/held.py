@@ -20,7 +20,7 @@ from tesched_db.job_rows import PresentJobs
 from tesched_db.memory_rows import Remembered
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
-from tesched_db.rows import Values, row_by_key, row_of
+from tesched_db.rows import Values
 from tesched_db.tables import CycleRow, DaemonRow
 
 
@@ -49,22 +49,24 @@ class Held:
     @staticmethod
     def load(connection: Connection, kinds: Mapping[str, type[Any]]) -> Held:
         """Return it; `kinds` are the types of the policies' states, by the policy's name."""
-        daemon = row_by_key(connection, DaemonRow, 1)
-        last = row_of(connection, select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
+        # What is only shown is not read: the next report replaces it, whatever stands there.
+        daemon = connection.execute(
+            select(DaemonRow.revision, DaemonRow.seen_at, DaemonRow.cycle, DaemonRow.next_order, DaemonRow.refused)
+        ).first()
+        columns = [column for column in CycleRow.__table__.columns if column.key != "counts"]
+        last = connection.execute(select(*columns).order_by(CycleRow.key.desc()).limit(1)).first()
         held = Held(
             seen=PresentJobs.load(connection),
             standing=Standing.load(connection),
             leave_times=leave_times.load(connection),
             ending_times=leave_times.load_ending_times(connection),
             remembered=Remembered.load(connection, kinds),
-            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__table__.columns}
-            if last
-            else None,
+            last_cycle=last._asdict() if last else None,
         )
         if daemon:
             held.revision, held.seen_at = daemon.revision, daemon.seen_at
             held.cycle, held.next_order = daemon.cycle, daemon.next_order
-            held.refused = refused_of(daemon)
+            held.refused = refused_of(daemon.refused)
         return held
 
     def memory(self) -> Memory:

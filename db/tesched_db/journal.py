@@ -180,13 +180,13 @@ class SqlJournal:
 
         It is a RowError (ports.UnwritableError) for a value that the store cannot hold.
         """
-        with self._transaction() as (connection, held):
+        with self._transaction(of_jobs=True) as (connection, held):
             self._intend(connection, held, snapshot=snapshot, memory=memory, decision=decision, report=report)
         self._wrote = True
 
     def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         """Do what `intend` does, and take it back. Raises StoreError as that would."""
-        with suppress(_TakenBackError), self._transaction() as (connection, held):
+        with suppress(_TakenBackError), self._transaction(of_jobs=True) as (connection, held):
             self._intend(connection, held, snapshot=snapshot, memory=memory, decision=decision, report=report)
             raise _TakenBackError
 
@@ -267,15 +267,17 @@ class SqlJournal:
             self._cycle(connection, held, report, summary=summary, policy="", cycle=None, counts={}, idle=True)
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[Connection, Held]]:
-        """Yield a transaction and what the store holds; on any error neither is believed any more."""
+    def _transaction(self, *, of_jobs: bool = False) -> Iterator[tuple[Connection, Held]]:
+        """Yield a transaction and what the store holds; on any error neither is believed any more.
+
+        What the values `of_jobs` raise is left as it is: a search finds the job (`set_aside.py` of the daemon).
+        """
         held, self._held = self._held, None
-        with store_errors("write to the state store"):
-            if held is None:
-                with self._reads.connect() as connection:
-                    held = Held.load(connection, self._states)
-            with self._engine.begin() as connection:
-                yield connection, held
+        if held is None:
+            with store_errors("read the state store"), self._reads.connect() as connection:
+                held = Held.load(connection, self._states)
+        with store_errors("write to the state store", reads=not of_jobs), self._engine.begin() as connection:
+            yield connection, held
         self._held = held
 
     def _daemon(self, connection: Connection, held: Held, values: Values) -> None:

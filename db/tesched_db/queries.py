@@ -127,7 +127,10 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
         remembered = Remembered.load(connection, states).memory(daemon.cycle, daemon.next_order)
         by_node = leave_times.load_ending_times(connection)
         return replace(
-            remembered, leave_times=leave_times.load(connection), ending_times=by_node, refused=refused_of(daemon)
+            remembered,
+            leave_times=leave_times.load(connection),
+            ending_times=by_node,
+            refused=refused_of(daemon.refused),
         )
 
 

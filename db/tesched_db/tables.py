@@ -405,7 +405,7 @@ class BystanderRow(Base):
     in_memory: Stored[bool] = stored(index=True)
     submitted_at: Stored[float]
     user: Stored[str] = stored("user_name")
-    #: it is delayed since then, and by these TE jobs: (job id, user)
+    #: it is delayed since then, and by these TE jobs: (job id, user, start)
     since: Stored[float | None]
     by: Stored[list[tuple[int, str, float]]] = stored("by_jobs")
     #: seconds before

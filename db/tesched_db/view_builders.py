@@ -56,7 +56,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         new_jobs=row.new_jobs,
         enforced=msgspec.convert(row.enforced, Enforcement, strict=False) if row.enforced else None,
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
-        refused=refused_of(row),
+        refused=refused_of(row.refused),
         held=dict(row.held),
         bound=msgspec.convert(row.bound, BoundNow, strict=False) if row.bound else None,
     )

@@ -79,7 +79,9 @@ def run_bounded(
         bufsize=0,
     )
     if into is not None and process.stdout is not None:
-        fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        # Quicker, no more: where its user may have no pipe as large (fs.pipe-max-size, pipe-user-pages-soft), it stays
+        with suppress(OSError):
+            fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
     kept = _Output(most_out=most_out or 0, enough=enough, into=into, stopwatch=stopwatch)
     stopped, had_enough = "", False
     try:

@@ -64,7 +64,7 @@ class DetailsFound:
     #: tasks of arrays that have records here and no rows, by job id
     hidden: Mapping[str, HiddenTask]
     #: their records, as they were printed: an answer to the same query on them alone
-    hidden_records: bytes = b""
+    hidden_records: Answer = b""
 
 
 class _CutError(Exception):
@@ -246,7 +246,7 @@ class _Search:
             by_id={job_id: each for job_id, each in self._by_id.items() if job_id not in self._doubtful},
             doubtful=frozenset(self._doubtful),
             hidden=self._hidden,
-            hidden_records=bytes(self._hidden_records),
+            hidden_records=self._hidden_records,
         )
 
     def read(self, answer: Answer, ended: bool) -> int:

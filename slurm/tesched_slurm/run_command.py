@@ -36,7 +36,7 @@ class Call(NamedTuple):
 class Commands:
     """Way to run Slurm's commands."""
 
-    #: seconds after which a call is given up, without those in which its answer is read
+    #: seconds after which a call is given up; with a reader without those in which it reads
     timeout_s: float = 10.0
     #: slurm.conf; empty means the environment's, or Slurm's own search
     slurm_conf: str = ""
@@ -74,8 +74,16 @@ class Commands:
         # The first one here: what its reader allocates in another thread would leave holes in that thread's heap.
         first, *others = calls
         with ThreadPoolExecutor(max(len(others), 1)) as pool:
-            later = pool.map(self._read, others)
-            answers = [self._read(first), *later]
+            try:
+                later = pool.map(self._read, others)
+                answers = [self._read(first), *later]
+            except BaseException:
+                # No further thread can be started, say: a reader that waits for another's answer would wait for ever,
+                # and the pool for it.
+                for call in calls:
+                    if call.reader is not None:
+                        call.reader.end(well=False)
+                raise
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures:
             return failures[0]

@@ -163,5 +163,17 @@ def test_commands_end_with_one_line_and_2_and_a_daemon_goes_on(column: str, shap
     engine.dispose()
 
 
+@pytest.mark.parametrize("column", ["daemon.held", "daemon.calls", "daemon.told", "daemon.doubts", "cycles.counts"])
+def test_what_is_only_shown_keeps_no_daemon_from_its_work_which_replaces_it(column: str, store: Path) -> None:
+    _damage(store, column, "[[1]]")
+    assert _refusals(store)
+    engine = open_store(f"sqlite:///{store}")
+    turn = loop_on(engine).turn()
+    engine.dispose()
+    assert (turn.trouble, turn.saw) == ("", True)
+    # A row of an older cycle stays as it is, and is read by whoever wants it.
+    assert _refusals(store) == [] or column == "cycles.counts"
+
+
 def test_what_a_job_said_as_its_run_began_has_the_fields_of_a_question() -> None:
     assert RunQuestion.__annotations__.keys() == Question.__dataclass_fields__.keys()

@@ -33,8 +33,8 @@ PLUGIN = (
 
 
 SLOW = (
-    "guard.bound: it counts on a poll each 5 s (loop.backoff_max_s), and one command of Slurm's may take 6 s "
-    "(slurm.timeout_s); let loop.backoff_max_s be no shorter than that"
+    "guard.bound: it counts on a poll each 5 s (loop.backoff_max_s), and two commands of Slurm's one after the other "
+    "may take 6 s (slurm.timeout_s, twice); let loop.backoff_max_s be no shorter than that"
 )
 
 
@@ -178,8 +178,8 @@ def test_a_reload_refuses_another_file(tmp_path: Path) -> None:
         ('mode = "enforce"\n' + BOUND, [NO_TE]),
         ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "plugin"\n' + TE, [PLUGIN]),
         ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "auto"\n' + TE, []),
-        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 6\n" + TE, [SLOW]),
-        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 5\n" + TE, []),
+        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 3\n" + TE, [SLOW]),
+        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 2.5\n" + TE, []),
         ("[guard.te]\nmax_running_per_user = 1\n" + TE, [SHADOW.replace("bound", "te")]),
         (TE, []),
         ("", []),

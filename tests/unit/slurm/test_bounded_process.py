@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -101,6 +103,16 @@ def test_the_time_in_which_its_output_is_read_is_none_of_the_programs() -> None:
     assert (ended.status, ended.stopped) == (0, "")
 
 
+def test_it_is_read_where_no_larger_pipe_may_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    handed: list[bytes] = []
+    ended = bounded(python("print('x' * 3_000_000, end='')"), timeout_s=HANG_S, most_out=1 << 24, into=handed.append)
+    assert (sum(map(len, handed)), ended.status) == (3_000_000, 0)
+
+
 def test_of_a_flood_no_more_is_handed_on_than_may_be_said() -> None:
     handed: list[bytes] = []
     code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
@@ -124,6 +136,38 @@ def test_what_a_command_complains_of_on_its_output_is_said_though_it_was_handed_
     found = Commands(timeout_s=HANG_S).run_together(call)
     assert isinstance(found, Failure)
     assert (found.kind, reader.well) == (FailureKind.NOT_FOUND, False)
+
+
+def test_a_reader_that_waits_for_another_is_told_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Reader:
+        """Its answer is read once another's is."""
+
+        def __init__(self, after: threading.Event) -> None:
+            self.after, self.ended = after, threading.Event()
+
+        def feed(self, piece: bytes) -> None:
+            assert self.after.wait(HANG_S)
+
+        def end(self, *, well: bool) -> None:
+            self.ended.set()
+
+    started = threading.Thread.start
+    names: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        names.append(thread.name)
+        if len(names) > 1:
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    first = Reader(threading.Event())
+    first.after.set()
+    calls = [Call(python("print(1)"), reader=first), Call(python("print(2)"), reader=Reader(first.ended))]
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        Commands(timeout_s=HANG_S).run_together(*calls, Call(python("print(3)")))
 
 
 def test_a_flooding_client_is_a_failure() -> None:
