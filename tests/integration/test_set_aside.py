@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from tesched_core.model.actions import Action, FailureKind, Outcome, Status, kind_of, sets
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.field import Field
@@ -332,24 +332,6 @@ class TestWriting:
         assert read.job_story(store, "2") is not None
         # Another process finds the store as it should be.
         assert SqlJournal(store).load() == loop._memory
-
-    def test_a_value_error_of_the_writing_is_the_jobs_and_not_of_a_damaged_store(
-        self, store: Engine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        whole = SqlJournal._intend
-
-        def fails(journal: SqlJournal, connection: Connection, held: Any, *, snapshot: Snapshot, **more: Any) -> None:
-            if any(job.name == "odd" for job in snapshot.jobs.values()):
-                raise ValueError("not in range")
-            whole(journal, connection, held, snapshot=snapshot, **more)
-
-        monkeypatch.setattr(SqlJournal, "_intend", fails)
-        loop = loop_of(Cluster(seen=with_jobs(waiting(9, name="odd"))), Notebook(), Mode.ENFORCE)
-        loop.journal = SqlJournal(store)
-        assert not loop.turn().trouble
-        status = read.status(store)
-        assert status.daemon is not None
-        assert [(label, "not in range" in why) for label, _, why in status.daemon.doubts] == [("9", True)]
 
     def test_a_rehearsal_leaves_nothing(self, store: Engine) -> None:
         writer = Writer(store)

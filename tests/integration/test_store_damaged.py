@@ -171,7 +171,7 @@ def test_what_is_only_shown_keeps_no_daemon_from_its_work_which_replaces_it(colu
     turn = loop_on(engine).turn()
     engine.dispose()
     assert (turn.trouble, turn.saw) == ("", True)
-    # A row of an older cycle stays as it is, and is read by whoever wants it.
+    # A row of an older cycle stays as it is
     assert _refusals(store) == [] or column == "cycles.counts"
 
 

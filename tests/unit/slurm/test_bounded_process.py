@@ -138,7 +138,7 @@ def test_what_a_command_complains_of_on_its_output_is_said_though_it_was_handed_
     assert (found.kind, reader.well) == (FailureKind.NOT_FOUND, False)
 
 
-def test_a_reader_that_waits_for_another_is_told_where_no_thread_can_be_started(
+def test_a_reader_that_waits_for_another_is_ended_where_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Reader:
