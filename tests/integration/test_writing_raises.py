@@ -16,7 +16,7 @@ from tesched_db.journal import SqlJournal
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 
-def test_a_value_error_of_the_writing_sets_its_job_aside(self, store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_error_of_the_writing_sets_its_job_aside(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = SqlJournal._intend
 
     def fails(journal: SqlJournal, connection: Connection, held: Any, *, snapshot: Snapshot, **more: Any) -> None:
