@@ -9,7 +9,28 @@ _DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched
 _ADVANCE = "core/tesched_core/orders/advance.py"
 _PROBES = "daemon/tesched_daemon/probes.py"
 
+_OTHERS = "core/tesched_core/orders/others_victims.py"
+
 ENDING_MUTATIONS = (
+    Mutation("others: awaited", _ADVANCE, " or awaits_others(order, context)):", "):"),
+    Mutation(
+        "others: requeued at the end",
+        _ADVANCE,
+        "not may_leave and is_lacked(victim, order, context):",
+        "False:",
+    ),
+    Mutation("others: only if its TE job has started", _OTHERS, " or order.ending not in _STARTED:", ":"),
+    Mutation(
+        "others: only if that is enough", _OTHERS, "bool(coming) and _is_enough(coming, nodes, context)", "bool(coming)"
+    ),
+    Mutation("others: only if it does not fit", _OTHERS, " and not context.fits(order)", ""),
+    Mutation("others: one that is suspended", _OTHERS, "return job.state is JobState.RUNNING", "return True"),
+    Mutation(
+        "others: of an open order, too",
+        _OTHERS,
+        "order.state is OrderState.OPEN or victim.state",
+        "False and victim.state",
+    ),
     Mutation("probes are bounded", _PROBES, ".take(now):", ".take(now) and False:"),
     Mutation("probes: victims keep no TE job from its own", _PROBES, "self._bucket if since is None else", ""),
     Mutation("early rerun: one that was skipped comes next", _REQUEUE, "outcome.status is Status.SKIPPED", "False"),

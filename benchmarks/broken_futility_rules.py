@@ -73,7 +73,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "together: those that save are asked at once", _TOGETHER, "    if not is_quick(victim):\n", "    if False:\n"
     ),
-    Mutation("leaving: its order lives", _ADVANCE, "_soon_over(order, context) and context.is_awaited(order)", "False"),
+    Mutation("leaving: its order lives", _ADVANCE, "context.is_awaited(order) or awaits_others", "awaits_others"),
     Mutation("leaving: half of its time is left", _ADVANCE, "< context.limits.order_timeout_s / 2", "< 0"),
     Mutation("leaving: one in its Epilog does not go on", _ADVANCE, "may_leave = ends or", "may_leave ="),
     Mutation("leaving: what hangs is named", _ADVANCE, 'text += f"; {hanging}"', "pass"),

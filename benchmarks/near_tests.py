@@ -123,6 +123,7 @@ NEAR = {
     ),
     "begin_time": ("tests/scenarios/test_begin_time.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
+    "others_victims": ("tests/scenarios/test_others_victims.py",),
     "held": ("tests/integration/test_leave_times.py",),
     "payment": ("tests/unit/core/guard/test_budget.py",),
     "fitgpp": ("tests/unit/policies/test_fitgpp.py",),

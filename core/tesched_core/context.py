@@ -146,6 +146,13 @@ class CycleContext:
             return False
         return self._is_patient(victim.nodes, self.now if since is None else since)
 
+    def hanging(self, order: Order) -> str:
+        """Victims that have been ending for longer than an order awaits, in words; empty if none."""
+        jobs = (self.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_RESOURCES)
+        hang = [job for job in jobs if job is not None and job.completing]
+        named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hang)
+        return f"still completing, in an Epilog or by a process that can't be killed: {named}" if hang else ""
+
     def _ends_on(self, order: Order) -> bool:
         if self._ending is None:
             self._ending = [job for job in self.snapshot.jobs.values() if job.completing]

@@ -48,6 +48,7 @@ from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
+from tesched_core.orders.others_victims import awaits_others, is_lacked
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.requeue import REQUEUE_LEVER, lost
 from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
@@ -140,14 +141,14 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
     elif why := why_overruled(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
-    elif _soon_over(order, context) and context.is_awaited(order):
+    elif _soon_over(order, context) and (context.is_awaited(order) or awaits_others(order, context)):
         # One that moves is a victim of its own, and may not start right after its end.
         delay_s = context.snapshot.settings.requeue_delay_s if _moves(order) else 0
         return replace(order, expires_at=context.now + context.limits.order_timeout_s + delay_s)
     elif context.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
-        if hanging := _hanging(order, context):
+        if hanging := context.hanging(order):
             text += f"; {hanging}"
     elif look_is_overdue(order, job, context):
         ending = Ending.NOT_LOOKED_AT
@@ -160,14 +161,6 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
 def _soon_over(order: Order, context: CycleContext) -> bool:
     """Check whether most of the time is over that its preemptor has for its start once the last victim has left."""
     return order.expires_at - context.now < context.limits.order_timeout_s / 2
-
-
-def _hanging(order: Order, context: CycleContext) -> str:
-    """Victims that have been ending for longer than an order awaits, in words; empty if none."""
-    jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_RESOURCES)
-    hanging = [job for job in jobs if job is not None and job.completing]
-    named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hanging)
-    return f"still completing, in an Epilog or by a process that can't be killed: {named}" if hanging else ""
 
 
 def _grown(order: Order, job: Job, context: CycleContext) -> str:
@@ -254,6 +247,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             # One that is ending does leave, however long its Epilog takes, and another one may have left.
             ends = (job is not None and job.completing) or may_have_left(victim, context)
             may_leave = ends or (victim.deadline is not None and context.now < victim.deadline)
+            if job is not None and not may_leave and is_lacked(victim, order, context):
+                return _press(victim, job, order, context)
             return victim if may_leave else _spare(victim, order, context)
         elif job is not None and not _is_unclear(order, context):
             return _press(victim, job, order, context)
