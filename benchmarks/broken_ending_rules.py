@@ -12,6 +12,8 @@ _PROBES = "daemon/tesched_daemon/probes.py"
 _OTHERS = "core/tesched_core/orders/others_victims.py"
 
 ENDING_MUTATIONS = (
+    Mutation("others: it is needed", _OTHERS, " and not _is_enough(without, other.nodes, context):", ":"),
+    Mutation("others: it is enough", _OTHERS, "if _is_enough(with_it, other.nodes, context) and", "if"),
     Mutation("others: awaited", _ADVANCE, " or awaits_others(order, context)):", "):"),
     Mutation(
         "others: requeued at the end",

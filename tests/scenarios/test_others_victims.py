@@ -124,6 +124,41 @@ def test_it_is_not_awaited_where_that_is_not_enough() -> None:
     assert drive.order(2).ending is Ending.EXPIRED, "job 3 holds 17 of 32 CPUs, and stays"
 
 
+def eighths(mine: int, quick: int, *others: int) -> Driver:
+    """Return the case at 81 s where jobs hold so many eighths of n1, and each TE job wants what its victim holds."""
+    first, *rest = (share("n1", 4 * many, NODE_MEM_MIB // 8 * many) for many in (mine, quick, *others))
+    wants = [Request(cpus=4 * many, mem_per_node_mib=NODE_MEM_MIB // 8 * many) for many in (mine, quick)]
+    stay = [running(20 + place, held, requeueable=False) for place, held in enumerate(rest[1:])]
+    jobs = [running(BE, first), running(QUICK, rest[0]), *stay, waiting(TE, wants[0])]
+    drive = Driver([node("n1")], jobs, graces={BE: 300})
+    said = drive.start.traits[JobId(QUICK)]
+    drive.start = drive.start.with_traits(
+        {**drive.start.traits, JobId(QUICK): replace(said, notice_signal="", grace_period_s=0.0)}
+    )
+    drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=False)
+    drive.obeys(*drive.cycle(0))
+    drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=True)
+    drive.submits(waiting(LATER, wants[1], submit_time=NOW + 50), like=TE)
+    drive.obeys(*drive.cycle(50))
+    drive.requeued(QUICK)
+    drive.starts(TE, first, at_s=80)
+    drive.cycle(81)
+    assert (drive.order(1).ending, drive.order(2).state) == (Ending.STARTED_HERE, OrderState.OPEN)
+    return drive
+
+
+@pytest.mark.parametrize("thief", [False, True])
+def test_it_goes_on_where_what_it_holds_is_not_enough_any_more(*, thief: bool) -> None:
+    drive = eighths(2, 4, 2)
+    for at_s in range(111, 300, 30):
+        drive.obeys(*drive.cycle(at_s))
+    if thief:
+        drive.jobs[JobId(3)] = running(3, share("n1", 8, NODE_MEM_MIB // 4))
+    drive.cycle(300)
+    assert drive.order(2).state is OrderState.OPEN
+    assert requeued_by(drive) == ([] if thief else [BE])
+
+
 def test_what_another_ones_victim_leaves_over_is_awaited_where_its_resources_were_taken() -> None:
     """Job 3 starts where job 2 has left, and job 9 is bound to n2: job 1 leaves it for job 10, and 12 CPUs are over."""
     jobs = [running(BE, share("n2", 32), requeueable=False), running(QUICK, HALF), waiting(TE, cpus=12)]

@@ -18,6 +18,7 @@ Worked example
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -35,24 +36,38 @@ def awaits_others(order: Order, context: CycleContext) -> bool:
     """Check whether an order that lacks resources may yet have those of another order's victim."""
     if not _lacks(order, context):
         return False
+    coming = _coming(order, context)
+    return bool(coming) and _is_enough(coming, order.nodes, context)
+
+
+def is_lacked(victim: Victim, order: Order, context: CycleContext) -> bool:
+    """Check whether another order needs what a victim holds that had its notice, and whose own TE job has started.
+
+    It does where that is enough with what other such victims hold, and what these hold is not without it.
+    """
+    if victim.state is not VictimState.NOTICED or victim.by_suspending or order.ending not in _STARTED:
+        return False  # what an admin has withdrawn, say, goes on
+    nodes = set(victim.nodes)
+    for other in context.orders:
+        if other.order_id == order.order_id or nodes.isdisjoint(other.nodes) or not _lacks(other, context):
+            continue
+        coming = _coming(other, context)
+        with_it, without = coming | {victim.job_id}, coming - {victim.job_id}
+        if _is_enough(with_it, other.nodes, context) and not _is_enough(without, other.nodes, context):
+            return True
+    return False
+
+
+def _coming(order: Order, context: CycleContext) -> set[JobId]:
+    """Return the victims of other orders that hold nodes of this one, and are to leave them."""
     nodes = set(order.nodes)
-    coming = {
+    return {
         victim.job_id
         for other in context.orders
         if other.order_id != order.order_id
         for victim in other.victims
         if not nodes.isdisjoint(victim.nodes) and _may_leave(victim, other, context)
     }
-    return bool(coming) and _is_enough(coming, nodes, context)
-
-
-def is_lacked(victim: Victim, order: Order, context: CycleContext) -> bool:
-    """Check whether another order lacks what a victim holds that had its notice, and whose own TE job has started."""
-    if victim.state is not VictimState.NOTICED or victim.by_suspending or order.ending not in _STARTED:
-        return False  # what an admin has withdrawn, say, goes on
-    nodes = set(victim.nodes)
-    others = (one for one in context.orders if one.order_id != order.order_id and not nodes.isdisjoint(one.nodes))
-    return any(_lacks(other, context) for other in others)
 
 
 def _lacks(order: Order, context: CycleContext) -> bool:
@@ -65,7 +80,7 @@ def _lacks(order: Order, context: CycleContext) -> bool:
     return seen and not any(_holds(victim, context) for victim in order.victims) and not context.fits(order)
 
 
-def _is_enough(coming: AbstractSet[JobId], nodes: AbstractSet[str], context: CycleContext) -> bool:
+def _is_enough(coming: AbstractSet[JobId], nodes: Collection[str], context: CycleContext) -> bool:
     """Check whether the orders' TE jobs all fit on these nodes once the orders' victims, and these, have left."""
     orders = (
         replace(
