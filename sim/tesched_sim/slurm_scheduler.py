@@ -43,8 +43,9 @@ class Scheduler:
         self._backfills = self.behaviour.backfill is Backfill.EASY
         #: when the next pass is one that backfills
         self._next_backfill = 0.0
-        #: the last pass did not backfill, and left jobs that may be; what has happened at its instant awaits the next one
+        #: the last pass did not backfill, and left jobs that may be
         self._owes_backfill = False
+        #: when the last pass was, where only some backfill: what happens at that instant awaits the next one
         self._passed_s = -1.0
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
