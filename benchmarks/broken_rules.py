@@ -86,7 +86,22 @@ MUTATIONS = (
     ),
     Mutation("a job that ends by then frees resources", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
     Mutation(
-        "the queue waits for its pass", "sim/tesched_sim/slurm_scheduler.py", "if now == self._next_pass:", "if True:"
+        "the queue waits for its pass",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "if now == self._next_pass > self._passed_s:",
+        "if True:",
+    ),
+    Mutation(
+        "there is one pass at an instant",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "if now == self._next_pass > self._passed_s:",
+        "if now == self._next_pass:",
+    ),
+    Mutation(
+        "a pass without backfill owes one",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "self._owes_backfill = True",
+        "slurm.stirred = True",
     ),
     Mutation(
         "a throttle counts the tasks that run", _SLURM, "left = most - self.arrays.running[array] if", "left = most if"

@@ -18,7 +18,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ import click
 from tesched_sim.workload import Workload, WorkloadError
 from tesched_testcluster import definition
 from tesched_testcluster.definition import ClusterDefinition, PartitionDefinition
-from tesched_testcluster.harness.twin.compared import Record, Seen, SeenRun, compared, table
+from tesched_testcluster.harness.twin.compared import Record, Seen, SeenRun, Twin, compared, table
 from tesched_testcluster.harness.twin.jobs import (
     JOB_SCRIPT,
     Draw,
@@ -200,7 +200,11 @@ class _RefusedError(click.ClickException):
     "--trainings", type=click.IntRange(0), default=0, help="So many trainings beside the jobs, as job arrays."
 )
 @click.option("--workers", type=click.IntRange(1), default=1, help="BE jobs take up to so many nodes.")
-@click.option("--record", type=click.Path(path_type=Path), help="Keep what was seen, or take it from there if it is.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep what was seen, or take it from there if it is.",
+)
 @click.option("--json", "as_json", is_flag=True)
 def main(
     *,
@@ -222,17 +226,24 @@ def main(
         for one in contenders:
             check_jobs(one, workload)
         known = Record(of=of, runs={}) if record is None else Record.read(record, of)
-        twins = []
-        for one in contenders:
-            if one.name not in known.runs:
-                with _said(one.name):
-                    known.runs[one.name] = run_really(one, workload, of)
-                if record is not None:
-                    known.write(record)
-            twins.append(compared(one, workload, known.runs[one.name]))
+        twins = _each(contenders, workload, known, record)
+        if as_json:
+            print(json.dumps([asdict(twin) for twin in twins], indent=2))
+            return
+        for line in table([one.name for one in contenders], twins):
+            print(line, flush=True)
     except WorkloadError as error:
         raise _RefusedError(str(error)) from None
-    print(json.dumps([asdict(twin) for twin in twins], indent=2) if as_json else table(twins))
+
+
+def _each(contenders: Sequence[Contender], workload: Workload, known: Record, record: Path | None) -> Iterator[Twin]:
+    for one in contenders:
+        if one.name not in known.runs:
+            with _said(one.name):
+                known.runs[one.name] = run_really(one, workload, known.of)
+            if record is not None:
+                known.write(record)
+        yield compared(one, workload, known.runs[one.name])
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ class Scheduler:
         self._backfills = self.behaviour.backfill is Backfill.EASY
         #: when the next pass is one that backfills
         self._next_backfill = 0.0
+        #: the last pass did not backfill, and left jobs that may be
+        self._owes_backfill = False
+        #: when the last pass was, where only some backfill: what happens at that instant awaits the next one
+        self._passed_s = -1.0
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
         """Reserve resources on these nodes for a waiting job, from now until it starts or is let go."""
@@ -69,7 +73,7 @@ class Scheduler:
     def run(self) -> None:
         """Start all jobs that may start now."""
         slurm = self.slurm
-        if slurm.is_away or not (slurm.stirred or slurm.arrived):
+        if slurm.is_away or not (slurm.stirred or slurm.arrived or self._owes_backfill):
             return
         for row in sorted(slurm.rebound):
             self._rebind(row)
@@ -78,7 +82,7 @@ class Scheduler:
             if self.behaviour.tries_new:
                 self._try_arrived()
             return
-        stirred, arrived = slurm.stirred, slurm.arrived
+        stirred, arrived = slurm.stirred or self._owes_backfill, slurm.arrived
         slurm.stirred, slurm.arrived, self._tried = False, [], 0
         if stirred:
             self._blocked.clear()
@@ -95,25 +99,31 @@ class Scheduler:
     def _is_pass(self, every_s: float) -> bool:
         """Check whether the queue is gone over now; if not, see to it that it is at the next pass."""
         now = self.slurm.now
-        if now == self._next_pass:
+        if now == self._next_pass > self._passed_s:
             return True
-        if self._next_pass < now:
-            self._next_pass = (floor(now / every_s) + 1) * every_s
+        if self._next_pass <= now:
+            self._next_pass = self._pass_after(now, every_s)
             self.slurm.push(self._next_pass, Event.WAKE, 0)
         return False
 
+    def _pass_after(self, now: float, every_s: float) -> float:
+        at = (floor(now / every_s) + 1) * every_s
+        return at if at > self._passed_s else at + every_s  # rounded, it may be that of now
+
     def _is_backfill(self) -> bool:
-        """Check whether this pass backfills; one that does not is gone over again in the next one."""
-        slurm, every_s = self.slurm, self.behaviour.backfill_s
+        """Check whether this pass backfills; after one that does not, the next one goes over all jobs again."""
+        slurm, every_s, pass_s = self.slurm, self.behaviour.backfill_s, self.behaviour.pass_s
+        self._owes_backfill = False
         if self.behaviour.backfill is not Backfill.EASY or not every_s:
             return self.behaviour.backfill is Backfill.EASY
+        self._passed_s = slurm.now
         if slurm.now >= self._next_backfill:
             self._next_backfill = slurm.now + every_s
             return True
         if any(len(line) > 1 for line in slurm.lines):
-            slurm.stirred = True
-            pass_s = self.behaviour.pass_s
-            self._next_pass = slurm.now + pass_s if pass_s else self._next_backfill
+            # Not `slurm.stirred`: what Slurm preempts for in this pass ends in `_start_reserved`, which clears that.
+            self._owes_backfill = True
+            self._next_pass = self._pass_after(slurm.now, pass_s) if pass_s else self._next_backfill
             slurm.push(self._next_pass, Event.WAKE, 0)
         return False
 

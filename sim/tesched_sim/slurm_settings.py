@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 from tesched_sim.fault_settings import FaultSettings
 
@@ -102,6 +103,16 @@ class Behaviour:
     faults: FaultSettings = field(default_factory=FaultSettings)
     #: use and queues are sampled at most once in so many seconds
     sample_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for times that are none, and for what says nothing without another setting."""
+        for name, such_as in (("start_s", 5), ("pass_s", 1), ("backfill_s", 30)):
+            if not 0 <= getattr(self, name) < inf:
+                raise ValueError(f"{name} must be at least 0 s, such as {such_as}")
+        if self.backfill_s and self.backfill is not Backfill.EASY:
+            raise ValueError("backfill must be easy beside backfill_s, which says how often a pass backfills")
+        if not (self.tries_new or self.pass_s):
+            raise ValueError("pass_s must be above 0 beside tries_new=false, such as 1: the passes that jobs wait for")
 
     @staticmethod
     def paper(*, te_first: bool) -> Behaviour:

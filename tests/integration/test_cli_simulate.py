@@ -132,6 +132,17 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "workload.jobs=many"), "workload.jobs: Expected `int`"),
         (("--set", "workload.te_share=2"), "workload.te_share must be between 0 and 1"),
         (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),
+        (("--set", "site.start_s=-1"), "site.start_s=-1: start_s must be at least 0 s, such as 5"),
+        (("--set", "site.start_s=nan"), "site.start_s=nan: start_s must be at least 0 s"),
+        (("--set", "site.start_s=inf"), "site.start_s=inf: start_s must be at least 0 s"),
+        (("--set", "site.pass_s=-1"), "site.pass_s=-1: pass_s must be at least 0 s, such as 1"),
+        (("--site", "slurm", "--set", "site.backfill_s=-1"), "site.backfill_s=-1: backfill_s must be at least 0 s"),
+        (("--site", "slurm", "--set", "site.backfill_s=nan"), "site.backfill_s=nan: backfill_s must be at least 0 s"),
+        (("--set", "site.backfill_s=30"), "site.backfill_s=30: backfill must be easy beside backfill_s"),
+        (
+            ("--set", "site.tries_new=false"),
+            "site.tries_new=false: pass_s must be above 0 beside tries_new=false, such",
+        ),
         (("--set", "site.faults.kinds=rain"), "kinds: there is no rain; there are priority_back/"),
         (("--set", "policy.fitgpp.s=-1"), "policy.fitgpp.s=-1: s must be between 0 and 1000"),
         (("--set", "guard.bound.slowdown=3"), "guard.bound.slowdown=3: te_time_limit_s must be set beside slowdown"),
@@ -171,6 +182,14 @@ def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> N
     assert done.exit_code == 2
     assert says in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    "sets", [("site.backfill=easy", "site.backfill_s=30"), ("site.tries_new=false", "site.pass_s=1")]
+)
+def test_settings_that_need_each_other_are_set_together(sets: tuple[str, ...]) -> None:
+    argv = [part for one in sets for part in ("--set", one)]
+    assert run(*SMALL, "--policy", "fifo", *argv).exit_code == 0
 
 
 def test_all_policies_stand_in_one_table_on_one_workload() -> None:

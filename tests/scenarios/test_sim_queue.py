@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tesched_core.model.actions import MarkLine
+from tesched_core.model.resources import JobId
 from tesched_sim.engine import Outage, Simulation, holding_load
 from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, NodeChoice, RequeuedTo
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
@@ -106,6 +108,36 @@ class TestPasses:
         first = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10))
         behind = (Sketch(at=2, run=10, gpus=2, limit=10), Sketch(at=3, run=10, gpus=2, limit=10))
         assert starts(simulate(*first, *behind, behaviour=replace(EASY, backfill_s=5))) == [0, 50, 5, 5]
+
+    @pytest.mark.parametrize(("pass_s", "started"), [(0, 30), (2, 32)])
+    @pytest.mark.parametrize("by", ["native", "marks"])
+    def test_jobs_are_backfilled_in_time_beside_a_te_job_for_which_none_can_leave(
+        self, by: str, pass_s: float, started: float
+    ) -> None:
+        # TE job 1 waits for TE job 0. Job 3 comes after a pass that has backfilled, and fits behind 2: 30 s after it.
+        first = (replace(te(0, 100, 4), limit=100), te(1, 10), Sketch(at=2, run=10))
+        site = replace(TE_FIRST, backfill=Backfill.EASY, backfill_s=30, pass_s=pass_s)
+        site = replace(site, native=NativePreemption()) if by == "native" else site
+        run = Simulation(workload([*first, Sketch(at=3, run=10, gpus=2, limit=10)]), site)
+        if by == "marks":
+            line = {"order": 1, "grace_s": 0, "max_restarts": 9, "least_run_s": 0, "after": 0, "until": 999}
+            run.slurm.marks[0] = MarkLine(job_id=JobId(1), **line)
+        assert starts(run.run())[3] == started
+
+    @pytest.mark.parametrize(("waiting", "comes", "started"), [(0, 1, 4), (1, 3, 6), (2, 3, 6)])
+    def test_where_some_passes_backfill_none_is_twice_at_one_instant(
+        self, waiting: int, comes: float, started: float
+    ) -> None:
+        # The victim leaves at the instant of the pass that finds it, at 2 or 4; its resources are given away in the
+        # next one. The pass at 2 backfills; that at 4 does not, and with two that wait it owes the next one.
+        site = replace(TE_FIRST, backfill=Backfill.EASY, backfill_s=6, pass_s=2, native=NativePreemption())
+        jobs = (Sketch(run=50), *[Sketch(at=1, run=50)] * waiting, te(comes, 10))
+        assert starts(simulate(*jobs, behaviour=site))[-1] == started
+
+    def test_the_pass_after_this_one_is_not_this_one_for_a_rounding(self) -> None:
+        # 3 * 0.7 / 0.7 is a little less than 3 in floating point.
+        site = replace(TE_FIRST, backfill=Backfill.EASY, backfill_s=0.7, pass_s=0.7, native=NativePreemption())
+        assert starts(simulate(Sketch(run=50), te(1.5, 10), behaviour=site))[1] == pytest.approx(2.8)
 
     def test_slurm_searches_victims_in_its_passes_alone(self) -> None:
         native = replace(self.SLOW, te_first=True, native=NativePreemption())

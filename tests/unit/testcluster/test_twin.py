@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from math import floor
 from pathlib import Path
@@ -277,7 +278,7 @@ def test_the_table_has_each_policys_real_and_simulated_figures_and_the_differenc
     virtual = Figures.of(np.array([2.0, 9.0]), np.array([True, False]), (4, 0), 51.0)
     differs = {name: difference(getattr(real, name), getattr(virtual, name)) for name in Figures.__slots__}
     twin = Twin(policy="patient", jobs=2, real=real, simulated=virtual, differs=differs, preempted=(0, 4), same=0)
-    head, *lines = table([twin]).splitlines()
+    head, *lines = table(["patient"], [twin])
     words = [line.split() for line in lines]
     assert len(head.split("  ")) > 9
     assert words[0] == ["patient", "real", *["1.00"] * 3, *["10.00"] * 3, "0", "0", "50.00"]
@@ -288,7 +289,7 @@ def test_the_table_has_each_policys_real_and_simulated_figures_and_the_differenc
 def test_a_record_is_read_again_and_refuses_other_jobs(tmp_path: Path) -> None:
     path = tmp_path / "seen.json"
     assert Record.read(path, FEW).runs == {}
-    run = SeenRun(jobs=(_undisturbed(10, 0.0),), futile=1)
+    run = SeenRun(jobs=(_undisturbed(10, 0.0),) * 30, futile=1)
     Record(of=FEW, runs={"patient": run}).write(path)
     assert Record.read(path, FEW).runs == {"patient": run}
     other = replace(FEW, slower=4, types=TYPES)
@@ -298,6 +299,72 @@ def test_a_record_is_read_again_and_refuses_other_jobs(tmp_path: Path) -> None:
         f"--record {path}: it was recorded with --jobs 30 --slower 1 --seed 0, "
         f"not --jobs 30 --slower 4 --seed 0 --types {TYPES}"
     )
+
+
+def test_what_is_done_is_printed_though_a_later_policy_fails() -> None:
+    figures = Figures.of(np.array([1.0, 10.0]), np.array([True, False]), (0, 0), 50.0)
+    differs = dict.fromkeys(Figures.__slots__, 0.0)
+    done = Twin(policy="fifo", jobs=2, real=figures, simulated=figures, differs=differs, preempted=(0, 0), same=0)
+
+    def twins() -> Iterator[Twin]:
+        yield done
+        raise WorkloadError("of the second")
+
+    lines = table(["fifo", "patient+fill"], twins())
+    said = [next(lines) for _ in range(4)]
+    with pytest.raises(WorkloadError, match="of the second"):
+        next(lines)
+    assert [line.split()[0] for line in said] == ["POLICY", "fifo", "simulated", "differs"]
+
+
+@pytest.mark.parametrize("count", [0, 29, 31])
+def test_a_record_of_another_number_of_jobs_is_refused(count: int, tmp_path: Path) -> None:
+    path = tmp_path / "seen.json"
+    Record(of=FEW, runs={"patient": SeenRun(jobs=(_undisturbed(10, 0.0),) * count)}).write(path)
+    with pytest.raises(WorkloadError, match=f"patient has {count} jobs, not 30"):
+        Record.read(path, FEW)
+
+
+def test_a_record_counts_a_training_as_one(tmp_path: Path) -> None:
+    path, of = tmp_path / "seen.json", replace(FEW, trainings=2)
+    whole = len(list(entries(drawn(of))))
+    Record(of=of, runs={"patient": SeenRun(jobs=(_undisturbed(10, 0.0),) * whole)}).write(path)
+    assert len(Record.read(path, of).runs["patient"].jobs) == 32
+
+
+def test_a_record_that_could_not_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="there is no folder"):
+        Record.read(tmp_path / "none" / "seen.json", FEW)
+    with pytest.raises(WorkloadError, match="it is a folder"):
+        Record.read(tmp_path, FEW)
+
+
+@pytest.mark.parametrize("name", ["fitgp", "backfill+fill", "te-first"])
+def test_the_policies_that_there_are_are_the_comparisons_own(name: str) -> None:
+    with pytest.raises(WorkloadError) as refused:
+        contender(name, FEW)
+    listed = str(refused.value).partition("there are ")[2].split(", ")
+    assert {"backfill", "fifo", "native", "fitgpp", "patient"} <= {*listed}
+    assert "te-first" not in listed
+
+
+@pytest.mark.parametrize("types", ["v100", "a:1:1/a:1:2", "a:999:1/b:1:1"])
+def test_wrong_types_are_named_by_their_option(types: str) -> None:
+    with pytest.raises(WorkloadError, match=r"^--types"):
+        drawn(replace(FEW, types=types))
+
+
+def test_jobs_of_one_class_alone_are_refused() -> None:
+    said = []
+    for seed in range(200):
+        try:
+            drawn(Draw(jobs=10, seed=seed))
+        except WorkloadError as error:
+            said.append(str(error))
+    assert said
+    assert all("draws no TE job; take another --seed" in one for one in said)
+    with pytest.raises(WorkloadError, match="draws no BE job"):
+        drawn(Draw(jobs=1, seed=next(seed for seed in range(99) if np.random.default_rng(seed).random() < 0.3)))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"fitgpp": []}', "[1, 2"])

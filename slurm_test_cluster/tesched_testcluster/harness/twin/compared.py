@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -52,7 +52,14 @@ class Record:
 
     @staticmethod
     def read(path: Path, of: Draw) -> Record:
-        """Return what was recorded of these jobs; of a file that is not there nothing. WorkloadError for other jobs."""
+        """Return what was recorded of these jobs; of a file that is not there nothing.
+
+        Raises WorkloadError for other jobs or another number of them, and for what can be no record, such as a folder.
+        """
+        if not path.parent.is_dir():
+            raise WorkloadError(f"--record {path}: there is no folder {path.parent}; make it first")
+        if path.is_dir():
+            raise WorkloadError(f"--record {path}: it is a folder; name a file")
         if not path.exists():
             return Record(of=of, runs={})
         try:
@@ -61,6 +68,10 @@ class Record:
             raise WorkloadError(f"--record {path}: it is no record of this benchmark: {error}") from None
         if found.of != of:
             raise WorkloadError(f"--record {path}: it was recorded with {found.of.arguments}, not {of.arguments}")
+        whole = of.jobs + of.trainings
+        for name, run in found.runs.items():
+            if len(run.jobs) != whole:
+                raise WorkloadError(f"--record {path}: {name} has {len(run.jobs)} jobs, not {whole}: take another file")
         return found
 
     def write(self, path: Path) -> None:
@@ -202,15 +213,14 @@ COLUMNS = (
 )
 
 
-def table(twins: Sequence[Twin]) -> str:
-    """Return three lines a policy: real, simulated, and the difference."""
-    first = max([len("POLICY"), *(len(twin.policy) for twin in twins)])
-    lines = [_line(first, "POLICY", "", [head for head, _ in COLUMNS])]
+def table(policies: Sequence[str], twins: Iterable[Twin]) -> Iterator[str]:
+    """Yield a head, and as soon as each of these policies is done its three lines: real, simulated, difference."""
+    first = max(len(name) for name in ("POLICY", *policies))
+    yield _line(first, "POLICY", "", [head for head, _ in COLUMNS])
     for twin in twins:
         for policy, side, figures in ((twin.policy, "real", twin.real), ("", "simulated", twin.simulated)):
-            lines.append(_line(first, policy, side, [_said(getattr(figures, name)) for _, name in COLUMNS]))
-        lines.append(_line(first, "", "differs", [_percent(twin.differs[name]) for _, name in COLUMNS]))
-    return "\n".join(lines)
+            yield _line(first, policy, side, [_said(getattr(figures, name)) for _, name in COLUMNS])
+        yield _line(first, "", "differs", [_percent(twin.differs[name]) for _, name in COLUMNS])
 
 
 def _line(first: int, policy: str, side: str, words: Sequence[str]) -> str:

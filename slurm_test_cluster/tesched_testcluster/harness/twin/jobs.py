@@ -8,7 +8,7 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-from tesched_sim.workload import SimulatedNodes, Workload
+from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.beyond import Beyond, extended, types_of
 
 from tesched_testcluster.definition import NodeGroup
@@ -68,7 +68,10 @@ class Entry:
 
 
 def drawn(of: Draw) -> Workload:
-    """Draw the jobs; their times of submission offer the load. Raises WorkloadError for types that there cannot be."""
+    """Draw the jobs; their times of submission offer the load.
+
+    Raises WorkloadError for types that there cannot be, and for jobs of one class alone; it names the option.
+    """
     rng = np.random.default_rng(of.seed)
     te, gpus, run_s = [], [], []
     for _ in range(of.jobs):
@@ -97,8 +100,14 @@ def drawn(of: Draw) -> Workload:
         most_workers=MOST_WORKERS,
         task_min=TASK_S * of.slower / 60,
     )
-    beyond.check()
-    found = extended(workload, beyond, of.seed)
+    try:
+        beyond.check()
+        found = extended(workload, beyond, of.seed)
+    except WorkloadError as error:
+        raise WorkloadError(str(error).replace("workload.types", "--types")) from None
+    for kind, some in (("TE", found.te), ("BE", ~found.te)):
+        if not some.any():
+            raise WorkloadError(f"{of.arguments} draws no {kind} job; take another --seed, or more --jobs")
     limit_s, speed = found.limit_s, found.speed
     if speed is not None:
         # Trials are as fast everywhere: of a few of them the waits would say but on which type they came to run.

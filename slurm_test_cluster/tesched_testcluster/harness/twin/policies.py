@@ -11,7 +11,7 @@ import msgspec
 from tesched_core.model.limits import Limits
 from tesched_policies.registry import NO_POLICY, PolicyConfig
 from tesched_sim.engine import Simulation
-from tesched_sim.experiment import ADDED, ExperimentSetting, check, check_needs, simulation
+from tesched_sim.experiment import ADDED, CONTENDERS, ExperimentSetting, check, check_needs, simulation
 from tesched_sim.slurm_settings import Backfill, Behaviour, NodeChoice, ReleasedTo, RequeuedTo
 from tesched_sim.workload import Workload, WorkloadError
 
@@ -20,6 +20,9 @@ from tesched_testcluster.harness.twin.jobs import Draw, fastest_first
 #: Slurm without tesched: with backfill, strictly in the order of submission, and with its own preemption
 BACKFILL, FIFO, NATIVE = "backfill", "fifo", "native"
 ALONE = (BACKFILL, FIFO, NATIVE)
+#: the simulator's queue that no real Slurm has
+TE_FIRST = "te-first"
+NAMES = (*ALONE, *(name for name in CONTENDERS if name not in {*ALONE, TE_FIRST}))
 #: seconds, however slow the rest is: the stage's configuration, and the test cluster's (cred_expire and one)
 POLL_S, REQUEUE_DELAY_S = 0.5, 6.0
 #: the stage's [guard]; all else is as by default, as the daemon has it
@@ -57,10 +60,12 @@ def contender(name: str, of: Draw) -> Contender:
     """
     if name in ALONE:
         return Contender(name=name, tables={})
+    te, plus, be = name.partition("+")
+    if te == TE_FIRST:
+        raise WorkloadError(f"{name}: a real Slurm has no such queue; there are {', '.join(NAMES)}")
+    if te not in NAMES or (plus and te in ALONE):
+        raise WorkloadError(f"there is no policy {name}; there are {', '.join(NAMES)}")
     check(name)
-    te, _, be = name.partition("+")
-    if te == "te-first":
-        raise WorkloadError(f"{name}: a real Slurm has no such queue; there are {', '.join(ALONE)}, TE and TE+BE")
     slower = of.slower
     tables: dict[str, Any] = {"te": te, "be": [{"name": be}] if be and be != NO_POLICY else []}
     own: Mapping[str, Mapping[str, Any]] = {
@@ -92,8 +97,9 @@ def _inline(value: Any) -> str:
 
 def behaviour(name: str, start_s: float) -> Behaviour:
     """Return the simulated counterpart of the test cluster; `start_s` is what a start and an end take."""
+    backfills = name != FIFO
     return Behaviour(
-        backfill=Backfill.NONE if name == FIFO else Backfill.EASY,
+        backfill=Backfill.EASY if backfills else Backfill.NONE,
         placement=NodeChoice.FIRST_FIT,
         requeued_to=RequeuedTo.PLACE,
         released_to=ReleasedTo.TAIL,  # priority/basic
@@ -101,7 +107,7 @@ def behaviour(name: str, start_s: float) -> Behaviour:
         kill_wait_s=0.0,  # the jobs end on SIGTERM
         start_s=start_s,
         pass_s=PASS_S,
-        backfill_s=BACKFILL_S,
+        backfill_s=BACKFILL_S if backfills else 0.0,
         tries_new=False,
         poll_s=POLL_S,
     )
