@@ -23,7 +23,10 @@ ENDING_MUTATIONS = (
     ),
     Mutation("others: only if its TE job has started", _OTHERS, " or order.ending not in _STARTED:", ":"),
     Mutation(
-        "others: only if that is enough", _OTHERS, "bool(coming) and _is_enough(coming, order.nodes, context)", "bool(coming)"
+        "others: only if that is enough",
+        _OTHERS,
+        "bool(coming) and _is_enough(coming, order.nodes, context)",
+        "bool(coming)",
     ),
     Mutation("others: only if it does not fit", _OTHERS, " and not context.fits(order)", ""),
     Mutation("others: one that is suspended", _OTHERS, "return job.state is JobState.RUNNING", "return True"),
