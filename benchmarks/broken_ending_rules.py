@@ -13,6 +13,14 @@ _OTHERS = "core/tesched_core/orders/others_victims.py"
 
 ENDING_MUTATIONS = (
     Mutation("others: it is needed", _OTHERS, " and not _is_enough(without, other.nodes, context):", ":"),
+    Mutation("others: one of several", _OTHERS, "coming - {victim.job_id} - over", "coming - {victim.job_id}"),
+    Mutation("others: not with a bound", _OTHERS, "context.limits.bound.is_set or ", ""),
+    Mutation(
+        "others: only where its TE job has taken something",
+        _OTHERS,
+        "preemptor is None or not preemptor.on_nodes or set(other.nodes).isdisjoint(preemptor.nodes)",
+        "preemptor is None",
+    ),
     Mutation("others: it is enough", _OTHERS, "if _is_enough(with_it, other.nodes, context) and", "if"),
     Mutation("others: awaited", _ADVANCE, " or awaits_others(order, context)):", "):"),
     Mutation(
@@ -21,7 +29,7 @@ ENDING_MUTATIONS = (
         "not may_leave and is_lacked(victim, order, context):",
         "False:",
     ),
-    Mutation("others: only if its TE job has started", _OTHERS, " or order.ending not in _STARTED:", ":"),
+    Mutation("others: only if its TE job has started", _OTHERS, " and order.ending in _STARTED\n", "\n"),
     Mutation(
         "others: only if that is enough",
         _OTHERS,

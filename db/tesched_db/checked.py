@@ -14,6 +14,10 @@ from sqlalchemy import Dialect, Text, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 
+class DamagedError(ValueError):
+    """A record has a value of another kind than its column's."""
+
+
 class _Checked(TypeDecorator[Any]):
     """Another type, with the name of its column for what is said of a wrong value."""
 
@@ -38,7 +42,7 @@ class CheckedJson(_Checked):
         self.shape = shape
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """Reader of a value, which raises ValueError for one of another shape."""
+        """Reader of a value, which raises DamagedError for one of another shape."""
         read, column = super().result_processor(dialect, coltype), self.column
         # msgspec works out a shape anew at each call, but for that of a struct, which takes a quarter of the time.
         holds = msgspec.defstruct("Holds", [("value", self.shape)], array_like=True)
@@ -51,7 +55,7 @@ class CheckedJson(_Checked):
                 msgspec.convert((value,), holds)
             except msgspec.ValidationError as error:
                 said = str(error).replace("$[0]", "$", 1)
-                raise ValueError(f"{column}: {said}") from error
+                raise DamagedError(f"{column}: {said}") from error
             return value
 
         return checked
@@ -68,7 +72,7 @@ class CheckedValue(_Checked):
         self.kinds = kinds
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """Reader of a value, which raises ValueError for one of another type; NULL is not for it to judge."""
+        """Reader of a value, which raises DamagedError for one of another type; NULL is not for it to judge."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
         column, kinds = self.column, frozenset({*self.kinds, type(None)})
@@ -77,6 +81,6 @@ class CheckedValue(_Checked):
             # Once for each value of each row that is read.
             if type(value) in kinds:
                 return value
-            raise ValueError(f"{column}: {value!r} is no {self.kinds[-1].__name__}")
+            raise DamagedError(f"{column}: {value!r} is no {self.kinds[-1].__name__}")
 
         return checked

@@ -6,8 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
 from tesched_core.model.journal_error import JournalError, UnwritableError
+
+from tesched_db.checked import DamagedError
 
 #: PostgreSQL: undefined column, undefined table
 _LACKS = frozenset({"42703", "42P01"})
@@ -25,7 +28,8 @@ class RowError(StoreError, UnwritableError):
 def store_errors(doing: str, *, reads: bool = True) -> Iterator[None]:
     """Turn whatever the database or the file system raises into a StoreError that says what was being done.
 
-    A ValueError is one of a record where it `reads`; else it is left as it is: what is written may raise it.
+    A ValueError is one of a record where it `reads`; else one that says nothing of a record is left as it is: what is
+    written may raise it.
     """
     try:
         yield
@@ -36,7 +40,7 @@ def store_errors(doing: str, *, reads: bool = True) -> Iterator[None]:
         # Of Python's sqlite3 itself: an int beyond 64 bits, a text with half a character.
         raise RowError(f"cannot {doing}: {_first_line(error)}") from error
     except ValueError as error:
-        if not reads:
+        if not (reads or isinstance(error, (DamagedError, msgspec.ValidationError))):
             raise
         # A record is read and is JSON that was cut off, a word that is none of its kind, or a value of another type.
         hint = "another version wrote it, or another hand; restore the store from a copy, or move it away"

@@ -33,7 +33,10 @@ class AnswerReader(Protocol):
         ...
 
     def end(self, *, well: bool) -> None:
-        """Take that nothing more comes, and whether that is the whole answer. Called once, whatever has happened."""
+        """Take that nothing more comes, and whether that is the whole answer. Called whatever has happened.
+
+        Once, but a second time, from another thread, where not all commands could be run.
+        """
         ...
 
 

@@ -83,6 +83,7 @@ class Commands:
                 for call in calls:
                     if call.reader is not None:
                         call.reader.end(well=False)
+                pool.shutdown(cancel_futures=True)
                 raise
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         if failures:

@@ -8,12 +8,14 @@ has left at 80 s, when job 9, which is first in the queue, starts in its place. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Requeue, kind_of
-from tesched_core.model.cluster import JobState, Request
-from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.cluster import JobState, NodeShare, Request
+from tesched_core.model.limits import Bound
+from tesched_core.model.order import Ending, OrderState, Purpose, VictimState
 from tesched_core.model.resources import JobId
 
 from tests.builders import NODE_MEM_MIB, NOW, node, running, share, waiting
@@ -83,11 +85,33 @@ def test_it_goes_on_where_the_later_one_waits_no_more() -> None:
     assert (requeued_by(drive), drive.victim(1).state) == ([], VictimState.SPARED)
 
 
+def test_it_goes_on_where_its_own_te_job_has_taken_nothing_there() -> None:
+    drive = taken()
+    drive.nodes["n2"] = node("n2")
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], allocation=(share("n2", 16, NODE_MEM_MIB // 2),))
+    drive.jobs[JobId(30)] = running(30, PART)
+    drive.cycle(111)
+    drive.cycle(300)
+    assert (requeued_by(drive), drive.victim(1).state) == ([], VictimState.SPARED)
+
+
 def test_it_goes_on_where_its_order_was_withdrawn() -> None:
     drive = taken()
     withdrawn = replace(drive.order(1), ending=Ending.WITHDRAWN)
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, withdrawn.order_id: withdrawn})
     drive.cycle(111)
+    drive.cycle(300)
+    assert (requeued_by(drive), drive.victim(1).state) == ([], VictimState.SPARED)
+
+
+def test_it_goes_on_where_it_was_to_leave_for_the_turn_of_a_best_effort_job() -> None:
+    drive = taken()
+    (victim,) = drive.order(1).victims
+    turn = replace(drive.order(1), victims=(replace(victim, purpose=Purpose.ROUND),))
+    drive.memory = replace(drive.memory, orders={**drive.memory.orders, turn.order_id: turn})
+    for at_s in (111, 141):
+        drive.cycle(at_s)
+    assert drive.order(2).ending is Ending.EXPIRED
     drive.cycle(300)
     assert (requeued_by(drive), drive.victim(1).state) == ([], VictimState.SPARED)
 
@@ -124,36 +148,60 @@ def test_it_is_not_awaited_where_that_is_not_enough() -> None:
     assert drive.order(2).ending is Ending.EXPIRED, "job 3 holds 17 of 32 CPUs, and stays"
 
 
-def eighths(mine: int, quick: int, *others: int) -> Driver:
-    """Return the case at 81 s where jobs hold so many eighths of n1, and each TE job wants what its victim holds."""
-    first, *rest = (share("n1", 4 * many, NODE_MEM_MIB // 8 * many) for many in (mine, quick, *others))
-    wants = [Request(cpus=4 * many, mem_per_node_mib=NODE_MEM_MIB // 8 * many) for many in (mine, quick)]
-    stay = [running(20 + place, held, requeueable=False) for place, held in enumerate(rest[1:])]
-    jobs = [running(BE, first), running(QUICK, rest[0]), *stay, waiting(TE, wants[0])]
-    drive = Driver([node("n1")], jobs, graces={BE: 300})
+OTHER, SECOND = 3, 21
+
+
+def eighths(mine: Sequence[int], quick: int, *others: int) -> Driver:
+    """Return the case at 81 s where jobs hold so many eighths of n1, and each TE job wants what its victims hold."""
+
+    def held(many: int) -> NodeShare:
+        return share("n1", 4 * many, NODE_MEM_MIB // 8 * many)
+
+    wants = [Request(cpus=4 * many, mem_per_node_mib=NODE_MEM_MIB // 8 * many) for many in (sum(mine), quick)]
+    victims = [running(job_id, held(many)) for job_id, many in zip((BE, OTHER), mine, strict=False)]
+    stay = [running(20 + place, held(many), requeueable=False) for place, many in enumerate(others)]
+    jobs = [*victims, running(QUICK, held(quick), requeueable=False), *stay, waiting(TE, wants[0])]
+    drive = Driver([node("n1")], jobs, graces={BE: 300, OTHER: 300})
     said = drive.start.traits[JobId(QUICK)]
     drive.start = drive.start.with_traits(
         {**drive.start.traits, JobId(QUICK): replace(said, notice_signal="", grace_period_s=0.0)}
     )
-    drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=False)
     drive.obeys(*drive.cycle(0))
     drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=True)
     drive.submits(waiting(LATER, wants[1], submit_time=NOW + 50), like=TE)
     drive.obeys(*drive.cycle(50))
     drive.requeued(QUICK)
-    drive.starts(TE, first, at_s=80)
+    drive.starts(TE, held(sum(mine)), at_s=80)
     drive.cycle(81)
     assert (drive.order(1).ending, drive.order(2).state) == (Ending.STARTED_HERE, OrderState.OPEN)
     return drive
 
 
+def test_of_two_that_are_over_at_once_the_one_that_is_enough_is_requeued() -> None:
+    drive = eighths((1, 1), 4, 1, 1)
+    for at_s in range(111, 300, 30):
+        drive.obeys(*drive.cycle(at_s))
+    drive.ends(SECOND)
+    drive.cycle(300)
+    states = {one.job_id: one.state for one in drive.order(1).victims}
+    assert (requeued_by(drive), states[JobId(OTHER)]) == ([BE], VictimState.SPARED)
+
+
+def test_with_a_bound_an_order_is_over_in_the_time_of_its_own_victims() -> None:
+    drive = taken()
+    drive.limits = replace(drive.limits, bound=Bound(slowdown=100.0, te_time_limit_s=600))
+    for at_s in (111, 141):
+        drive.cycle(at_s)
+    assert drive.order(2).ending is Ending.EXPIRED
+
+
 @pytest.mark.parametrize("thief", [False, True])
 def test_it_goes_on_where_what_it_holds_is_not_enough_any_more(*, thief: bool) -> None:
-    drive = eighths(2, 4, 2)
+    drive = eighths((2,), 4, 2)
     for at_s in range(111, 300, 30):
         drive.obeys(*drive.cycle(at_s))
     if thief:
-        drive.jobs[JobId(3)] = running(3, share("n1", 8, NODE_MEM_MIB // 4))
+        drive.jobs[JobId(30)] = running(30, share("n1", 8, NODE_MEM_MIB // 4))
     drive.cycle(300)
     assert drive.order(2).state is OrderState.OPEN
     assert requeued_by(drive) == ([] if thief else [BE])
