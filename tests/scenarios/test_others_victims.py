@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Requeue, kind_of
+from tesched_core.model.actions import Requeue
 from tesched_core.model.cluster import JobState, NodeShare, Request
 from tesched_core.model.limits import Bound
 from tesched_core.model.order import Ending, OrderState, Purpose, VictimState
@@ -23,27 +23,44 @@ from tests.scenarios.driver import BE, HALF, TE, Driver
 
 QUICK, LATER = 2, 10
 #: half a node, with its memory: of a job that is suspended the CPUs alone are free
-PART, ASKED = share("n1", 16, NODE_MEM_MIB // 2), Request(cpus=16, mem_per_node_mib=NODE_MEM_MIB // 2)
+PART = share("n1", 16, NODE_MEM_MIB // 2)
+OTHER, SECOND = 3, 21
 
 
-def taken() -> Driver:
-    """Return the case at 81 s."""
-    drive = Driver([node("n1")], [running(BE, PART), running(QUICK, PART), waiting(TE, ASKED)], graces={BE: 300})
-    quick = replace(drive.start.traits[JobId(QUICK)], notice_signal="", grace_period_s=0.0)
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(QUICK): quick})
+def requeued_by(drive: Driver) -> list[int]:
+    return [one.job_id for one in drive.decision.actions if isinstance(one, Requeue)]
+
+
+def eighths(mine: Sequence[int], quick: int, *others: int) -> Driver:
+    """Return the case at 81 s where jobs hold so many eighths of n1, and each TE job wants what its victims hold."""
+
+    def held(many: int) -> NodeShare:
+        return share("n1", 4 * many, NODE_MEM_MIB // 8 * many)
+
+    wants = [Request(cpus=4 * many, mem_per_node_mib=NODE_MEM_MIB // 8 * many) for many in (sum(mine), quick)]
+    victims = [running(job_id, held(many)) for job_id, many in zip((BE, OTHER), mine, strict=False)]
+    stay = [running(20 + place, held(many), requeueable=False) for place, many in enumerate(others)]
+    jobs = [*victims, running(QUICK, held(quick), requeueable=False), *stay, waiting(TE, wants[0])]
+    drive = Driver([node("n1")], jobs, graces={BE: 300, OTHER: 300})
+    said = drive.start.traits[JobId(QUICK)]
+    drive.start = drive.start.with_traits(
+        {**drive.start.traits, JobId(QUICK): replace(said, notice_signal="", grace_period_s=0.0)}
+    )
     drive.obeys(*drive.cycle(0))
-    drive.submits(waiting(LATER, ASKED, submit_time=NOW + 50), like=TE)
+    drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=True)
+    drive.submits(waiting(LATER, wants[1], submit_time=NOW + 50), like=TE)
     drive.obeys(*drive.cycle(50))
-    assert [kind_of(one) for one in drive.decision.actions][-1] == "requeue"
+    assert requeued_by(drive) == [QUICK]
     drive.requeued(QUICK)
-    drive.starts(TE, PART, at_s=80)
+    drive.starts(TE, held(sum(mine)), at_s=80)
     drive.cycle(81)
     assert (drive.order(1).ending, drive.order(2).state) == (Ending.STARTED_HERE, OrderState.OPEN)
     return drive
 
 
-def requeued_by(drive: Driver) -> list[int]:
-    return [one.job_id for one in drive.decision.actions if isinstance(one, Requeue)]
+def taken() -> Driver:
+    """Return the case of the module's docstring at 81 s."""
+    return eighths((4,), 4)
 
 
 def states(drive: Driver) -> tuple[VictimState, OrderState]:
@@ -146,35 +163,6 @@ def test_it_is_not_awaited_where_that_is_not_enough() -> None:
     for at_s in (111, 141):
         drive.cycle(at_s)
     assert drive.order(2).ending is Ending.EXPIRED, "job 3 holds 17 of 32 CPUs, and stays"
-
-
-OTHER, SECOND = 3, 21
-
-
-def eighths(mine: Sequence[int], quick: int, *others: int) -> Driver:
-    """Return the case at 81 s where jobs hold so many eighths of n1, and each TE job wants what its victims hold."""
-
-    def held(many: int) -> NodeShare:
-        return share("n1", 4 * many, NODE_MEM_MIB // 8 * many)
-
-    wants = [Request(cpus=4 * many, mem_per_node_mib=NODE_MEM_MIB // 8 * many) for many in (sum(mine), quick)]
-    victims = [running(job_id, held(many)) for job_id, many in zip((BE, OTHER), mine, strict=False)]
-    stay = [running(20 + place, held(many), requeueable=False) for place, many in enumerate(others)]
-    jobs = [*victims, running(QUICK, held(quick), requeueable=False), *stay, waiting(TE, wants[0])]
-    drive = Driver([node("n1")], jobs, graces={BE: 300, OTHER: 300})
-    said = drive.start.traits[JobId(QUICK)]
-    drive.start = drive.start.with_traits(
-        {**drive.start.traits, JobId(QUICK): replace(said, notice_signal="", grace_period_s=0.0)}
-    )
-    drive.obeys(*drive.cycle(0))
-    drive.jobs[JobId(QUICK)] = replace(drive.jobs[JobId(QUICK)], requeueable=True)
-    drive.submits(waiting(LATER, wants[1], submit_time=NOW + 50), like=TE)
-    drive.obeys(*drive.cycle(50))
-    drive.requeued(QUICK)
-    drive.starts(TE, held(sum(mine)), at_s=80)
-    drive.cycle(81)
-    assert (drive.order(1).ending, drive.order(2).state) == (Ending.STARTED_HERE, OrderState.OPEN)
-    return drive
 
 
 def test_of_two_that_are_over_at_once_the_one_that_is_enough_is_requeued() -> None:
