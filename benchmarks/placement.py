@@ -33,7 +33,8 @@ from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 
 import click
-from tesched_testcluster.harness.placement import Case, Verdict, run_cluster
+from tesched_testcluster.harness.placement import run_cluster
+from tesched_testcluster.harness.placement_outcome import Case, Verdict
 from tesched_testcluster.local import installed_release
 
 
@@ -44,6 +45,8 @@ class Totals:
     cases: int
     counts: dict[str, int]
     with_victims: int
+    #: those in which Slurm's word is awaited before any is notified
+    awaited: int
     #: parts of the cases that Slurm would have started
     missed: float
     not_modelled: float
@@ -67,6 +70,7 @@ def totals(cases: list[Case], seconds: float) -> Totals:
         cases=len(cases) - counts[Verdict.INVALID],
         counts=dict(sorted(counts.items())),
         with_victims=sum(" go" in case.tesched for case in cases),
+        awaited=sum(case.awaited for case in cases),
         missed=(counts[Verdict.MISSED] + counts[Verdict.NOT_MODELLED]) / max(could, 1),
         not_modelled=counts[Verdict.NOT_MODELLED] / max(could, 1),
         least_asked=len(asked),
@@ -172,6 +176,10 @@ def main(
             print(f"{len(found)} cases, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     sums = totals(found, time.monotonic() - began)
     print(f"{sums.cases} cases in {sums.seconds:.0f} s, {sums.with_victims} of them with victims: {sums.counts}")
+    print(
+        f"needless: {sums.counts.get(Verdict.NEEDLESS, 0)} (goal 0); of {sums.awaited} Slurm's word is awaited, and "
+        f"{sums.counts.get(Verdict.AT_SLURMS_WORD, 0)} of these started without a victim"
+    )
     print(f"futile: {sums.counts.get(Verdict.FUTILE, 0)} (goal 0)")
     for what, count in refused_classes(found).most_common():
         print(f"    {count} times: {what}")

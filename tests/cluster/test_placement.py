@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
-from tesched_testcluster.harness.placement import Case, Verdict, run_cluster
+from tesched_testcluster.harness.placement import run_cluster
+from tesched_testcluster.harness.placement_outcome import Case, Verdict
 
 pytestmark = pytest.mark.slurm
 

@@ -29,8 +29,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.by_sums import may_start_by_sums
 from tesched_core.placement.can_return import takes
-from tesched_core.placement.reserved import fits_without_free
+from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
@@ -50,7 +51,8 @@ def at_the_head_first(
 
     While another TE job is to start on free resources (`on_free`, and orders without victims) Slurm's word is awaited:
     that one is bound to no nodes, and would take what the victims free. So it is, with "auto", where a plan counts on
-    resources that are free: until the job is first in its queue, others may start on them.
+    resources that are free: until the job is first in its queue, others may start on them. And so it is where by sums
+    alone the job may start on what is free: Slurm may count otherwise than the plan does, and need no victim.
     """
     on_free |= {one.preemptor for one in memory.open_orders() if one.state is OrderState.OPEN and _is_on_free(one)}
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
@@ -65,7 +67,7 @@ def at_the_head_first(
             or (
                 on_free <= {plan.preemptor}
                 and waits_for_resources_alone(job, context.snapshot, limits)
-                and (limits.await_first_look is False or _is_made_by_victims(plan, job, context))
+                and (limits.await_first_look is False or _is_certain(plan, job, memory, context))
             )
         ):
             kept.append(plan)
@@ -76,6 +78,15 @@ def at_the_head_first(
         code = RefusalCode.NOT_CONSIDERED_YET
         refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
     return tuple(kept), Refusals(refusals)
+
+
+def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext) -> bool:
+    """Check whether the job certainly needs the plan's victims, and what they leave is enough for it."""
+    if not _is_made_by_victims(plan, job, context):
+        return False
+    others = [one for one in memory.open_orders() if one.preemptor != job.job_id]
+    left = beside_preemptors(others, context.snapshot, context.columns.capacity)
+    return not may_start_by_sums(job, context.snapshot, left)
 
 
 def _is_made_by_victims(plan: MakeRoom, job: Job, context: CycleContext) -> bool:

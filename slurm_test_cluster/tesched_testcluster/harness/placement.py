@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -24,6 +23,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.by_sums import may_start_by_sums
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
@@ -38,6 +38,7 @@ from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.placement_cases import cluster_with, plain, request_with, running_request
 from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
+from tesched_testcluster.harness.placement_outcome import Case, Verdict
 from tesched_testcluster.harness.placement_record import brief_record, full_record, held_record, log_size
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
@@ -54,52 +55,6 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.04, 0.3
 LEAST_ASKED = 0.5
 _BE = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
 _TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
-
-
-class Verdict(StrEnum):
-    """Verdict on a case."""
-
-    #: tesched and Slurm agree: it started where tesched said, at once or after its victims had gone
-    STARTED = "started"
-    #: both say no
-    REFUSED = "refused"
-    #: Slurm says that free resources would not help, whatever tesched would say
-    SLURM_SAYS_NO = "Slurm says why"
-    #: sbatch refused it
-    INVALID = "not submitted"
-    #: victims left, and it did not start there
-    FUTILE = "FUTILE"
-    #: it asks for all memory by a record that may say less (`memory_reading.py`): what it needs was freed at the second
-    #: try, or is nowhere to be had
-    DECLINED = "started at the second reading"
-    #: it was to start at once, and did not
-    NOT_FREE = "NOT FREE"
-    #: it started without the victims that tesched named
-    NEEDLESS = "NEEDLESS"
-    #: refused, and Slurm would have started it
-    MISSED = "MISSED"
-    #: refused as not modelled, and Slurm would have started it
-    NOT_MODELLED = "NOT MODELLED"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One request, and what came of it."""
-
-    cluster: str
-    options: str
-    verdict: Verdict
-    tesched: str = ""
-    slurm: str = ""
-    #: on one node it holds more than tesched had said
-    took_more: str = ""
-    #: how many victims were named, and how many Slurm needs at least; None where that was not tried
-    victims: int = 0
-    least: int | None = None
-    #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
-    least_is_sure: bool = True
-    #: of a futile one all that Slurm shows and logs of it; who held what where fewer victims, or none, would have done
-    record: str = ""
 
 
 @dataclass(kw_only=True)
@@ -196,6 +151,9 @@ class Oracle:
         try:
             snapshot = self._snapshot(te)
             plan, refusal = _asked(snapshot)
+            if plan is not None and plan.victims:
+                capacity = columns_of(snapshot).capacity
+                self._about["awaited"] = may_start_by_sums(snapshot.jobs[JobId(te)], snapshot, capacity)
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
             if verdict in {Verdict.FUTILE, Verdict.NOT_FREE} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
@@ -258,7 +216,7 @@ class Oracle:
                 code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
                 return code, text, f"{where}, no victim had to go", ""
             if victims:
-                return Verdict.NEEDLESS, text, where, ""
+                return Verdict.AT_SLURMS_WORD if self._about.get("awaited") else Verdict.NEEDLESS, text, where, ""
             return Verdict.STARTED, text, where, _more(job, snapshot, te)
         if plan is not None and not victims:
             return Verdict.NOT_FREE, text, f"waits: {reason} {brief_record(self.cluster, te, plan.nodes)}", ""
@@ -273,7 +231,7 @@ class Oracle:
         count = len(plan.victim_ids)
         wish = wish_of(options, "main", memory_counts=snapshot.settings.memory_is_shared_out)
         smaller = smaller_sets(wish, snapshot, self._pool, count)
-        self._about = {"victims": count, "least": count, "least_is_sure": not smaller}
+        self._about |= {"victims": count, "least": count, "least_is_sure": not smaller}
         if not smaller:
             return False
         self._end(list(smaller[0]))
