@@ -172,8 +172,8 @@ def test_where_slurm_enforces_limits_a_job_that_they_leave_alone_has_a_victim_be
         assert daemon.json("status")["tally"]["futile"] == 0
 
 
-#: sbatch's options, and those of a best-effort job, where Slurm 22.05 starts the TE job on what that one leaves, while by
-#: whole cores, and by GPUs of which a shard is held, it lacks resources
+#: sbatch's options, and those of a best-effort job on n2, where Slurm 22.05 starts the TE job on what that one leaves,
+#: while by whole cores, and by GPUs of which a shard is held, it lacks resources there
 UNLIKE_THE_PLAN = {
     "tasks that share a core": (("-n2", "--gpus-per-task=1", "--mem-per-cpu=100"), ("-c6", "--gres=gpu:1")),
     "memory of one thread": (("-N1", "-n1", "--gpus-per-node=1", "--mem-per-cpu=300"), ("-c4", "--mem=15600")),
@@ -191,14 +191,16 @@ def test_no_victim_leaves_before_slurms_word_where_by_sums_the_job_may_start(
     gres = {"gpu": 3} | ({"shard": 6} if "shard" in str(holds) else {})
     cluster = make_cluster(
         ClusterDefinition(
-            groups=(NodeGroup(count=1, cpus=8, threads_per_core=2, mem_mib=16_000, gres=gres),),
+            groups=(NodeGroup(count=2, cpus=8, threads_per_core=2, mem_mib=16_000, gres=gres),),
             scheduling="stock",
             settings=NO_PASS | by_cpu,
         )
     )
-    be = int(cluster.run("sbatch", "--parsable", *holds, "--time=60", "--wrap", "sleep 600").stdout)
-    cluster.run("scontrol", "reconfigure")
-    cluster.wait_state(be, "RUNNING")
+    whole = ("-wn1", "-c8", "--gres=gpu:3", "--mem=16000")
+    for options in (whole, ("-wn2", "--no-requeue", *holds)):
+        be = int(cluster.run("sbatch", "--parsable", *options, "--time=60", "--wrap", "sleep 600").stdout)
+        cluster.run("scontrol", "reconfigure")
+        cluster.wait_state(be, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         te = int(cluster.run("sbatch", "--parsable", "-Jte-1", *wants, "--time=5", "--wrap", "sleep 600").stdout)
         cluster.wait_for(lambda: code(daemon, te) == "not_considered_yet", "Slurm's word to be awaited")

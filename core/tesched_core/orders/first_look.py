@@ -18,10 +18,12 @@ alone, and with true it is awaited in any case.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason, seen_at_the_head
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
@@ -81,22 +83,23 @@ def at_the_head_first(
 
 
 def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext) -> bool:
-    """Check whether the job certainly needs the plan's victims, and what they leave is enough for it."""
-    if not _is_made_by_victims(plan, job, context):
-        return False
     others = [one for one in memory.open_orders() if one.preemptor != job.job_id]
-    left = beside_preemptors(others, context.snapshot, context.columns.capacity)
-    return not may_start_by_sums(job, context.snapshot, left)
+    return certainly_serves(plan, job, context.snapshot, context.columns.capacity, others)
 
 
-def _is_made_by_victims(plan: MakeRoom, job: Job, context: CycleContext) -> bool:
-    """Check whether what the plan's victims leave is enough by itself.
+def certainly_serves(
+    plan: MakeRoom, job: Job, snapshot: Snapshot, capacity: Capacity, others: Iterable[Order] = ()
+) -> bool:
+    """Check whether the job needs the plan's victims for certain, and what they leave is enough by itself.
 
     Until the job is first in its queue, others may start on what is free now, and its victims would leave for nothing.
+    What `others` free is for their own jobs.
     """
     if plan.by_suspending:
         return False  # their memory stays taken
-    return fits_without_free(job, plan.nodes, plan.victim_ids, context.snapshot, context.columns.capacity)
+    if not fits_without_free(job, plan.nodes, plan.victim_ids, snapshot, capacity):
+        return False
+    return not may_start_by_sums(job, snapshot, beside_preemptors(others, snapshot, capacity))
 
 
 def _is_on_free(order: Order) -> bool:

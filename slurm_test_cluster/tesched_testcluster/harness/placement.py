@@ -23,7 +23,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.placement.by_sums import may_start_by_sums
+from tesched_core.orders.first_look import certainly_serves
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
@@ -153,7 +153,7 @@ class Oracle:
             plan, refusal = _asked(snapshot)
             if plan is not None and plan.victims:
                 capacity = columns_of(snapshot).capacity
-                self._about["awaited"] = may_start_by_sums(snapshot.jobs[JobId(te)], snapshot, capacity)
+                self._about["awaited"] = not certainly_serves(plan, snapshot.jobs[JobId(te)], snapshot, capacity)
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
             if verdict in {Verdict.FUTILE, Verdict.NOT_FREE} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)

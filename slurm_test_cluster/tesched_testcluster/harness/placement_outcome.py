@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     NOT_FREE = "NOT FREE"
     #: it started without the victims that tesched named, and would have notified before Slurm's word
     NEEDLESS = "NEEDLESS"
-    #: so it did, but the daemon awaits Slurm's word on it before it notifies any: by sums it may start on what is free
+    #: so it did, but the daemon awaits Slurm's word on it before it notifies any (`orders/first_look.py`)
     AT_SLURMS_WORD = "started at Slurm's word"
     #: refused, and Slurm would have started it
     MISSED = "MISSED"
@@ -45,7 +45,7 @@ class Case:
     slurm: str = ""
     #: on one node it holds more than tesched had said
     took_more: str = ""
-    #: victims were named, and by sums it may start without any: Slurm's word is awaited before they are notified
+    #: victims were named, and Slurm's word is awaited before they are notified
     awaited: bool = False
     #: how many victims were named, and how many Slurm needs at least; None where that was not tried
     victims: int = 0
