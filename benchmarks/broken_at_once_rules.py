@@ -8,8 +8,38 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: what victims leave is enough",
         "core/tesched_core/orders/first_look.py",
-        "return fits_without_free(",
-        "return True or fits_without_free(",
+        "if not fits_without_free(",
+        "if False and not fits_without_free(",
+    ),
+    Mutation(
+        "at once: nor where sums leave it open",
+        "core/tesched_core/orders/first_look.py",
+        "return not may_start_by_sums(",
+        "return True or not may_start_by_sums(",
+    ),
+    Mutation(
+        "at once: what others free is theirs",
+        "core/tesched_core/orders/first_look.py",
+        "beside_preemptors(others, snapshot, capacity))",
+        "capacity)",
+    ),
+    Mutation(
+        "sums: the record of several partitions is doubted",
+        "core/tesched_core/placement/by_sums.py",
+        "exclusive=job.request.exclusive and not doubted",
+        "exclusive=job.request.exclusive",
+    ),
+    Mutation(
+        "sums: whole nodes are empty ones",
+        "core/tesched_core/placement/by_sums.py",
+        "fits &= free.cpus == capacity.total[rows, 0]",
+        "pass",
+    ),
+    Mutation(
+        "sums: shards may lie on one GPU",
+        "core/tesched_core/placement/by_sums.py",
+        "np.where(shards > 0, np.maximum(free, total - filled), free)",
+        "free",
     ),
     Mutation(
         "at once: what is free is not counted",

@@ -14,7 +14,7 @@ from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
 from tesched_core.model.change import By
-from tesched_core.model.cluster import Partition, SlurmSettings
+from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
@@ -268,6 +268,28 @@ def test_slurms_word_is_awaited_where_a_plan_counts_on_what_is_free(victim_cpus:
     drive.change(TE, request=replace(drive.jobs[JobId(TE)].request, cpus=24))
     assert without_limits(drive) == notified
     assert JobId(TE) in drive.memory.raised(By.PREEMPTOR), "it is put first in any case"
+
+
+@pytest.mark.parametrize(("held", "notified"), [(8, []), (32, [BE])])
+def test_slurms_word_is_awaited_where_by_sums_the_job_may_start_on_what_is_free(held: int, notified: list[int]) -> None:
+    """Of two partitions one gives whole nodes alone, so that Slurm's record has it of the job, which fits on n2."""
+    drive = two_nodes()
+    whole = replace(drive.start.partitions["p"], name="q", nodes=frozenset({"n1"}), oversubscribe="EXCLUSIVE")
+    drive.start = replace(drive.start, partitions={**drive.start.partitions, "q": whole})
+    drive.jobs[JobId(2)] = running(2, share("n2", held), requeueable=False)
+    request = replace(drive.jobs[JobId(TE)].request, exclusive=True)
+    assert without_limits(drive, partitions=("q", "p"), request=request) == notified
+
+
+def test_so_it_is_not_where_another_order_has_freed_that_for_its_own_job() -> None:
+    drive = two_nodes()
+    whole = Request(cpus=32, mem_per_node_mib=1)
+    assert without_limits(drive, request=whole) == [BE]
+    drive.obeys(*drive.decision.actions)
+    drive.requeued(BE)
+    drive.submits(waiting(8, whole, reason="Priority", eligible_time=NOW, submit_time=NOW), like=TE)
+    drive.cycle(2)
+    assert asked(drive) == [2]
 
 
 CLOSED = {
