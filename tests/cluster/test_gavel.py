@@ -172,6 +172,7 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
             assert "shares GPUs of v100 (2 a GPU), k80 (2 a GPU)" in daemon.ask("doctor").stdout
 
 
+@pytest.mark.gate
 def test_a_hold_that_came_as_a_job_started_does_not_make_its_move_futile(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_hold_that_came_as_a_job_started_does_not_make_its_move_futile(
             assert daemon.json("status")["tally"]["futile"] == 0
 
 
+@pytest.mark.gate
 def test_one_gets_other_nodes_where_a_trial_has_taken_its_own(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types()) as cluster:
         running = [training(cluster, f"be-{number}", "any", on_notice="exit") for number in range(2)]
