@@ -91,6 +91,7 @@ def test_one_with_a_turn_is_held_until_it_is_bound_to_its_nodes() -> None:
     site.obeys(*site.cycle(11))
     assert kinds(site) == [("hold", A)], "Slurm would start it on the first node, of whatever type"
     assert site.decision.next_at == NOW + 10 + DELAY_S
+    assert site.cycle(60) == (), "it keeps no nodes from others for as long"
     site.obeys(*site.cycle(10 + DELAY_S))
     assert kinds(site) == [("setnodes", A), ("release", A)]
     assert bound_to(site) == {A: ("v",)}
