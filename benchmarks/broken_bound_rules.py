@@ -171,8 +171,8 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: holds first",
         _STEP,
-        "if context.deadlines is None:\n        return context",
-        "if True:\n        return context",
+        "if context.deadlines is not None and (raises or holds(one)):",
+        "if False:",
     ),
     Mutation("bound: a victim's lost run", _DEADLINES, "0.0 if of_own_user else self._lost_s(job)", "0.0"),
     Mutation(

@@ -28,6 +28,7 @@ from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
+from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
@@ -475,7 +476,12 @@ MUTATIONS = (
         "context.draft.update(job_id, last_preempted=context.now)",
         "pass",
     ),
-    Mutation("order: a preemptor that is held", "core/tesched_core/orders/advance.py", "elif job.held:", "elif False:"),
+    Mutation(
+        "order: a preemptor that is held",
+        "core/tesched_core/orders/advance.py",
+        "elif job.held and not",
+        "elif False and not",
+    ),
     Mutation(
         "order: a cool-down after a notice in vain",
         "core/tesched_core/orders/advance.py",
@@ -796,6 +802,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *AT_ONCE_MUTATIONS,
     *BEGIN_MUTATIONS,
+    *TURN_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
     *RUN_TIME_MUTATIONS,

@@ -33,7 +33,7 @@ from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.site_answers import SiteAnswers
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.bystanders import see_bystanders, with_tasks
 from tesched_core.orders.came_back import see_returns
@@ -200,16 +200,30 @@ def _too_late_now(
 
 
 def _in_order(context: CycleContext) -> Sequence[Action]:
-    """Return the actions; where a bound rests on it, jobs are held before victims leave, or they start in their places.
+    """Return the actions in the order in which they are sent: each takes its time, and some are too late soon.
 
-    And after their priorities are set: that would release them.
+    A BE job that is back in the queue starts by itself once its begin time has come, wherever there are free nodes:
+    it is bound, or held, before that. And where a bound rests on it, jobs are held before victims leave, or they start
+    in their places. Holds come after what is set of the same jobs' priorities: that would release them.
     """
-    if context.deadlines is None:
-        return context.actions
-    return sorted(
-        context.actions,
-        key=lambda one: 0 if sets(one, Field.NICE, Field.PRIORITY) else 1 if holds(one) else 2,
-    )
+    snapshot, jobs = context.snapshot, context.snapshot.jobs
+    held = {one.job_id for one in context.actions if holds(one)}
+    back = {
+        one.job_id
+        for one in context.actions
+        if one.job_id in jobs and jobs[one.job_id].pending and jobs[one.job_id].restarts
+        if (jobs[one.job_id].eligible_time or 0.0) > snapshot.taken_at
+        if snapshot.job_class(one.job_id) is JobClass.BE
+    }
+
+    def rank(one: Action) -> int:
+        raises = sets(one, Field.NICE, Field.PRIORITY)
+        if context.deadlines is not None and (raises or holds(one)):
+            return 0 if raises else 1
+        soon = one.job_id in back and (sets(one, Field.NODES) or holds(one) or (raises and one.job_id in held))
+        return 2 if soon else 3
+
+    return sorted(context.actions, key=rank)
 
 
 def _view(

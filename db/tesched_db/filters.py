@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
 from tesched_core.model.order import Departure, Ending
 
 from tesched_db.tables import JobRow, OrderRow, VictimRow
@@ -51,7 +51,13 @@ def orders_query(which: OrderFilter) -> Select[OrderRow]:
     if which.futile_only:
         by_slurm = VictimRow.departure == Departure.REQUEUED.value
         asked = or_(VictimRow.noticed_at.is_not(None), by_slurm)
-        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), asked)
+        finished = and_(
+            VictimRow.job_id == OrderRow.preemptor,
+            VictimRow.departure.is_not_distinct_from(Departure.FINISHED.value),
+        )
+        left = (
+            select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), asked, not_(finished)).correlate(OrderRow)
+        )
         query = query.where(OrderRow.ending != Ending.STARTED_HERE.value, OrderRow.order_id.in_(left))
     return query
 

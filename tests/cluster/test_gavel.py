@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,16 @@ def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: 
         assert run_tesched(*argv, TESCHED_CONFIG=str(config)).returncode == 0
     with running_daemon(cluster, folder, client) as daemon:
         yield daemon
+
+
+@contextmanager
+def frozen(daemon: Daemon) -> Iterator[None]:
+    """Let the daemon do nothing until the block ends."""
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
 
 
 def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
@@ -159,3 +170,50 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
             whole = training(cluster, "be-whole", "fits-k", ticks=100)
             cluster.wait_state(whole, "RUNNING")
             assert "shares GPUs of v100 (2 a GPU), k80 (2 a GPU)" in daemon.ask("doctor").stdout
+
+
+@pytest.mark.gate
+def test_a_hold_that_came_as_a_job_started_does_not_make_its_move_futile(
+    tmp_path: Path, one_client: ClientChoice
+) -> None:
+    with LocalCluster(two_types()) as cluster:
+        running = [training(cluster, f"be-{number}", "any", on_notice="exit") for number in range(2)]
+        for job_id in running:
+            cluster.wait_state(job_id, "RUNNING")
+        on_v, on_k = sorted(running, key=lambda job_id: cluster.job(job_id)["NodeList"] == "k80-1")
+        late = training(cluster, "be-late", "fits-v", on_notice="exit")
+        with gavel(cluster, tmp_path, one_client) as daemon:
+            cluster.wait_for(lambda: cluster.job(late)["Priority"] == "0", "it to be held")
+            # As if the command had been on its way while Slurm started the job.
+            with frozen(daemon):
+                cluster.run("scancel", str(on_k))
+                cluster.run("scontrol", "release", str(late))
+                cluster.wait_state(late, "RUNNING")
+                cluster.run("scontrol", "hold", str(late))
+            assert cluster.job(late)["NodeList"] == "k80-1"
+            cluster.run("scancel", str(on_v))
+            cluster.wait_for(lambda: cluster.job(late)["NodeList"] == "v100-1", "it to be where it is fast")
+            assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_one_gets_other_nodes_where_a_trial_has_taken_its_own(tmp_path: Path, one_client: ClientChoice) -> None:
+    with LocalCluster(two_types()) as cluster:
+        running = [training(cluster, f"be-{number}", "any", on_notice="exit") for number in range(2)]
+        for job_id in running:
+            cluster.wait_state(job_id, "RUNNING")
+        on_v, moves = sorted(running, key=lambda job_id: cluster.job(job_id)["NodeList"] == "k80-1")
+        said = cluster.job(moves)["Comment"].replace("workload=any", "workload=fits-v")
+        cluster.run("scontrol", "update", f"jobid={moves}", f"comment={said}")
+        cluster.run("scancel", str(on_v))
+        with gavel(cluster, tmp_path, one_client) as daemon:
+            cluster.wait_for(
+                lambda: cluster.job(moves)["ReqNodeList"] == "v100-1", "it to be bound to where it is fast"
+            )
+            # Slurm does not start it again yet, and v100-1 is free until then.
+            typed = ("--gres=gpu:v100:1",)
+            trial = submit(cluster, LoadJob(name="te-1", kind="te", ticks=36_000, options=typed), cluster.shared)
+            cluster.wait_state(trial, "RUNNING")
+            cluster.wait_for(lambda: cluster.job(moves)["NodeList"] == "k80-1", "it to have its turn elsewhere")
+            endings = [story["order"]["ending"] for story in daemon.json("orders")["orders"]]
+            assert "overtaken" in endings

@@ -53,10 +53,13 @@ def test_a_futile_preemption_counts_before_its_order_has_ended(store: Engine) ->
     writer = Writer(store)
     away = victim(3, LEFT, noticed_at=200.0, left_at=230.0, departure=Departure.REQUEUED)
     by_slurm = victim(4, LEFT, left_at=230.0, departure=Departure.REQUEUED)
+    moves = victim(6, LEFT, noticed_at=200.0, left_at=230.0, departure=Departure.FINISHED)
     memory = remembering(
         order(1, 7, away, state=OrderState.SETTLING, ending=Ending.NO_RUN),
         order(2, 8, by_slurm, state=OrderState.SETTLING, ending=Ending.STARTED_ELSEWHERE),
         order(3, 9, victim(5), state=OrderState.SETTLING, ending=Ending.STARTED_HERE),
+        # It was to move, and finished.
+        order(4, 6, moves, state=OrderState.SETTLING, ending=Ending.PREEMPTOR_GONE),
     )
     writer.look(600.0, *(job(number) for number in range(3, 10)), te=[7, 8, 9], memory=memory)
     assert read.status(store, now=600.0).tally.futile == 2

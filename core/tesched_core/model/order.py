@@ -55,6 +55,8 @@ class Ending(StrEnum):
     GROWN = "grown"
     #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"
+    #: it is a BE job, and others have started on the nodes that were freed for its turn: it gets other nodes
+    OVERTAKEN = "overtaken"
     #: others have put its priority back again and again: an admin, or Slurm's backfill
     OVERRULED = "overruled"
     #: an admin withdrew it (`tesched undo`)
@@ -280,10 +282,13 @@ class Order:
     def futile(self) -> bool:
         """Check whether a victim left because it was notified, and the preemptor had no useful run on its nodes.
 
-        A victim that ended by itself before its notice has paid nothing.
+        A victim that ended by itself before its notice has paid nothing; nor has one that was to move, and finished.
         """
         left = (
-            victim.left_at is not None and (victim.noticed_at is not None or victim.by_slurm) for victim in self.victims
+            victim.left_at is not None
+            and (victim.noticed_at is not None or victim.by_slurm)
+            and not (victim.job_id == self.preemptor and victim.departure is Departure.FINISHED)
+            for victim in self.victims
         )
         return self.ending not in {None, Ending.STARTED_HERE} and any(left)
 

@@ -49,6 +49,7 @@ from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
 from tesched_core.orders.others_victims import awaits_others, is_lacked
+from tesched_core.orders.overtaken import is_held_by_us, overtaken
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.requeue import REQUEUE_LEVER, lost
 from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
@@ -126,7 +127,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
-    elif job.held:
+    elif job.held and not (order.victims and is_held_by_us(job, context)):
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
     elif (back := returned(order, job, context)) is not None and not _moves(order):
@@ -139,6 +140,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
+    elif why := overtaken(order, job, context):
+        ending, text = Ending.OVERTAKEN, why
     elif why := why_overruled(order, job, context):
         ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and (context.is_awaited(order) or awaits_others(order, context)):

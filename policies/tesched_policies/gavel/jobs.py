@@ -32,6 +32,8 @@ from tesched_core.policy import View
 from tesched_policies.gavel.throughput_estimate import filled
 
 NOWHERE = -1
+#: Slurm's times are whole seconds, and its clock may be a little ahead.
+_WHOLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +118,8 @@ class GavelJobs:
     movable: NDArray[np.bool_]
     #: it waits, and would start if resources were free and it were not held
     ready: NDArray[np.bool_]
+    #: it is back in the queue, and Slurm does not start it again yet
+    away: NDArray[np.bool_]
     #: tesched holds it
     held: NDArray[np.bool_]
     #: an order frees resources for it
@@ -154,8 +158,10 @@ def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJob
         for run, job in zip(runs, jobs, strict=True)
     ]
     held = [view.held_by_us(job) for job in jobs]
+    away = [is_away(job, snapshot) for job in jobs]
     ready = [
-        job.pending and (ours or resources_would_not_help(job) is None) for ours, job in zip(held, jobs, strict=True)
+        job.pending and not off and (ours or resources_would_not_help(job) is None)
+        for ours, off, job in zip(held, away, jobs, strict=True)
     ]
     shards = np.array([requested_shards(job) for job in jobs], dtype=np.int64)
     return GavelJobs(
@@ -169,6 +175,7 @@ def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJob
         on=on,
         movable=np.array(movable, dtype=np.bool_),
         ready=np.array(ready, dtype=np.bool_),
+        away=np.array(away, dtype=np.bool_),
         held=np.array(held, dtype=np.bool_),
         served=np.array([job.job_id in served for job in jobs], dtype=np.bool_),
     )
@@ -230,7 +237,18 @@ def _is_ours(job: Job, view: View) -> bool:
         view.held_by_us(job)
         or resources_would_not_help(job) is None
         or (job.reason == "BeginTime" and job.restarts > 0)
+        or (is_away(job, view.snapshot) and not job.held)
     )
+
+
+def is_away(job: Job, snapshot: Snapshot) -> bool:
+    """Check whether a job was put back in the queue, and has a begin time for that: Slurm starts it no sooner.
+
+    Its reason may still be that of its last run. A begin time later than a requeue gives is its user's.
+    """
+    if not job.pending or not job.restarts or job.eligible_time is None:
+        return False
+    return 0 < job.eligible_time - snapshot.taken_at <= snapshot.settings.requeue_delay_s + _WHOLE_S
 
 
 def _on(job: Job, kinds: Kinds, capacity: Capacity) -> int:

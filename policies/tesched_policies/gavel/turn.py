@@ -27,6 +27,7 @@ from tesched_policies.gavel.state import GavelState, JobRounds
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
 _HELD = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
+_HELD_FOR_NODES = "it has a turn, and is held until it has nodes for it, so that it does not start on another job's"
 
 
 def counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | None) -> GavelState:
@@ -126,9 +127,24 @@ class GavelTurn:
         """Give resources that are free in mid-round to the next waiting job; none is moved for it."""
         # A job that runs on without a turn, since no other needs its nodes, has one now.
         self.want = np.where((self.want == NOWHERE) & self.managed.movable, self.managed.on, self.want)
+        self._give_up_taken()
         waits = (self.want == NOWHERE) & (self.managed.on == NOWHERE)
         if waits.any():
             self.want = self._assigned(~waits, self.want)
+
+    def _give_up_taken(self) -> None:
+        """Take the turn of each waiting job on a type of which others have come to hold too much: it gets another."""
+        managed, left = self.managed, self._capacity()
+        stays = (managed.on != NOWHERE) & ((managed.on == self.want) | ~managed.movable)
+        np.subtract.at(left, managed.on[stays], managed.gpus_of(np.flatnonzero(stays), managed.mate))
+        comes = managed.served & (self.want != NOWHERE) & ~stays & (managed.shards == 0)
+        np.subtract.at(left, self.want[comes], managed.gpus[comes])
+        waits = (managed.on == NOWHERE) & (self.want != NOWHERE) & ~managed.served & (managed.shards == 0)
+        for row in np.flatnonzero(waits).tolist():
+            if managed.gpus[row] > left[self.want[row]]:
+                self.want[row] = NOWHERE
+            else:
+                left[self.want[row]] -= managed.gpus[row]
 
     def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
         """Assign a type to each job, settled ones keeping theirs; the job that shares its GPU goes to `beside`.
@@ -288,17 +304,24 @@ class GavelTurn:
         # A job that asks for shards waits for its place also if it has a turn: Slurm would put it beside any other.
         placeless = np.array([job.job_id not in planned for job in managed.jobs], dtype=np.bool_) & (managed.shards > 0)
         hold = managed.ready & (~has_turn | placeless | managed.held)
+        # With a turn as well: the moment its delay is over Slurm would start it on any nodes, also those of an order.
+        hold |= managed.away & ~managed.served
         jobs = dict(self.state.jobs)
         for row, job in enumerate(managed.jobs):
             other = int(self.beside[row])
             partner = None if other == NOWHERE else managed.jobs[other].job_id
             jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]), partner=partner)
-        holds = (HoldJob(job_id=managed.jobs[row].job_id, why=_HELD) for row in np.flatnonzero(hold).tolist())
+        holds = (
+            HoldJob(job_id=managed.jobs[row].job_id, why=_HELD_FOR_NODES if has_turn[row] else _HELD)
+            for row in np.flatnonzero(hold).tolist()
+        )
+        waiting = np.flatnonzero(has_turn & managed.away & ~managed.served).tolist()
+        over = (at for row in waiting if (at := managed.jobs[row].eligible_time) is not None)
         return Proposal(
             intents=(*plans, *holds),
             notes=dict(self._why()),
             state=replace(self.state, jobs=jobs),
-            next_at=self.state.ends_at,
+            next_at=min([self.state.ends_at, *over]),
         )
 
     def _why(self) -> Iterator[tuple[JobId, str]]:

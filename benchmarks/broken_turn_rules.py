@@ -1,0 +1,32 @@
+"""The rules of turns of jobs that are back in the queue, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_OVERTAKEN = "core/tesched_core/orders/overtaken.py"
+_ADVANCE = "core/tesched_core/orders/advance.py"
+_JOBS = "policies/tesched_policies/gavel/jobs.py"
+_TURN = "policies/tesched_policies/gavel/turn.py"
+_STEP = "core/tesched_core/step.py"
+
+TURN_MUTATIONS = (
+    Mutation(
+        "turn: a hold of tesched's own ends no move", _ADVANCE, "order.victims and is_held_by_us(job", "False and (job"
+    ),
+    Mutation("turn: others on its nodes", _ADVANCE, "elif why := overtaken(order, job, context):", 'elif why := "":'),
+    Mutation("turn: of what only completes there", _OVERTAKEN, "if any(one.completing for one in there):", "if False:"),
+    Mutation("turn: held while Slurm keeps it back", _TURN, "hold |= managed.away & ~managed.served", "pass"),
+    Mutation("turn: a reason of its last run", _JOBS, "or (is_away(job, view.snapshot) and not job.held)", ""),
+    Mutation("turn: not planned while it is away", _JOBS, "job.pending and not off and", "job.pending and"),
+    Mutation("turn: a begin time of its user's", _JOBS, "<= snapshot.settings.requeue_delay_s + _WHOLE_S", "<= 1e9"),
+    Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
+    Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
+    Mutation("turn: bound before all else", _STEP, "return 2 if soon else 3", "return 3"),
+    Mutation(
+        "turn: one that finishes has not paid",
+        "core/tesched_core/model/order.py",
+        "and not (victim.job_id == self.preemptor and victim.departure is Departure.FINISHED)",
+        "",
+    ),
+)
