@@ -22,8 +22,9 @@ from tesched_db.rows import CHUNK, IN_PARTS, Values
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.user_text import storable
 
-#: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB.
-MOST_AT_ONCE = 5000
+#: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB, and PostgreSQL
+#: ends a transaction of ours that is idle for 5 s meanwhile.
+MOST_AT_ONCE = 1000
 
 #: Traits of a job that was not classified.
 UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, grace_source="")

@@ -8,7 +8,7 @@ PostgreSQL as one array a column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -35,6 +35,9 @@ from sqlalchemy.types import TypeEngine
 from tesched_db.declared import TableBase
 from tesched_db.rows import Values
 
+#: Rows of one statement for PostgreSQL: it waits while the driver makes text of them, for 5 s at most.
+MOST_IN_ARRAYS = 1000
+
 
 def insert_rows(connection: Connection, table: type[TableBase], rows: Sequence[Values]) -> None:
     """Insert the rows, at least one, which have the same columns."""
@@ -52,7 +55,7 @@ def _write(
     on_postgresql = connection.dialect.name == "postgresql"
     written = _of_arrays if on_postgresql else _of_rows
     one = written(connection.dialect, table, names, updates=updates)
-    columns: list[Iterable[Any]] = list(zip(*map(itemgetter(*one.names), rows), strict=True))
+    columns: list[Sequence[Any]] = list(zip(*map(itemgetter(*one.names), rows), strict=True))
     try:
         for place, convert in one.convert:
             columns[place] = [*map(convert, columns[place])]
@@ -60,8 +63,10 @@ def _write(
         raise StatementError(str(error), str(one.statement), None, error) from error
     if isinstance(one.statement, str):
         connection.exec_driver_sql(one.statement, list(zip(*columns, strict=True)))
-    else:
-        arrays = {f"b_{name}": list(column) for name, column in zip(one.names, columns, strict=True)}
+        return
+    for start in range(0, len(rows), MOST_IN_ARRAYS):
+        some = slice(start, start + MOST_IN_ARRAYS)
+        arrays = {f"b_{name}": list(column[some]) for name, column in zip(one.names, columns, strict=True)}
         connection.execute(one.statement, arrays)
 
 
@@ -110,19 +115,21 @@ def _of_arrays(_dialect: Dialect, table: type[TableBase], names: tuple[str, ...]
     else:
         statement = insert(table).from_select(list(names), select(*values.values()))
     convert = tuple(
-        (place, _or_none(kind))
+        (place, _made(kind, accepted))
         for place, name in enumerate(names)
-        if (kind := next((kind for of, kind in _KINDS if isinstance(_plain(columns[name].type), of)), None))
+        for of, kind, accepted in _KINDS
+        if isinstance(_plain(columns[name].type), of)
     )
     return _Statement(statement, names, convert)
 
 
-#: The driver takes no array of values of several types, such as 5 and 5.0, or a word and a member of an enum.
-_KINDS: tuple[tuple[type[TypeEngine[Any]], type[Any]], ...] = (
-    (Float, float),
-    (Boolean, bool),
-    (Integer, int),
-    (String, str),
+#: By type of a column: of which type its values are made, and from which. The driver takes no array of several types,
+#: such as 5 and 5.0, or a word and a member of an enum; a value that is none of these is left to it, which refuses it.
+_KINDS: tuple[tuple[type[TypeEngine[Any]], type[Any], tuple[type[Any], ...]], ...] = (
+    (Float, float, (int, float)),
+    (Boolean, bool, (bool,)),
+    (Integer, int, (int,)),
+    (String, str, (str,)),
 )
 
 
@@ -133,5 +140,5 @@ def _plain(of: TypeEngine[Any]) -> TypeEngine[Any]:
     return of
 
 
-def _or_none(kind: type[Any]) -> Callable[[Any], Any]:
-    return lambda value: value if value is None or type(value) is kind else kind(value)
+def _made(kind: type[Any], accepted: tuple[type[Any], ...]) -> Callable[[Any], Any]:
+    return lambda value: kind(value) if type(value) is not kind and isinstance(value, accepted) else value
