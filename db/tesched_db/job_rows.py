@@ -76,7 +76,7 @@ class Known:
         if self.job is None or self.traits is None:
             stored = self.stored or {}
             return stored["job_class"], stored["state"]
-        return str(self.traits.job_class), str(self.job.state)
+        return self.traits.job_class, self.job.state
 
     def is_another(self, job: Job) -> bool:
         """Check whether `job` merely has the id of this one."""
@@ -124,7 +124,7 @@ class PresentJobs:
         """Number of present jobs by class and state."""
         counts: dict[str, dict[str, int]] = {}
         for (job_class, state), number in sorted((+self._count).items()):
-            counts.setdefault(job_class, {})[state] = number
+            counts.setdefault(str(job_class), {})[str(state)] = number
         return counts
 
     def key_of(self, job_id: JobId) -> int | None:
@@ -189,13 +189,12 @@ class PresentJobs:
         for job, traits in changed:
             known = self.jobs.get(job.job_id)
             idle_since = snapshot.idle_since.get(job.job_id)
-            kind = str(traits.job_class), str(job.state)
             if known is not None:
                 self._count[known.kind] -= 1
                 if known.is_another(job):
                     parted.append(known)
                     known = None
-            self._count[kind] += 1
+            self._count[traits.job_class, job.state] += 1  # members of enums, which are equal to their words
             question = _question(job, known.question if known is not None else None)
             if known is None:
                 known = Known(key=self.next_key)
