@@ -10,6 +10,7 @@ _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/deta
 _PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/bounded_process.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
+_MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -174,6 +175,9 @@ REST_MUTATIONS = (
         "(traits is not traits_now and traits != traits_now) or job.comment",
         "job.comment",
     ),
+    Mutation("store: an array has values of one type", _MANY_ROWS, "isinstance(value, accepted)", "False"),
+    Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
+    Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),
     Mutation("store: a new name is written", _JOB_VALUES, "_SUBMITTED(job) != _SUBMITTED(job_now)", "False"),
     Mutation("store: another comment of a job counts", _JOB_VALUES, " or job.comment != job_now.comment", ""),

@@ -88,7 +88,7 @@ class Known:
         return another_job({"submit_time": one.submit_time, "restarts": one.restarts, "user": storable(one.user)}, job)
 
     def changes(self, job: Job, traits: Traits, idle_since: UnixSeconds | None) -> tuple[bool, Values]:
-        """Return what to write of the job as it is now: whether it is news for its history, and what has changed."""
+        """Find out whether the job as it is now is news for its history, and which values have changed."""
         if self.job is not None and self.traits is not None:
             values = changed_values((self.job, self.traits, self.idle_since), (job, traits, idle_since))
             perhaps = not _MILESTONES.isdisjoint(values)
@@ -265,7 +265,7 @@ def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[Jo
 
 
 def _others(now: Mapping[JobId, object], then: Mapping[JobId, object]) -> list[JobId]:
-    """Return where the two do not have the very same object. It is done at each poll for each job."""
+    """Find the jobs for which the two do not have the very same object. It is done at each poll for each job."""
     if list(now) == list(then):  # no job has come or gone: half the time
         return [job_id for job_id, one, other in zip(now, now.values(), then.values(), strict=True) if one is not other]
     was = then.get
@@ -319,7 +319,7 @@ def _milestone(values: Values) -> tuple[Any, ...]:
 
 
 def _milestone_of(job: Job) -> tuple[Any, ...]:
-    """Return what tells two milestones of a job apart (`_milestone`), without making its values."""
+    """Return the same as `_milestone` for two records of a job, or not, without making their values."""
     reason = "" if job.reason in _QUEUED else storable(job.reason)
     return job.state, job.completing, job.restarts, job.allocation and job.nodes, job.start_time, reason
 

@@ -1,6 +1,6 @@
 """Many rows at once: what a poll changes is written by one statement a kind of change, and little of Python a row.
 
-`Connection.execute` with a list makes a dictionary and a tuple of each row, and looks for the types of its values anew:
+`Connection.execute` with a list makes a dictionary and a tuple of each row, and finds the types of its values anew:
 for 1,000 rows that took as long as SQLite did. And PostgreSQL takes each row as a statement of its own. Here the values
 go column by column, converted by the columns' own types: to SQLite as tuples for the driver's `executemany`, to
 PostgreSQL as one array a column.
