@@ -10,6 +10,7 @@ _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/deta
 _PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/bounded_process.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
+_MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -132,14 +133,23 @@ REST_MUTATIONS = (
     Mutation(
         "store: other traits of an unchanged job are written",
         _JOB_ROWS,
-        "((snapshot.jobs, before.jobs), (snapshot.traits, before.traits))",
-        "((snapshot.jobs, before.jobs),)",
+        "    found |= dict.fromkeys(_others(snapshot.traits, before.traits))\n",
+        "",
     ),
     Mutation(
         "store: traits that are not known any more are written",
         _JOB_ROWS,
-        "    found |= dict.fromkeys(before.traits.keys() - snapshot.traits.keys())\n",
-        "",
+        "others + [job_id for job_id in then if job_id not in now]",
+        "others",
+    ),
+    Mutation(
+        "store: a job that comes as another one goes is written",
+        _JOB_ROWS,
+        "list(now) == list(then)",
+        "len(now) == len(then)",
+    ),
+    Mutation(
+        "store: a job that goes as another one comes is gone", _JOB_ROWS, "len(self.jobs) + new >", "len(self.jobs) >"
     ),
     Mutation(
         "store: since when an unchanged job is idle is written",
@@ -162,10 +172,13 @@ REST_MUTATIONS = (
     Mutation(
         "store: traits of a job that has changed are written",
         _JOB_VALUES,
-        "then[1] != now[1] or then[0].comment",
-        "then[0].comment",
+        "(traits is not traits_now and traits != traits_now) or job.comment",
+        "job.comment",
     ),
-    Mutation("store: a request that has changed is written", _JOB_VALUES, "then[0].request != now[0].request", "False"),
-    Mutation("store: a new name is written", _JOB_VALUES, "_SUBMITTED(then[0]) != _SUBMITTED(now[0])", "False"),
-    Mutation("store: another comment of a job counts", _JOB_VALUES, " or then[0].comment != now[0].comment", ""),
+    Mutation("store: an array has values of one type", _MANY_ROWS, "isinstance(value, accepted)", "False"),
+    Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
+    Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
+    Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),
+    Mutation("store: a new name is written", _JOB_VALUES, "_SUBMITTED(job) != _SUBMITTED(job_now)", "False"),
+    Mutation("store: another comment of a job counts", _JOB_VALUES, " or job.comment != job_now.comment", ""),
 )

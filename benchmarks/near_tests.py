@@ -266,6 +266,7 @@ NEAR = {
     "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py", _OUTAGES),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
+    "many_rows": ("tests/integration/test_db_many_rows.py",),
     **dict.fromkeys(
         ("job_rows", "job_values"),
         (

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -33,8 +34,6 @@ from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.columns import capacity_of
 from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store_of
-from tesched_cli.explain_json import ExplainJson
-from tesched_cli.json_output import print_json
 from tesched_cli.render import expectation, training
 from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.considered import considered
@@ -50,7 +49,9 @@ from tesched_cli.render.until import (
     until_json,
     until_of,
 )
-from tesched_cli.training_json import report_json, training_curve_json
+
+if TYPE_CHECKING:
+    from tesched_cli.explain_json import ExplainJson
 
 CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -76,6 +77,8 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
     if as_json:
+        from tesched_cli.json_output import print_json  # noqa: PLC0415 - needed for --json alone, as in `_json`
+
         print_json(_json(found))
         return
     out = console()
@@ -125,6 +128,9 @@ def explained(engine: Engine, config: Config, job: str) -> Explained | None:
 
 
 def _json(found: Explained) -> ExplainJson:
+    from tesched_cli.explain_json import ExplainJson  # noqa: PLC0415
+    from tesched_cli.training_json import report_json, training_curve_json  # noqa: PLC0415
+
     story, reported, array = found.story, found.reported, found.array
     ahead = training.outlook_of(reported.curve, reported.target_loss) if reported else None
     together = training.outlook_of(array.curve, array.target_loss) if array else None

@@ -22,6 +22,12 @@ SCHEMA = "0.2"
 DRIVER = Extra(package="psycopg", module="psycopg", install=".[postgresql]")
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
+#: Pages, of 4 KiB, of SQLite's write-ahead log after which a commit copies it into the file. A poll in which 1,000 of
+#: 100,000 jobs have changed writes 1,500 of them: by SQLite's own 1,000 each such commit took three times as long.
+LOG_PAGES = 8000
+#: KiB of a writer's pages that SQLite keeps in memory. By its own 2,000 those of such a poll were read anew each time,
+#: and written before the commit.
+CACHE_KIB = 16_000
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
 IDLE_S = 5.0
 #: Seconds after which PostgreSQL is to end a statement of ours.
@@ -179,6 +185,8 @@ def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engi
             cursor = connection.cursor()
             if not read_only:
                 cursor.execute("PRAGMA journal_mode = WAL")
+                cursor.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+                cursor.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             # An intent must outlive a power cut: what it announces is done right after it.
             cursor.execute("PRAGMA synchronous = FULL")
             cursor.execute("PRAGMA foreign_keys = ON")

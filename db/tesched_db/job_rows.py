@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import compress, filterfalse
-from operator import is_not
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, select
 from tesched_core.intake.classify import Question
 from tesched_core.intake.job_times import last_run_s, times
 from tesched_core.model.cluster import Job
@@ -19,18 +17,23 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 from tesched_db.history_rows import changes_of
 from tesched_db.job_values import another_job, changed_values, job_values
+from tesched_db.many_rows import insert_rows, update_rows
 from tesched_db.rows import CHUNK, IN_PARTS, Values
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.user_text import storable
 
-#: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB.
-MOST_AT_ONCE = 5000
+#: Jobs whose rows are made before they are written: all of a large site's first poll would be 200 MB, and PostgreSQL
+#: ends a transaction of ours that is idle for 5 s meanwhile.
+MOST_AT_ONCE = 1000
 
 #: Traits of a job that was not classified.
 UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, grace_source="")
 
 #: Reasons between which a waiting job goes back and forth; that is no news.
 _QUEUED = frozenset({"", "None", "Priority", "Resources"})
+
+#: The columns without a change of which a job has come to no milestone.
+_MILESTONES = frozenset({"state", "flags", "restarts", "nodes", "start_time", "reason"})
 
 #: The columns of a job that the next poll may change.
 _CHANGING = (
@@ -45,8 +48,6 @@ _CHANGING = (
 #: What is read of a row: its key, and the values that are compared with those of the next poll.
 _KNOWN_NAMES = ("job_id", *_CHANGING)
 _KNOWN = (JobRow.key, *(getattr(JobRow, name) for name in _KNOWN_NAMES))
-
-_UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
 
 
 @dataclass(slots=True)
@@ -75,14 +76,26 @@ class Known:
         if self.job is None or self.traits is None:
             stored = self.stored or {}
             return stored["job_class"], stored["state"]
-        return self.traits.job_class.value, self.job.state.value
+        return self.traits.job_class, self.job.state
 
     def is_another(self, job: Job) -> bool:
         """Check whether `job` merely has the id of this one."""
         one = self.job
         if one is None:
             return another_job(self.values, job)
+        if one.submit_time == job.submit_time:
+            return False
         return another_job({"submit_time": one.submit_time, "restarts": one.restarts, "user": storable(one.user)}, job)
+
+    def changes(self, job: Job, traits: Traits, idle_since: UnixSeconds | None) -> tuple[bool, Values]:
+        """Find out whether the job as it is now is news for its history, and which values have changed."""
+        if self.job is not None and self.traits is not None:
+            values = changed_values((self.job, self.traits, self.idle_since), (job, traits, idle_since))
+            perhaps = not _MILESTONES.isdisjoint(values)
+            return perhaps and _milestone_of(self.job) != _milestone_of(job), values
+        before, now = self.values, job_values(job, traits, idle_since)
+        changed = {name: value for name, value in now.items() if value != before[name]}
+        return _milestone(before) != _milestone(now), changed
 
 
 @dataclass
@@ -111,7 +124,7 @@ class PresentJobs:
         """Number of present jobs by class and state."""
         counts: dict[str, dict[str, int]] = {}
         for (job_class, state), number in sorted((+self._count).items()):
-            counts.setdefault(job_class, {})[state] = number
+            counts.setdefault(str(job_class), {})[str(state)] = number
         return counts
 
     def key_of(self, job_id: JobId) -> int | None:
@@ -139,9 +152,9 @@ class PresentJobs:
                 snapshot.idle_since.get(job_id),
             )
         ]
-        # In C: it is done at each poll for each job.
-        gone = [self.jobs.pop(job_id) for job_id in [*filterfalse(snapshot.jobs.__contains__, self.jobs)]]
-        if gone:
+        new = sum(job.job_id not in self.jobs for job, _ in changed)
+        if len(self.jobs) + new > len(snapshot.jobs):
+            gone = [self.jobs.pop(job_id) for job_id in [one for one in self.jobs if one not in snapshot.jobs]]
             self._mark_gone(connection, gone, seen_before if seen_before is not None else snapshot.taken_at)
             self._count.subtract(known.kind for known in gone)
         for start in range(0, len(changed), MOST_AT_ONCE):
@@ -152,14 +165,11 @@ class PresentJobs:
         known = self.jobs.get(job.job_id)
         if known is None or known.idle_since != idle_since:
             return False
-        return known.job == job and known.traits == traits
+        return (known.traits is traits or known.traits == traits) and known.job == job
 
     def _mark_gone(self, connection: Connection, gone: Sequence[Known], last_seen: UnixSeconds) -> None:
         """Write that Slurm no longer knows these jobs; their last known state stays."""
-        connection.execute(
-            _UPDATE_JOB.values(last_seen=bindparam("b_last_seen")),
-            [{"b_key": known.key, "b_last_seen": last_seen} for known in gone],
-        )
+        update_rows(connection, JobRow, [{"key": known.key, "last_seen": last_seen} for known in gone])
 
     def _renew(
         self,
@@ -184,35 +194,35 @@ class PresentJobs:
                 if known.is_another(job):
                     parted.append(known)
                     known = None
-            before: Values = {}
-            if known is None or known.job is None or known.traits is None:
-                before, values = known.values if known is not None else {}, job_values(job, traits, idle_since)
-            else:
-                before, values = changed_values((known.job, known.traits, known.idle_since), (job, traits, idle_since))
-                before["question"] = known.question
-            self._count[traits.job_class.value, job.state.value] += 1
-            values["question"] = _question(job, before.get("question"))
+            self._count[traits.job_class, job.state] += 1  # members of enums, which are equal to their words
+            question = _question(job, known.question if known is not None else None)
             if known is None:
                 known = Known(key=self.next_key)
                 self.next_key += 1
+                values = {**job_values(job, traits, idle_since), "question": question}
                 new.append({**values, "key": known.key, "first_submit_time": job.submit_time, "first_seen": at})
-            elif different := tuple(name for name, value in values.items() if value != before[name]):
-                altered[different].append({f"b_{name}": values[name] for name in different} | {"b_key": known.key})
-            if not before or _milestone(before) != _milestone(values):
+                is_news = True
+            else:
+                is_news, values = known.changes(job, traits, idle_since)
+                if question != known.question:
+                    values["question"] = question
+                if values:
+                    altered[tuple(values)].append({**values, "key": known.key})
+            if is_news:
                 history.append(_history_values(known.key, job, at))
                 if job.finished:
                     ended[known.key] = job
             known.job, known.traits, known.stored = job, traits, None
-            known.idle_since, known.question = values["idle_since"], values["question"]
+            known.idle_since, known.question = idle_since, question
             self.jobs[job.job_id] = known
         if parted:
             self._mark_gone(connection, parted, seen_before if seen_before is not None else at)
         if new:
-            connection.execute(insert(JobRow), new)
-        for names, rows in altered.items():
-            connection.execute(_UPDATE_JOB.values({name: bindparam(f"b_{name}") for name in names}), rows)
+            insert_rows(connection, JobRow, new)
+        for rows in altered.values():
+            update_rows(connection, JobRow, rows)
         if history:
-            connection.execute(insert(HistoryRow), history)
+            insert_rows(connection, HistoryRow, history)
         if ended:
             self._sum_up(connection, ended)
 
@@ -226,7 +236,7 @@ class PresentJobs:
         found = {job.job_id: (job, _known(latest[job.job_id])) for job in jobs if job.job_id in latest}
         back = {job_id: known for job_id, (job, known) in found.items() if not known.is_another(job)}
         if back:
-            connection.execute(_UPDATE_JOB.values(last_seen=None), [{"b_key": known.key} for known in back.values()])
+            update_rows(connection, JobRow, [{"key": known.key, "last_seen": None} for known in back.values()])
             self.jobs.update(back)
             self._count.update(known.kind for known in back.values())
 
@@ -239,22 +249,28 @@ class PresentJobs:
                 spent = times(changes, now=changes[-1].at)
                 self.ended.append((jobs[key], last_run_s(changes)))
                 if spent.whole:
-                    sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
+                    sums.append({"key": key, "waited_s": spent.waited_s, "ran_s": spent.ran_s})
         if sums:
-            connection.execute(_UPDATE_JOB.values(waited_s=bindparam("b_waited_s"), ran_s=bindparam("b_ran_s")), sums)
+            update_rows(connection, JobRow, sums)
 
 
 def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[JobId]:
     """Return the jobs that are not, with all that is written of them, the very objects of the snapshot before."""
     if before is None:
         return snapshot.jobs
-    found: dict[JobId, None] = {}
-    for now, then in ((snapshot.jobs, before.jobs), (snapshot.traits, before.traits)):
-        # In C: it is done at each poll for each job.
-        found |= dict.fromkeys(compress(now, map(is_not, now.values(), map(then.get, now))))
+    found = dict.fromkeys(_others(snapshot.jobs, before.jobs))
+    found |= dict.fromkeys(_others(snapshot.traits, before.traits))
     found |= dict.fromkeys(job_id for job_id, _ in snapshot.idle_since.items() ^ before.idle_since.items())
-    found |= dict.fromkeys(before.traits.keys() - snapshot.traits.keys())
     return [job_id for job_id in found if job_id in snapshot.jobs]
+
+
+def _others(now: Mapping[JobId, object], then: Mapping[JobId, object]) -> list[JobId]:
+    """Find the jobs for which the two do not have the very same object. It is done at each poll for each job."""
+    if list(now) == list(then):  # no job has come or gone: half the time
+        return [job_id for job_id, one, other in zip(now, now.values(), then.values(), strict=True) if one is not other]
+    was = then.get
+    others = [job_id for job_id, one in now.items() if was(job_id) is not one]
+    return others + [job_id for job_id in then if job_id not in now]
 
 
 def of_te(snapshot: Snapshot, decision: Decision) -> Values:
@@ -302,11 +318,17 @@ def _milestone(values: Values) -> tuple[Any, ...]:
     return values["state"], completing, values["restarts"], values["nodes"], values["start_time"], reason
 
 
+def _milestone_of(job: Job) -> tuple[Any, ...]:
+    """Return the same as `_milestone` for two records of a job, or not, without making their values."""
+    reason = "" if job.reason in _QUEUED else storable(job.reason)
+    return job.state, job.completing, job.restarts, job.allocation and job.nodes, job.start_time, reason
+
+
 def _history_values(key: int, job: Job, at: UnixSeconds) -> Values:
     return {
         "job_key": key,
         "at": at,
-        "state": job.state.value,
+        "state": str(job.state),
         "completing": job.completing,
         "reason": storable(job.reason),
         "restarts": job.restarts,

@@ -44,21 +44,22 @@ def job_values(job: Job, traits: Traits, idle_since: UnixSeconds | None = None) 
     }
 
 
-def changed_values(
-    then: tuple[Job, Traits, UnixSeconds | None], now: tuple[Job, Traits, UnixSeconds | None]
-) -> tuple[Values, Values]:
-    """Return the values of a job as it was and as it is, in the same columns: all that differ are among them."""
-    before, after = _state(*then), _state(*now)
-    if _SUBMITTED(then[0]) != _SUBMITTED(now[0]):
-        before |= _submitted(then[0])
-        after |= _submitted(now[0])
-    if then[1] != now[1] or then[0].comment != now[0].comment:
-        before |= _classified(*then[:2])
-        after |= _classified(*now[:2])
-    if then[0].request != now[0].request:
-        before |= _requested(then[0].request)
-        after |= _requested(now[0].request)
-    return before, after
+def changed_values(then: tuple[Job, Traits, UnixSeconds | None], now: tuple[Job, Traits, UnixSeconds | None]) -> Values:
+    """Return the values of a job as it is that are others than those of the job as it was, by column."""
+    (job, traits, _), (job_now, traits_now, _) = then, now
+    made = [_different(_state, then, now)]
+    if _SUBMITTED(job) != _SUBMITTED(job_now):
+        made.append(_different(_submitted, (job,), (job_now,)))
+    if (traits is not traits_now and traits != traits_now) or job.comment != job_now.comment:
+        made.append(_different(_classified, (job, traits), (job_now, traits_now)))
+    if job.request is not job_now.request and job.request != job_now.request:
+        made.append(_different(_requested, (job.request,), (job_now.request,)))
+    return made[0] if len(made) == 1 else {name: value for values in made for name, value in values.items()}
+
+
+def _different(values_of: Callable[..., Values], then: tuple[Any, ...], now: tuple[Any, ...]) -> Values:
+    before = values_of(*then)
+    return {name: value for name, value in values_of(*now).items() if value != before[name]}
 
 
 #: what `_submitted` is made from
@@ -105,11 +106,15 @@ def _classified(job: Job, traits: Traits) -> Values:
 
 
 def _state(job: Job, traits: Traits, idle_since: UnixSeconds | None) -> Values:
-    # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
-    is_eligible = job.pending and not job.held and job.eligible_time is not None
+    patience_s = until = None
+    if traits.patience_s:
+        # A hold ends that it is eligible, and Slurm's first pass after its release begins that anew.
+        is_eligible = job.pending and not job.held and job.eligible_time is not None
+        patience_s = traits.patience_s if job.pending else None
+        until = patience_ends(job, traits) if is_eligible else None
     return {
-        "state": job.state.value,
-        "flags": ",".join(sorted(job.flags)),
+        "state": str(job.state),  # `value` takes longer than all else here
+        "flags": ",".join(sorted(job.flags)) if job.flags else "",
         "reason": storable(job.reason),
         "priority": job.priority,
         "nice": job.nice,
@@ -117,8 +122,8 @@ def _state(job: Job, traits: Traits, idle_since: UnixSeconds | None) -> Values:
         "start_time": job.start_time,
         "end_time": job.end_time,
         "time_limit_s": job.time_limit_s,
-        "patience_s": traits.patience_s if job.pending and traits.patience_s else None,
-        "patience_until": patience_ends(job, traits) if is_eligible else None,
+        "patience_s": patience_s,
+        "patience_until": until,
         "idle_since": idle_since,
         "nodes": list(job.nodes),
     }

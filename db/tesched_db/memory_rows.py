@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import Connection, delete, select, update
@@ -19,11 +19,13 @@ from tesched_core.model.resources import JobId
 from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
-from tesched_db.job_rows import PresentJobs
 from tesched_db.order_rows import order_of, victims_of
 from tesched_db.rows import CHUNK, Values, empty, from_row, rows_of, to_row
 from tesched_db.tables import JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
+
+if TYPE_CHECKING:
+    from tesched_db.job_rows import PresentJobs  # `tesched explain` reads the memory, and writes no jobs
 
 
 @dataclass

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, select
 from tesched_core.model.decision import BlockOnRead, Refusal, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.job_rows import PresentJobs
+from tesched_db.many_rows import insert_rows, update_rows
 from tesched_db.rows import IN_PARTS, Values
 from tesched_db.tables import RefusalRow
 
 #: What is written of one cycle: the candidates of so many preemptors, so many of them one by one, and of the others so
 #: many of each code. A preemptor's own refusal always is.
 MOST_PREEMPTORS, MOST_CANDIDATES, MOST_OF_A_CODE = 100, 20_000, 20
-
-_UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))
 
 
 class _Sense(NamedTuple):
@@ -74,25 +73,18 @@ class Standing:
         seen_before: UnixSeconds | None,
     ) -> None:
         """Write what is said now and was not before, and end what is not said any more."""
-        said: dict[_Key, Refusal] = {
-            (
-                refusal.preemptor,
-                seen.key_of(refusal.preemptor),
-                refusal.job_id,
-                seen.key_of(refusal.job_id),
-                refusal.code,
-            ): refusal
-            for refusal in within_bounds(refusals)
-        }
-        over = [
-            {"b_key": self.rows.pop(sense).key, "b_last_seen": seen_before if seen_before is not None else at}
-            for sense in [sense for sense in self.rows if sense not in said]
-        ]
+        said = _by_sense(within_bounds(refusals), seen)
+        over: list[Values] = []
         new: list[Values] = []
         reworded: list[Values] = []
         counted: list[Values] = []
+        if not said.keys() >= self.rows.keys():
+            last_seen = seen_before if seen_before is not None else at
+            ended = [sense for sense in self.rows if sense not in said]
+            over = [{"key": self.rows.pop(sense).key, "last_seen": last_seen} for sense in ended]
+        row_of = self.rows.get
         for plain, refusal in said.items():
-            row = self.rows.get(plain)
+            row = row_of(plain)
             if row is None:
                 new.append(self._new(_Sense._make(plain)._replace(code=refusal.code.value), refusal, at))
                 continue
@@ -101,26 +93,37 @@ class Standing:
             sense = _Sense._make(plain)._replace(code=refusal.code.value)
             if sense.job_id == sense.preemptor and row.text != refusal.text:
                 # "Tried again in 40 s": worth keeping up to date for the few that wait, not for every candidate.
-                reworded.append({"b_key": row.key, "b_text": refusal.text, "b_behind": refusal.behind})
+                reworded.append({"key": row.key, "text": refusal.text, "behind": refusal.behind})
                 row = self.rows[sense] = row._replace(text=refusal.text)
             if row.more != refusal.more:
                 # Of each code one candidate at most says it; which one changes as they end.
-                counted.append({"b_key": row.key, "b_more": refusal.more})
+                counted.append({"key": row.key, "more": refusal.more})
                 self.rows[sense] = row._replace(more=refusal.more)
-        if over:
-            connection.execute(_UPDATE.values(last_seen=bindparam("b_last_seen")), over)
-        if reworded:
-            connection.execute(_UPDATE.values(text=bindparam("b_text"), behind=bindparam("b_behind")), reworded)
-        if counted:
-            connection.execute(_UPDATE.values(more=bindparam("b_more")), counted)
+        for changed in (over, reworded, counted):
+            if changed:
+                update_rows(connection, RefusalRow, changed)
         if new:
-            connection.execute(insert(RefusalRow), new)
+            insert_rows(connection, RefusalRow, new)
 
     def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
         key, self.next_key = self.next_key, self.next_key + 1
         self.rows[sense] = _StandingRow(key, refusal.text, refusal.more)
         words = {"text": refusal.text, "score": refusal.score, "behind": refusal.behind, "more": refusal.more}
         return {**sense._asdict(), "key": key, **words, "first_seen": at}
+
+
+def _by_sense(refusals: Iterable[Refusal], seen: PresentJobs) -> dict[_Key, Refusal]:
+    """Return the refusals by what makes them the same; of two that are, the last."""
+    said: dict[_Key, Refusal] = {}
+    known = seen.jobs.get
+    preemptor = preemptor_key = None
+    for one in refusals:
+        if one.preemptor != preemptor:  # those of one preemptor come together
+            preemptor = one.preemptor
+            preemptor_key = seen.key_of(preemptor)
+        job = known(one.job_id)
+        said[one.preemptor, preemptor_key, one.job_id, job.key if job else None, one.code] = one
+    return said
 
 
 def within_bounds(refusals: Iterable[Refusal]) -> Iterator[Refusal]:

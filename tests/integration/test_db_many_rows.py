@@ -1,0 +1,113 @@
+"""Many rows at once are written as SQLAlchemy writes them one by one, and of a poll those that it changes alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, select, update
+from tesched_core.model.cluster import JobState
+from tesched_core.model.snapshot import JobClass
+from tesched_db.engine import writing
+from tesched_db.errors import RowError, store_errors
+from tesched_db.job_values import job_values
+from tesched_db.many_rows import insert_rows, update_rows
+from tesched_db.rows import Values, rows_of
+from tesched_db.tables import HistoryRow, JobRow
+from tesched_testcluster.harness.store_examples import BE, Writer, job
+
+QUESTION = {"submit_time": 1.5, "restarts": 0, "name": "run", "comment": "", "partitions": ["p"], "qos": "n"}
+QUESTION |= {"account": "a", "time_limit_s": None}
+
+
+def new_row(key: int, **values: Any) -> Values:
+    return {
+        **job_values(job(key), BE),
+        "key": key,
+        "first_submit_time": 1.0,
+        "first_seen": 2.0,
+        "question": None,
+        **values,
+    }
+
+
+def rows_from(first: int) -> list[Values]:
+    """Return rows whose values of one column are of several types, or none, and text that no database takes."""
+    return [
+        new_row(first, start_time=5, nodes=[], name="a\0b", job_id=1),
+        new_row(first + 1, start_time=5.25, nodes=["n1", "n2"], name="\udcff'\"%s?{}\\,", job_id=3),
+        new_row(first + 2, start_time=None, nodes=["n,3"], name="日本", job_id=2**62, question=QUESTION),
+        new_row(first + 3, job_class=JobClass.TE, state=JobState.RUNNING, elastic=True, time_limit_s=60, job_id=4),
+    ]
+
+
+def stored(store: Engine) -> dict[int, Values]:
+    with store.connect() as connection:
+        return {row.key: row._asdict() for row in connection.execute(select(JobRow))}
+
+
+def test_rows_are_inserted_as_sqlalchemy_inserts_them_one_by_one(store: Engine) -> None:
+    ours, theirs = rows_from(1), rows_from(11)
+    with writing(store).begin() as connection:
+        insert_rows(connection, JobRow, ours)
+        for row in theirs:
+            connection.execute(insert(JobRow).values(row))
+    found = stored(store)
+    assert len(found) == 8
+    for key in range(1, 5):
+        assert {**found[key], "key": 0, "label": ""} == {**found[key + 10], "key": 0, "label": ""}
+
+
+def test_rows_are_updated_as_sqlalchemy_updates_them_and_no_other_column_or_row_is(store: Engine) -> None:
+    with writing(store).begin() as connection:
+        insert_rows(connection, JobRow, [new_row(key) for key in range(1, 20)])
+    before = stored(store)
+    names = ("job_id", "name", "start_time", "nodes", "question", "job_class", "elastic", "time_limit_s")
+    changes = [{name: row[name] for name in names} for row in rows_from(1)]
+    with writing(store).begin() as connection:
+        update_rows(connection, JobRow, [{**change, "key": key} for key, change in enumerate(changes, 1)])
+        for key, change in enumerate(changes, 11):
+            connection.execute(update(JobRow).where(JobRow.key == key).values(change))
+    found = stored(store)
+    for key in range(1, 5):
+        assert {name: found[key][name] for name in names} == {name: found[key + 10][name] for name in names}
+        assert found[key] == before[key] | {name: found[key][name] for name in names}
+    for key in (*range(5, 11), *range(15, 20)):
+        assert found[key] == before[key]
+
+
+def test_lines_of_the_history_have_the_keys_of_their_order(store: Engine) -> None:
+    line = {"at": 1, "state": "RUNNING", "completing": False, "reason": "", "restarts": 0, "submit_time": 0.0}
+    line |= {"start_time": None, "end_time": None}
+    with writing(store).begin() as connection:
+        insert_rows(connection, JobRow, [new_row(1)])
+        for first in (0, 1500):
+            lines = [{**line, "job_key": 1, "restarts": at, "nodes": [f"n{at}"]} for at in range(first, first + 1500)]
+            insert_rows(connection, HistoryRow, lines)
+    with store.connect() as connection:
+        rows = rows_of(connection, select(HistoryRow).order_by(HistoryRow.key))
+    assert [(row.restarts, row.nodes) for row in rows] == [(at, [f"n{at}"]) for at in range(3000)]
+
+
+@pytest.mark.parametrize("wrong", [{"priority": 2**63}, {"name": None}, {"elastic": "perhaps"}])
+def test_a_value_that_the_store_cannot_hold_is_an_error_of_a_row_and_nothing_is_written(
+    store: Engine, wrong: Values
+) -> None:
+    rows = [new_row(1), new_row(2, **wrong), new_row(3)]
+    with pytest.raises(RowError), store_errors("write", reads=False), writing(store).begin() as connection:
+        insert_rows(connection, JobRow, rows)
+    assert stored(store) == {}
+
+
+def test_of_a_poll_the_rows_of_the_jobs_that_have_changed_are_written_and_no_others(store: Engine) -> None:
+    writer, seen = Writer(store), [job(number) for number in range(1, 8)]
+    writer.look(100.0, *seen)
+    with writing(store).begin() as connection:
+        connection.execute(update(JobRow).values(user="another hand", priority=9))
+    now = [replace(one, priority=1) if one.job_id in {2, 5} else one for one in seen]
+    now[6] = job(7)  # read anew, and as it was
+    writer.look(102.0, *now)
+    found = {row["job_id"]: (row["priority"], row["user_name"]) for row in stored(store).values()}
+    left, one = (9, "another hand"), (1, "another hand")
+    assert found == {1: left, 2: one, 3: left, 4: left, 5: one, 6: left, 7: left}
