@@ -15,7 +15,6 @@ import click
 from tesched_core.model.told_error import ToldError
 from tesched_core.model.visible import visible_lines
 
-
 #: Why standard output takes no more: its file system is full, so is the user's share of it, or its terminal is gone.
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
@@ -27,12 +26,12 @@ class _InputError(click.ClickException):
 class OneLineErrors(click.Group):
     """Commands whose errors become one line on stderr and exit status 2; a user sees no traceback."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - click's
+    def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program; also what click itself prints, such as a command's help, may find its file system full."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            # An error of a file's own path has been told by its command; a reader that has gone is click's.
+            # Its command says what is wrong with a file's own path; a reader that has gone is click's.
             if error.errno not in _NO_SPACE or error.filename is not None:
                 raise
             _drop_output()

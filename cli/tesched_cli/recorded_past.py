@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 import numpy as np
+from click.core import ParameterSource
 from numpy.typing import NDArray
 from tesched_core.intake.delays import delay_by
 from tesched_core.model.cluster import FINISHED, Node

@@ -135,7 +135,7 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "site.start_s=-1"), "site.start_s=-1: start_s must be at least 0 s, such as 5"),
         (("--set", "site.start_s=nan"), "site.start_s=nan: start_s must be at least 0 s"),
         (("--set", "site.start_s=inf"), "site.start_s=inf: start_s must be at least 0 s"),
-        # With each of these the simulation took no end, told a traceback or took the number as another.
+        # With each of these the simulation took no end, or took the number as another.
         (("--set", "site.poll_s=-1"), "site.poll_s=-1: poll_s must be at least 0 s, such as 5"),
         (("--set", "site.poll_s=inf"), "site.poll_s=inf: poll_s must be at least 0 s"),
         (("--set", "site.sample_s=nan"), "site.sample_s=nan: sample_s must be at least 0 s"),

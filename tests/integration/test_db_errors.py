@@ -41,7 +41,7 @@ def test_a_store_of_another_development_version_is_said_to_be_one(said: Exceptio
         raise OperationalError("select", {}, said)
 
 
-def test_a_file_system_that_is_full_is_named_where_the_index_of_the_log_finds_no_room() -> None:
+def test_a_file_system_that_is_full_is_named_where_the_index_of_the_log_does_not_fit() -> None:
     said = sqlite3.OperationalError("disk I/O error")
     # SQLITE_IOERR_SHMSIZE: so says SQLite of a store in write-ahead mode on a full tmpfs.
     said.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
