@@ -5,9 +5,18 @@ It imports nothing that a command needs: `--help` and TAB completion wait for it
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
 import click
 from tesched_core.model.told_error import ToldError
 from tesched_core.model.visible import visible_lines
+
+#: Why standard output takes no more: its file system is full, so is the user's share of it, or its terminal is gone.
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class _InputError(click.ClickException):
@@ -16,6 +25,18 @@ class _InputError(click.ClickException):
 
 class OneLineErrors(click.Group):
     """Commands whose errors become one line on stderr and exit status 2; a user sees no traceback."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as a program; also what click itself prints, such as a command's help, may find its file system full."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Its command says what is wrong with a file's own path; a reader that has gone is click's.
+            if error.errno not in _NO_SPACE or error.filename is not None:
+                raise
+            _drop_output()
+            click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+            sys.exit(_InputError.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
@@ -29,6 +50,12 @@ class OneLineErrors(click.Group):
             if visible_lines(text) == text:
                 raise
             raise _shown(error, visible_lines(text)) from error
+
+
+def _drop_output() -> None:
+    """Drop what is left of the output: the interpreter would try it once more at its end, in lines of its own."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _shown(error: click.ClickException, text: str) -> click.ClickException:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from numpy.typing import NDArray
 from tesched_core.intake.delays import delay_by
 from tesched_core.model.cluster import FINISHED, Node
@@ -83,6 +84,9 @@ def source_options(command: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(command)
     def with_source(*, trace: Path | None, sacct: bool, **others: object) -> T:
+        given = click.get_current_context().get_parameter_source("days")
+        if trace is not None and given is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--days and --trace: only one of them; all jobs of a trace run again")
         return command(source=Source(trace=trace, sacct=sacct), **others)
 
     for option in (

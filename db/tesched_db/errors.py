@@ -74,6 +74,8 @@ def _in_words(error: SQLAlchemyError) -> str:
     hint = {
         sqlite3.SQLITE_BUSY: "another process keeps it locked",
         sqlite3.SQLITE_FULL: "the file system is full",
+        # A full one as well, where the index of the write-ahead log does not fit.
+        sqlite3.SQLITE_IOERR: "the file system is full, or fails",
         sqlite3.SQLITE_READONLY: "the file, or its directory, may not be written",
         sqlite3.SQLITE_CANTOPEN: "the file, or its directory, may not be opened",
         sqlite3.SQLITE_NOTADB: "the file is not a state store",

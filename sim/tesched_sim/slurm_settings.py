@@ -48,6 +48,18 @@ class ReleasedTo(StrEnum):
     TAIL = "tail"
 
 
+#: Settings that are times, with an example of each.
+_TIMES = {
+    "requeue_delay_s": 121,
+    "kill_wait_s": 30,
+    "start_s": 5,
+    "pass_s": 1,
+    "backfill_s": 30,
+    "poll_s": 5,
+    "sample_s": 600,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativePreemption:
     """Slurm's own preemption of best-effort jobs by trial-and-error jobs (preempt/partition_prio, REQUEUE)."""
@@ -58,6 +70,11 @@ class NativePreemption:
     tells_job: bool = False
     #: the last one that started goes first (preempt_youngest_first); else the first one
     youngest_first: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a time that is none."""
+        if not 0 <= self.grace_s < inf:
+            raise ValueError("grace_s must be at least 0 s, such as 30")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +122,13 @@ class Behaviour:
     sample_s: float = 600.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for times that are none, and for what says nothing without another setting."""
-        for name, such_as in (("start_s", 5), ("pass_s", 1), ("backfill_s", 30)):
+        """Raise ValueError for numbers that are none, and for what says nothing without another setting."""
+        for name, such_as in _TIMES.items():
             if not 0 <= getattr(self, name) < inf:
                 raise ValueError(f"{name} must be at least 0 s, such as {such_as}")
+        for name in ("backfill_depth", "run_time_sigma", "seed"):
+            if not 0 <= getattr(self, name) < inf:
+                raise ValueError(f"{name} must be at least 0")
         if self.backfill_s and self.backfill is not Backfill.EASY:
             raise ValueError("backfill must be easy beside backfill_s, which says how often a pass backfills")
         if not (self.tries_new or self.pass_s):

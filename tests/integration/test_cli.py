@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +160,21 @@ def test_what_cannot_be_used_ends_with_status_2_and_no_traceback(tmp_path: Path,
     assert answer.exit_code == 2
     assert said in answer.output
     assert "Traceback" not in answer.output
+
+
+@pytest.mark.parametrize("argv", [["jobs", "--json"], ["status"], ["--help"], ["explain", "--help"], ["--version"]])
+def test_output_that_finds_its_file_system_full_ends_with_status_2_and_one_line(config: Path, argv: list[str]) -> None:
+    options = ["--config", str(config)] if argv[0] in {"jobs", "status"} else []
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", "from tesched_cli.main import main; main()", *argv, *options],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.stderr == "Error: cannot write the output: No space left on device\n"
+    assert run.returncode == 2
 
 
 def test_a_state_that_slurm_does_not_have_is_refused(config: Path) -> None:

@@ -183,6 +183,14 @@ def test_only_one_source_of_jobs_is_taken(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["advise", "whatif"])
+def test_days_beside_a_trace_are_refused_since_all_of_it_runs_again(folder: Path, command: str) -> None:
+    argv = ["--config", str(folder / "tesched.toml"), "--trace", str(folder / "trace.txt"), "--days", "3"]
+    done = CliRunner().invoke(main, [command, *argv])
+    assert done.exit_code == 2
+    assert "--days and --trace: only one of them; all jobs of a trace run again" in done.output
+
+
+@pytest.mark.parametrize("command", ["advise", "whatif"])
 @pytest.mark.parametrize("days", ["nan", "1e300", "0"])
 def test_days_that_are_no_number_of_days_are_refused(folder: Path, command: str, days: str) -> None:
     done = CliRunner().invoke(main, [command, "--config", str(folder / "tesched.toml"), "--days", days])

@@ -39,3 +39,11 @@ def test_what_a_server_says_of_rights_and_tables_is_of_no_value(error: SQLAlchem
 def test_a_store_of_another_development_version_is_said_to_be_one(said: Exception) -> None:
     with pytest.raises(StoreError, match="move it away and make a new one by tesched db upgrade"), store_errors("read"):
         raise OperationalError("select", {}, said)
+
+
+def test_a_file_system_that_is_full_is_named_where_the_index_of_the_log_does_not_fit() -> None:
+    said = sqlite3.OperationalError("disk I/O error")
+    # SQLITE_IOERR_SHMSIZE: so says SQLite of a store in write-ahead mode on a full tmpfs.
+    said.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    with pytest.raises(StoreError, match="the file system is full, or fails"), store_errors("read"):
+        raise OperationalError("select", {}, said)

@@ -83,7 +83,8 @@ class GuardAdmission:
     def _full(self, preemptor: JobId, victims: int) -> Refusal | None:
         most = self._limits.max_victims_per_cycle
         if self._orders >= self._limits.max_open_orders:
-            text = f"{self._orders} orders are under way; guard.max_open_orders is {self._limits.max_open_orders}"
+            most_orders = self._limits.max_open_orders
+            text = f"{self._orders} order(s) free resources for others now; guard.max_open_orders is {most_orders}"
         elif victims and self._victims + victims > most:
             text = f"this cycle has {self._victims} victim(s); guard.max_victims_per_cycle is {most}"
         else:

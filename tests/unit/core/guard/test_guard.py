@@ -385,7 +385,7 @@ class TestAdmitted:
         kept, (refusal,) = self.outcome([plan(11), plan(12)], Limits(max_open_orders=2), memory)
         assert kept == [11]
         assert (refusal.job_id, refusal.code) == (12, C.CYCLE_LIMIT)
-        assert refusal.text == "2 orders are under way; guard.max_open_orders is 2"
+        assert refusal.text == "2 order(s) free resources for others now; guard.max_open_orders is 2"
 
 
 def paid(at: float) -> Paid:
