@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
 _BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
+_BOUND = "core/tesched_core/placement/devices_of_bound.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN = "core/tesched_core/placement/uneven.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
@@ -52,15 +53,27 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "request: devices by node and in all",
-        _MODELLED,
+        _BOUND,
         "if count > 1 and name.partition",
         "if False and name.partition",
     ),
     Mutation(
         "request: devices by node and in all, where a node has just so many",
         _DEMAND,
-        "allowed = allowed & with_exactly(by_node_and_in_all(request), capacity)",
+        "allowed = allowed & with_exactly(exactly_on_each(request, settings.release), capacity)",
         "pass",
+    ),
+    Mutation(
+        "request: devices in all that tasks by node share",
+        _BOUND,
+        "if each < 2 or nodes < 2 or",
+        "if True or",
+    ),
+    Mutation(
+        "request: devices in all that tasks by node share, uneven ones",
+        _BOUND,
+        "share if share * nodes == count else _OF_NO_NODE",
+        "share",
     ),
     Mutation(
         "request: whole nodes in all partitions where one gives no others",
@@ -69,7 +82,10 @@ REQUEST_MUTATIONS = (
         'return len(parts) > 9 and any(part.oversubscribe == "EXCLUSIVE"',
     ),
     Mutation(
-        "placed by Slurm: devices by node and in all, refused", _MODELLED, ".items() if binds else ():", ".items():"
+        "placed by Slurm: devices by node and in all, refused",
+        _MODELLED,
+        "    if binds:\n        yield from too_few",
+        "    if True:\n        yield from too_few",
     ),
     Mutation(
         "placed by Slurm: devices by node and in all, on some nodes",

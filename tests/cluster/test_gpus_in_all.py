@@ -12,7 +12,7 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.local import LocalCluster, installed_release
 
 from tests.cluster.conftest import MakeCluster
 
@@ -86,3 +86,25 @@ def test_victims_leave_where_the_nodes_have_no_more_gpus(
         assert sorted(cluster.put_back(jobs)) == jobs
         daemon.await_polls(cluster)
         assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_tasks_by_node_that_share_gpus_in_all(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """26.05 gives the first node three of the four, and the second has two tasks; 22.05 starts it."""
+    cluster = make_cluster(two_nodes(4))
+    full = running(cluster, "-N2", "-n16", "--gres=gpu:4")
+    options = ("--mem=100", "-N2", "--ntasks-per-node=2", "--gpus=4")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
+        if installed_release() == (22, 5):
+            cluster.wait_state(te, "RUNNING")
+            assert cluster.put_back([full]) == [full]
+            return
+        cluster.wait_for(lambda: "--ntasks-per-node=2 with" in daemon.ask("explain", str(te)).stdout, "why it waits")
+        daemon.await_polls(cluster)
+        assert cluster.put_back([full]) == []
+        cluster.run("scancel", str(full))
+        cluster.wait_state(te, "RUNNING")

@@ -106,7 +106,8 @@ class _Free:
         capacity = self._capacity
         if name not in capacity.resources:
             return np.zeros(len(self._rows), dtype=np.int64)
-        return np.maximum(capacity.free[self._rows, capacity.resources.index(name)], 0)
+        found: NDArray[np.int64] = np.maximum(capacity.free[self._rows, capacity.resources.index(name)], 0)
+        return found
 
     def devices(self, name: str) -> NDArray[np.int64]:
         """Return [rows] the devices that are free at most: of GPUs with shards, those that shards may not fill."""

@@ -47,11 +47,11 @@ from tesched_core.placement.allowed import (
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.devices_of_bound import exactly_on_each
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
     NOT_EXAMINED,
     by_gpu_elsewhere,
-    by_node_and_in_all,
     counts_anew,
     counts_least_memory,
     default_cpus_per_gpu,
@@ -280,7 +280,7 @@ def _demand_in(
         allowed = np.zeros_like(where)
     on_one = allowed
     if binds:
-        allowed = allowed & with_exactly(by_node_and_in_all(request), capacity)
+        allowed = allowed & with_exactly(exactly_on_each(request, settings.release), capacity)
     required = rows_of(request.required_nodes, capacity)
     own, by_gpu_own = request, bool((request.cpus_per_gres or per_gpu.cpus) and gpus_in_all(request))
     if not whole:  # a whole node has CPUs for each of its GPUs

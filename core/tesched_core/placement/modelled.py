@@ -19,6 +19,7 @@ from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.devices_of_bound import too_few_with_exactly
 from tesched_core.placement.memory_reading import defaults_of, names_memory
 from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices, start_with_two_devices
 
@@ -260,10 +261,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     seen |= by_default and settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if others_gres and one_node and not seen and _brings_more(request, default):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
-    for device, count in by_node_and_in_all(request).items() if binds else ():
-        just = sum(dict(node.total.gres).get(device) == count for node in nodes)
-        if 1 < request.min_nodes > just:
-            yield f"{device}:{count} by node beside a number in all"
+    if binds:
+        yield from too_few_with_exactly(request, nodes, settings.release)
     others = by_gpu_elsewhere(job, partition, snapshot)
     if others and not settings.release.startswith(_STARTS_WITH_TOO_FEW):
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
@@ -287,17 +286,6 @@ def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
 def with_whole_nodes(job: Job) -> Job:
     """Return the job as Slurm (before 26.05) counts it once it has tried it in such a partition."""
     return replace(job, request=replace(job.request, exclusive=True))
-
-
-def by_node_and_in_all(request: Request) -> dict[str, int]:
-    """Number on a node of the devices that the job wants by node, several of them, and by job or task, too.
-
-    Slurm takes all that is free of the first of the nodes that such a job is bound to for what it gets there: with 4 in
-    all, 2 a node and 3 free it wants 1 of the second, and leaves the job waiting (22.05; the source of later
-    releases has the same sum). Not bound to nodes, it starts. Where a node has just so many, the sum is right.
-    """
-    in_all = {name.partition(":")[0] for name, _ in (*request.gres_per_job, *request.gres_per_task)}
-    return {name: count for name, count in request.gres_per_node if count > 1 and name.partition(":")[0] in in_all}
 
 
 def shares_cores(partition: Partition, sharing: str) -> bool:

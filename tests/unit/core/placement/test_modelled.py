@@ -312,6 +312,27 @@ def test_devices_by_node_and_in_all_on_nodes_with_more(
     assert found == ("" if is_modelled else f"{next(iter(device))}:2 by node beside a number in all")
 
 
+@pytest.mark.parametrize(
+    ("tasks_per_node", "gpus", "on_22_05_alone"),
+    [
+        *((1, 4, False), (2, 2, False), (2, 3, False), (2, 4, True), (2, 5, False), (2, 6, False), (2, 7, False)),
+        *((2, 8, False), (3, 2, False), (3, 3, True), (3, 4, False), (3, 5, False), (3, 6, True), (3, 7, False)),
+    ],
+)
+def test_tasks_by_node_that_share_devices_in_all_evenly(
+    tasks_per_node: int, gpus: int, *, on_22_05_alone: bool
+) -> None:
+    """Tried on both releases, two nodes of four GPUs, bound (docs/reference/slurm-requests.md)."""
+    tasks = 2 * tasks_per_node
+    request = replace(TWO, tasks=tasks, cpus=tasks, tasks_per_node=tasks_per_node, gres_per_job=(("gpu", gpus),))
+    te = waiting(9, request)
+    nodes = [node(name, gres={"gpu": 4}) for name in ("n1", "n2")]
+    for release, is_refused in (("22.05.8", False), ("26.05.5", on_22_05_alone)):
+        found = unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release=release)))
+        words = f"--ntasks-per-node={tasks_per_node} with a number of gpu in all"
+        assert found == (words if is_refused else ""), release
+
+
 def test_devices_by_node_and_in_all_are_freed_where_a_node_has_just_so_many() -> None:
     request = replace(TWO, gres_per_job=(("gpu", 4),), gres_per_node=(("gpu", 2),))
     nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2}), node("n3", gres={"gpu": 2})]

@@ -1,0 +1,62 @@
+"""Devices that a node must have, in use or not, for Slurm to start a job of several nodes that is bound to it.
+
+Slurm gives devices in all to the nodes of a bound job one after the other, to each as many as are free there but for
+one for each node that is left. What the last ones get may be less than the job must have on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tesched_core.model.cluster import Node, Request
+
+#: the release that wants no devices for the tasks of a node, but as many as the job names
+_BY_DEVICES_ALONE = "22.05"
+#: a number of devices that no node has
+_OF_NO_NODE = -1
+
+
+def by_node_and_in_all(request: Request) -> dict[str, int]:
+    """Number on a node of the devices that the job wants by node, several of them, and by job or task, too.
+
+    Slurm takes all that is free of the first of the nodes that such a job is bound to for what it gets there: with 4 in
+    all, 2 a node and 3 free it wants 1 of the second, and leaves the job waiting (22.05; the source of later
+    releases has the same sum). Not bound to nodes, it starts. Where a node has just so many, the sum is right.
+    """
+    in_all = {name.partition(":")[0] for name, _ in (*request.gres_per_job, *request.gres_per_task)}
+    return {name: count for name, count in request.gres_per_node if count > 1 and name.partition(":")[0] in in_all}
+
+
+def shares_of_tasks(request: Request, release: str) -> dict[str, int]:
+    """Number on a node of the devices in all that tasks by node share evenly; no node's where there is no such number.
+
+    Where the tasks are a multiple of the devices, or these of the tasks, 26.05 wants as many on each node as its tasks
+    are for, and takes all that is free of the first ones for what a bound job gets there (`by_node_and_in_all`): with
+    `-N2 --ntasks-per-node=2 --gpus=4` and 3 free it wants 1 of the second node, for two tasks. With 5 or 6 in all it
+    starts, and so does each on 22.05, or not bound to nodes.
+    """
+    each, nodes = request.tasks_per_node, request.tasks // max(request.tasks_per_node, 1)
+    if each < 2 or nodes < 2 or release.startswith(_BY_DEVICES_ALONE):
+        return {}
+    found = {}
+    for name, count in request.gres_per_job:
+        if count and (count % request.tasks == 0 or request.tasks % count == 0):
+            share = -(-each * count // request.tasks)
+            if share > 1:
+                found[name] = share if share * nodes == count else _OF_NO_NODE
+    return found
+
+
+def exactly_on_each(request: Request, release: str) -> dict[str, int]:
+    """Number of devices that a node must have, in use or not, for such a job to be bound to it."""
+    return shares_of_tasks(request, release) | by_node_and_in_all(request)
+
+
+def too_few_with_exactly(request: Request, nodes: Sequence[Node], release: str) -> Iterator[str]:
+    """Yield what is not modelled of such a job as fewer of these nodes than it needs have just so many devices."""
+    by_tasks = shares_of_tasks(request, release)
+    for device, count in exactly_on_each(request, release).items():
+        just = sum(dict(node.total.gres).get(device) == count for node in nodes)
+        if 1 < request.min_nodes > just:
+            of_tasks = f"--ntasks-per-node={request.tasks_per_node} with a number of {device} in all"
+            yield of_tasks if device in by_tasks else f"{device}:{count} by node beside a number in all"
