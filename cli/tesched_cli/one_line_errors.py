@@ -35,7 +35,7 @@ class OneLineErrors(click.Group):
             if error.errno not in _NO_SPACE or error.filename is not None:
                 raise
             _drop_output()
-            click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+            _InputError(f"cannot write the output: {error.strerror}").show()
             sys.exit(_InputError.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
