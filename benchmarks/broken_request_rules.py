@@ -64,6 +64,18 @@ REQUEST_MUTATIONS = (
         "pass",
     ),
     Mutation(
+        "request: tasks that share a device in all are on one node",
+        _BOUND,
+        "if on_each % group == 0:",
+        "if True or on_each % group == 0:",
+    ),
+    Mutation(
+        "MaxMemPerNode: a number of nodes that Slurm takes",
+        _ALLOWED,
+        "return next((nodes for nodes, one in fixed if memory_allowed(one, partition)), None)",
+        "return least",
+    ),
+    Mutation(
         "request: devices in all that tasks by node share",
         _BOUND,
         "if each < 2 or nodes < 2 or",

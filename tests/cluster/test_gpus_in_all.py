@@ -108,3 +108,23 @@ def test_tasks_by_node_that_share_gpus_in_all(
         assert cluster.put_back([full]) == []
         cluster.run("scancel", str(full))
         cluster.wait_state(te, "RUNNING")
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_tasks_that_share_a_gpu_in_all_are_on_one_node(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """With three CPUs of each node 22.05 starts six tasks with three GPUs; 26.05 has two a GPU, four on a node."""
+    cluster = make_cluster(two_nodes(4))
+    jobs = []
+    for name in ("n1", "n2"):
+        running(cluster, "-w", name, "-n4", "--no-requeue")
+        jobs += [running(cluster, "-w", name) for _ in range(2)]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        options = ("--mem=100", "-N2", "-n6", "--gpus=3")
+        te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
+        cluster.wait_state(te, "RUNNING")
+        assert len(cluster.put_back(jobs)) == (2 if installed_release() == (22, 5) else 4)
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0

@@ -14,6 +14,8 @@ from tesched_testcluster.load import EventName, LoadJob, await_begun, hold, keep
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
+from tests.cluster.conftest import MakeCluster
+
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 SLEEP = "exec sleep 1000"
@@ -63,6 +65,24 @@ def test_a_partition_that_gives_several_nodes_at_least_costs_a_victim_on_each(
             assert sorted(cluster.put_back(jobs)) == jobs
             daemon.await_polls(cluster)
             assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_the_number_is_one_with_which_the_partition_lets_it_have_its_memory(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """Slurm refuses to set two nodes for it, of 2,800 MiB each, and says MaxMemPerLimit from then on."""
+    small = PartitionDefinition(name="small", default=True, settings={"MaxMemPerNode": "2500"})
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=4, cpus=8, mem_mib=8000),), partitions=(small,)))
+    jobs = [running(cluster, "-w", name, "-c8") for name in ("n1", "n2", "n3", "n4")]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        options = ("-n4", "-c2", "--mem-per-cpu=700")
+        te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
+        cluster.wait_state(te, "RUNNING")
+        assert cluster.job(te)["NodeList"] == "n[1-4]"
+        assert sorted(cluster.put_back(jobs)) == jobs
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -26,6 +27,17 @@ def memory_allowed(request: Request, partition: Partition) -> bool:
     if by_cpu is not None and request.mem_per_cpu_mib is not None:
         return request.mem_per_cpu_mib <= by_cpu
     return True
+
+
+def fewest_with_memory(request: Request, least: int, most: int, partition: Partition) -> int | None:
+    """Return the fewest nodes, from `least` to `most`, that an open number may be set to; None: there is none.
+
+    Slurm refuses a smaller one, which has more memory on each (MaxMemPerLimit), though with an open number it may start
+    the job on fewer nodes.
+    """
+    numbers = range(least, most + 1)
+    fixed = ((one, replace(request, min_nodes=one, max_nodes=one)) for one in numbers)
+    return next((nodes for nodes, one in fixed if memory_allowed(one, partition)), None)
 
 
 def _cpus_on_each(request: Request) -> int:

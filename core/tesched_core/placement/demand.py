@@ -36,6 +36,7 @@ from tesched_core.placement.allowed import (
     count_allowed,
     cpus_for_sockets,
     cpus_of_whole,
+    fewest_with_memory,
     leaves_of,
     memory_allowed,
     memory_of_whole,
@@ -47,7 +48,7 @@ from tesched_core.placement.allowed import (
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.devices_of_bound import exactly_on_each
+from tesched_core.placement.devices_of_bound import exactly_on_each, with_groups_of_tasks
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
     NOT_EXAMINED,
@@ -273,11 +274,16 @@ def _demand_in(
         most = least
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
-    tried = min(most, least + MOST_TRIED)
+    tried, fewest_set = min(most, least + MOST_TRIED), None
     # Slurm holds a default of memory for each CPU against the partition's limit, too.
     limited = job.request if job.request.mem_per_cpu_mib is not None else of_job
-    if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
-        allowed = np.zeros_like(where)
+    if partition is not None:
+        given = memory_allowed(limited, partition) and count_allowed(request, least, partition)
+        if binds and least < most and not request.tasks_per_node:
+            fewest_set = fewest_with_memory(limited, least, tried, partition)
+            given = given and fewest_set is not None
+        allowed = allowed if given else np.zeros_like(where)
+    fewest_set = fewest_set or least
     on_one = allowed
     if binds:
         allowed = allowed & with_exactly(exactly_on_each(request, settings.release), capacity)
@@ -306,8 +312,9 @@ def _demand_in(
         else None,
     )
     best: Demand | None = None
-    for nodes in range(least, tried + 1):
-        per_node, takes, holds, missing = amounts.on_each(request, nodes)
+    for nodes in range(fewest_set, tried + 1):
+        of_these = with_groups_of_tasks(request, nodes, settings.release) if binds else request
+        per_node, takes, holds, missing = amounts.on_each(of_these, nodes)
         demand = Demand(
             job=job,
             nodes=nodes,
@@ -320,7 +327,7 @@ def _demand_in(
             required=tuple(capacity.index[name] for name in request.required_nodes if name in capacity.index),
             unknown_gres=missing,
             holds=holds,
-            uneven=amounts.uneven(least, tried if binds else most, allowed),
+            uneven=amounts.uneven(fewest_set, tried if binds else most, allowed),
             fewest=least,
         )
         best = best or demand

@@ -7,6 +7,8 @@ one for each node that is left. What the last ones get may be less than the job 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import lcm
 
 from tesched_core.model.cluster import Node, Request
 
@@ -45,6 +47,23 @@ def shares_of_tasks(request: Request, release: str) -> dict[str, int]:
             if share > 1:
                 found[name] = share if share * nodes == count else _OF_NO_NODE
     return found
+
+
+def with_groups_of_tasks(request: Request, nodes: int, release: str) -> Request:
+    """Return the request with the CPUs on each of so many nodes for whole groups of tasks that share a device in all.
+
+    Where the tasks are a multiple of the devices in all, 26.05 puts those of one device on one node: of
+    `-N2 -n6 --gpus=3` each node has two tasks or four, and bound to two nodes with three free CPUs each it waits. 22.05
+    starts it; so may 26.05 where it is bound to none.
+    """
+    if nodes < 2 or release.startswith(_BY_DEVICES_ALONE):
+        return request
+    shared = [request.tasks // count for _, count in request.gres_per_job if count and request.tasks % count == 0]
+    group, on_each = lcm(*shared), -(-request.tasks // nodes)
+    if on_each % group == 0:
+        return request
+    cpus = -(-on_each // group) * group * max(request.cpus_per_task, 1)
+    return replace(request, min_cpus_per_node=max(request.min_cpus_per_node, cpus))
 
 
 def exactly_on_each(request: Request, release: str) -> dict[str, int]:

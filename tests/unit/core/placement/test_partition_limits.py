@@ -81,6 +81,22 @@ def test_a_partition_that_gives_no_job_so_many_nodes_keeps_none_either() -> None
     assert victims(cluster([node("n1"), node("n2")], jobs, partitions=parts)) == [(("n1", "n2"), [1])]
 
 
+@pytest.mark.parametrize(("mem_per_cpu_mib", "nodes"), [(300, 1), (400, 2), (700, 4)])
+def test_a_number_of_nodes_with_which_slurm_lets_the_job_have_its_memory(mem_per_cpu_mib: int, nodes: int) -> None:
+    """As soon as its number is set Slurm holds memory for each CPU against MaxMemPerNode: of its tasks on a node.
+
+    With its number left open it starts on one node, whatever that is (`-n4 -c2 --mem-per-cpu=400`, MaxMemPerNode=2500;
+    22.05 and 26.05).
+    """
+    parts = [partition("small", *(f"n{number}" for number in range(1, 5)), max_mem_per_node_mib=2500)]
+    request = Request(tasks=4, cpus=8, cpus_per_task=2, max_nodes=4, mem_per_cpu_mib=mem_per_cpu_mib)
+    jobs = [running(number, share(f"n{number}", 32)) for number in range(1, 5)]
+    te = waiting(9, request, partitions=("small",))
+    nodes_there = [node(f"n{one}", mem_mib=16_000) for one in range(1, 5)]
+    ((where, gone),) = victims(cluster(nodes_there, [*jobs, te], partitions=parts))
+    assert (len(where), len(gone)) == (nodes, nodes)
+
+
 #: one CPU, on a node with a free core on each of two sockets
 BOTH_SOCKETS = Request(sockets_per_node=2, mem_per_node_mib=1)
 
