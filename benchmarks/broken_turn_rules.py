@@ -15,6 +15,15 @@ TURN_MUTATIONS = (
         "turn: a hold of tesched's own ends no move", _ADVANCE, "order.victims and is_held_by_us(job", "False and (job"
     ),
     Mutation("turn: others on its nodes", _ADVANCE, "elif why := overtaken(order, job, context):", 'elif why := "":'),
+    Mutation("turn: others on what it lacks", _OVERTAKEN, "freed_by(job, share, capacity)[lacks[row]] > 0", "1 > 0"),
+    Mutation(
+        "turn: its own start there",
+        _OVERTAKEN,
+        "capacity = context.capacity_by_jobs",
+        "capacity = context.columns.capacity",
+    ),
+    Mutation("turn: clocks that differ", _OVERTAKEN, "_CLOCKS_DIFFER_S = 2.0", "_CLOCKS_DIFFER_S = 1.0"),
+    Mutation("turn: shards of its GPU", _OVERTAKEN, "columns[devices] = True", "pass"),
     Mutation("turn: of what only completes there", _OVERTAKEN, "if any(one.completing for one in there):", "if False:"),
     Mutation("turn: held while Slurm keeps it back", _TURN, "hold |= managed.away & ~managed.served", "pass"),
     Mutation("turn: a reason of its last run", _JOBS, "or (is_away(job, view.snapshot) and not job.held)", ""),

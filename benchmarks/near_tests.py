@@ -240,6 +240,7 @@ NEAR = {
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
+    "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
     "settled": ("tests/scenarios/test_useful_run.py",),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
