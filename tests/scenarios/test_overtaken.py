@@ -56,9 +56,8 @@ def test_not_as_a_reservation_keeps_the_node() -> None:
 
 def test_not_by_its_own_start_that_its_node_shows_first() -> None:
     site = moving()
-    came(site)
-    held = Tres(cpus=2, mem_mib=2, gres=with_bare_names([("gpu:v100", 1)]))
-    site.nodes["v"] = replace(site.nodes["v"], held=held)
+    site.nodes["v"] = replace(node("v", gres={"gpu:v100": 2}), held=Tres(gres=with_bare_names([("gpu:v100", 2)])))
+    came(site, ON_V)
     site.cycle(21)
     assert site.open_orders() == [1]
 
