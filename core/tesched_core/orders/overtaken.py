@@ -10,13 +10,12 @@ What a TE job's order loses is dealt with by `reinforce.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_US, OF_A_HOLD, Job
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_RESOURCES, Order
@@ -24,10 +23,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.capacity_of import freed_by
 from tesched_core.placement.reserved import demand_there
 from tesched_core.placement.spread import lacks_on
-from tesched_core.policy import HELD_BY_US
 
-#: JobHeldUser, job_requeued_in_held_state, JobHoldMaxRequeue
-_OF_A_HOLD = re.compile("held|hold", re.IGNORECASE)
 #: Slurm's times are whole seconds, and its clock may differ a little from the daemon's.
 _CLOCKS_DIFFER_S = 2.0
 
@@ -87,5 +83,5 @@ def is_held_by_us(job: Job, context: CycleContext) -> bool:
     the reason, such as NonZeroExitCode; any other hold has a reason of its own.
     """
     one = context.changes_of(Field.HOLD).get(job.job_id)
-    is_ours = job.reason == HELD_BY_US or not _OF_A_HOLD.search(job.reason)
+    is_ours = job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason)
     return job.held and is_ours and one is not None and one.by is None and not one.restored
