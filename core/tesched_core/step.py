@@ -56,6 +56,7 @@ from tesched_core.policy import (
     MakeRoom,
     PolicyEntry,
     Proposal,
+    ReleaseJob,
     View,
 )
 
@@ -148,6 +149,7 @@ def step(
         due += [at for at in ends if at is not None and at > context.now]
     memory = served.memory
     intents += _too_late_now(columns.trials, late, memory, context)
+    intents = list(_not_held_when_due(intents, context))
     if paused:
         states = {**memory.policy_states}
     memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
@@ -197,6 +199,17 @@ def _too_late_now(
         why = context.deadlines.why_te_waits(job)
         if why is not None:
             yield HoldJob(job_id=job.job_id, why=why.text)
+
+
+def _not_held_when_due(intents: Iterable[Intent], context: CycleContext) -> Iterator[Intent]:
+    """Yield the intents, with a release for each hold of a BE job for which TE jobs wait: no round keeps it waiting."""
+    due = {} if context.deadlines is None else context.deadlines.due
+    for one in intents:
+        if isinstance(one, HoldJob) and one.job_id in due:
+            why = "TE jobs may delay it no more (guard.bound), and wait for it: it is held for no round"
+            yield ReleaseJob(job_id=one.job_id, why=why)
+        else:
+            yield one
 
 
 def _in_order(context: CycleContext) -> Sequence[Action]:

@@ -110,8 +110,13 @@ def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
     """
     why = resources_would_not_help(job)
     if why is not None and why[0] is RefusalCode.BEGIN_TIME:
-        return job.eligible_time is None or job.eligible_time - now <= within_s
+        return begins_within(job, now, within_s)
     return why is None or why[0] in _UNKNOWN
+
+
+def begins_within(job: Job, now: UnixSeconds, within_s: float) -> bool:
+    """Check whether a pending job has no begin time more than `within_s` seconds from now."""
+    return job.eligible_time is None or job.eligible_time - now <= within_s
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:
