@@ -23,6 +23,18 @@ TURN_MUTATIONS = (
         "capacity = context.columns.capacity",
     ),
     Mutation("turn: clocks that differ", _OVERTAKEN, "_CLOCKS_DIFFER_S = 2.0", "_CLOCKS_DIFFER_S = 1.0"),
+    Mutation(
+        "turn: others have left for it",
+        "core/tesched_core/orders/futility.py",
+        "any(was_asked(victim) for victim in others)",
+        "False",
+    ),
+    Mutation(
+        "turn: it alone has left",
+        "core/tesched_core/orders/futility.py",
+        "if victim.job_id != order.preemptor)\n    return order.ending is Ending.OVERTAKEN",
+        ")\n    return order.ending is Ending.OVERTAKEN",
+    ),
     Mutation("turn: shards of its GPU", _OVERTAKEN, "columns[devices] = True", "pass"),
     Mutation("turn: of what only completes there", _OVERTAKEN, "if any(one.completing for one in there):", "if False:"),
     Mutation("turn: held while Slurm keeps it back", _TURN, "hold |= managed.away & ~managed.served", "pass"),

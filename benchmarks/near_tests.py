@@ -234,6 +234,7 @@ NEAR = {
     ),
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": (
+        "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_memory_reading.py",

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.cluster import NodeShare, Request, Reservation
 from tesched_core.model.order import Ending
-from tesched_core.model.resources import Tres, with_bare_names
+from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tests.builders import NODE_CPUS, NODE_MEM_MIB, NOW, node, share, waiting
-from tests.scenarios.test_gavel_returns import NEWCOMER, ON_V, moving
-from tests.scenarios.test_gavel_rounds import A, B, Site
+from tests.scenarios.test_gavel_returns import NEWCOMER, ON_V, moving, put_back
+from tests.scenarios.test_gavel_rounds import A, B, C, Site, on, queued
 
 #: it takes nothing that A lacks then
 SMALL = share("v", 1, 1)
@@ -85,3 +85,26 @@ def test_a_shard_is_a_part_of_its_gpu() -> None:
     came(site, share("v", 1, 1, {"shard": 1}))
     site.cycle(21)
     assert site.order(1).ending is Ending.OVERTAKEN
+
+
+def test_its_next_turn_waits_where_others_have_left_for_it() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    site.obeys(*site.cycle(360))
+    put_back(site, A, 365)
+    site.obeys(*site.cycle(366))
+    came(site, ON_V, at_s=367)
+    site.obeys(*site.cycle(368))
+    assert (site.order(1).ending, site.order(1).preemptor) == (Ending.OVERTAKEN, C)
+    assert site.memory.job(JobId(C)).retry_at == NOW + 368 + site.limits.retry_after_s
+    site.ends(NEWCOMER)
+    site.cycle(370)
+    assert site.open_orders() == [], "A has left for nothing, and it may be so again"
+
+
+def test_it_may_have_another_turn_at_once_where_it_alone_has_left() -> None:
+    site = moving()
+    came(site, ON_V)
+    site.cycle(21)
+    assert (site.order(1).ending, site.memory.job(JobId(A)).retry_at) == (Ending.OVERTAKEN, None)

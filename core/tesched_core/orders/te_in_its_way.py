@@ -1,4 +1,4 @@
-"""TE jobs of other users that run, or are ordered to, where a BE job may run: for these it waits, whoever holds it."""
+"""TE jobs of other users that run, or are ordered to, where a BE job may run: it waits for them, held or not."""
 
 from __future__ import annotations
 
