@@ -47,6 +47,8 @@ TURN_MUTATIONS = (
     Mutation("turn: put off by its requeue", _JOBS, "return later and not is_away(job, view.snapshot)", "return later"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
     Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
+    Mutation("turn: bound late before all else", _STEP, "snapshot.taken_at - _STARTED_WITHIN_S", "snapshot.taken_at"),
+    Mutation("turn: bound late, for so long", _STEP, "_STARTED_WITHIN_S = 10.0", "_STARTED_WITHIN_S = 100.0"),
     Mutation("turn: bound before all else", _STEP, "return 2 if soon else 3", "return 3"),
     Mutation(
         "turn: one that finishes has not paid",

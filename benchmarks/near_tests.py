@@ -33,7 +33,7 @@ NEAR = {
     "other_hand": (_LET, "tests/scenarios/test_victim.py"),
     "misuse": (_MISUSE,),
     "te_in_its_way": (_HELD,),
-    "step": ("tests/scenarios/test_te_limits.py", _HELD, _BETWEEN, _SET_BACK),
+    "step": ("tests/scenarios/test_te_limits.py", "tests/scenarios/test_gavel_returns.py", _HELD, _BETWEEN, _SET_BACK),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),

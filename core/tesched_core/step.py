@@ -60,6 +60,9 @@ from tesched_core.policy import (
     View,
 )
 
+#: Seconds after its begin time in which a job that was put back may not have started yet: Slurm goes through the queue.
+_STARTED_WITHIN_S = 10.0
+
 
 def step(
     memory: Memory,
@@ -216,8 +219,9 @@ def _in_order(context: CycleContext) -> Sequence[Action]:
     """Return the actions in the order in which they are sent: each takes its time, and some are too late soon.
 
     A BE job that is back in the queue starts by itself once its begin time has come, wherever there are free nodes:
-    it is bound, or held, before that. And where a bound rests on it, jobs are held before victims leave, or they start
-    in their places. Holds come after what is set of the same jobs' priorities: that would release them.
+    it is bound, or held, before that, or as soon as may be after it. And where a bound rests on it, jobs are held before
+    victims leave, or they start in their places. Holds come after what is set of the same jobs' priorities: that would
+    release them.
     """
     snapshot, jobs = context.snapshot, context.snapshot.jobs
     held = {one.job_id for one in context.actions if holds(one)}
@@ -225,7 +229,7 @@ def _in_order(context: CycleContext) -> Sequence[Action]:
         one.job_id
         for one in context.actions
         if one.job_id in jobs and jobs[one.job_id].pending and jobs[one.job_id].restarts
-        if (jobs[one.job_id].eligible_time or 0.0) > snapshot.taken_at
+        if (jobs[one.job_id].eligible_time or 0.0) > snapshot.taken_at - _STARTED_WITHIN_S
         if snapshot.job_class(one.job_id) is JobClass.BE
     }
 

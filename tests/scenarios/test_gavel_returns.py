@@ -199,12 +199,14 @@ def test_one_that_was_to_move_and_finishes_has_paid_nothing() -> None:
     assert (site.order(1).ending, site.order(1).futile) == (Ending.PREEMPTOR_GONE, False)
 
 
-def test_it_is_bound_before_other_commands_are_sent() -> None:
+@pytest.mark.parametrize(("begins_s", "is_first"), [(126, True), (7, True), (-3, True), (-5, False)])
+def test_it_is_bound_before_other_commands_are_sent(begins_s: float, is_first: bool) -> None:
     site = Site(on(A, "k"), speeds={A: {"v100": 4, "k80": 1}})
     site.obeys(*site.cycle(0))
     put_back(site, A, 5)
+    site.change(A, eligible_time=NOW + begins_s, reason="None")
     site.submits(queued(B), like=A)
     site.change(B, priority=200)
     site.cycle(6)
     assert ("setnice", A) in kinds(site), "another one is ahead of it"
-    assert kinds(site)[0] == ("setnodes", A), "it may start as soon as its begin time has come"
+    assert (kinds(site)[0] == ("setnodes", A)) is is_first, "it may start as soon as its begin time has come"
