@@ -219,9 +219,9 @@ def _in_order(context: CycleContext) -> Sequence[Action]:
     """Return the actions in the order in which they are sent: each takes its time, and some are too late soon.
 
     A BE job that is back in the queue starts by itself once its begin time has come, wherever there are free nodes:
-    it is bound, or held, before that, or as soon as may be after it. And where a bound rests on it, jobs are held before
-    victims leave, or they start in their places. Holds come after what is set of the same jobs' priorities: that would
-    release them.
+    it is bound, or held, before that, or as soon as may be after it. And where a bound rests on it, jobs are held
+    before victims leave, or they start in their places. Holds come after what is set of the same jobs' priorities: that
+    would release them.
     """
     snapshot, jobs = context.snapshot, context.snapshot.jobs
     held = {one.job_id for one in context.actions if holds(one)}
