@@ -11,6 +11,7 @@ _DEMAND = "core/tesched_core/placement/demand.py"
 _BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/placement/eligibility.py", "core/tesched_core/orders/marking.py"
+_IN_ITS_WAY = "core/tesched_core/orders/te_in_its_way.py"
 _HOLD = "core/tesched_core/fields/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
@@ -61,6 +62,14 @@ BOUND_MUTATIONS = (
         " and not _in_the_way(elsewhere, trial, context)",
         "",
     ),
+    Mutation("bound: none is excused for a round", _SETTLED, "if not victim.is_limited or", "if victim.of_own_user or"),
+    Mutation("bound: held for its turn", _SETTLED, "if is_held_by_us(job, context) and", "if False and"),
+    Mutation("bound: held, and put off by its user", _SETTLED, "and begins_within(job, now, within_s):", "and True:"),
+    Mutation("bound: held beside a TE job", _SETTLED, "if in_its_way.meets(job):", "if True:"),
+    Mutation("bound: held beside its own user's", _IN_ITS_WAY, "if te.user != job.user]", "]"),
+    Mutation("bound: held, and not large enough", _IN_ITS_WAY, "one.fits_into(capacity.total) |", "True |"),
+    Mutation("bound: TE jobs wait for a held one", _DEADLINES, "starts = in_turn or starts", "starts = starts"),
+    Mutation("bound: held no more", _STEP, "isinstance(one, HoldJob) and one.job_id in due", "False"),
     Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
     Mutation("bound: excused", _SETTLED, "excused_s=past.excused_s + since_s", "excused_s=0.0"),
     Mutation("bound: excused is no delay", _BOUNDS, "past.delayed_s - past.excused_s", "past.delayed_s"),

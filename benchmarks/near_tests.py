@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_HELD = "tests/scenarios/test_bound_held.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
@@ -26,12 +27,13 @@ NEAR = {
     "hook": ("tests/scenarios/test_held_by_hook.py",),
     "places": ("tests/scenarios/test_bound.py", _PLACES, "tests/unit/core/placement/test_uneven.py"),
     "site_answers": ("tests/unit/core/model/test_site_answers.py",),
-    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN, _PLACES),
+    "deadlines": ("tests/scenarios/test_bound.py", _HELD, _BETWEEN, _PLACES),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
     "other_hand": (_LET, "tests/scenarios/test_victim.py"),
     "misuse": (_MISUSE,),
-    "step": ("tests/scenarios/test_te_limits.py", _BETWEEN, _SET_BACK),
+    "te_in_its_way": (_HELD,),
+    "step": ("tests/scenarios/test_te_limits.py", "tests/scenarios/test_gavel_returns.py", _HELD, _BETWEEN, _SET_BACK),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
@@ -232,6 +234,7 @@ NEAR = {
     ),
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": (
+        "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_memory_reading.py",
@@ -240,7 +243,8 @@ NEAR = {
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
-    "settled": ("tests/scenarios/test_useful_run.py",),
+    "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
+    "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (_AGAIN, _SILENT, "tests/scenarios/test_marking.py", "tests/unit/slurm/test_scontrol_cluster.py"),

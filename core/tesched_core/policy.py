@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.change import Mark, TeRules
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.decision import Refusal, Refusals
 from tesched_core.model.extra import Extra
 from tesched_core.model.field import Field
@@ -137,11 +137,6 @@ class View:
         """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
         one = self.memory.changes_of(Field.THROTTLE).get(array)
         return job.array_throttle if one is None else one.previous
-
-
-#: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
-HELD_BY_US = "JobHeldAdmin"
-HELD_BY_ITS_USER = "JobHeldUser"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

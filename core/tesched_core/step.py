@@ -56,8 +56,12 @@ from tesched_core.policy import (
     MakeRoom,
     PolicyEntry,
     Proposal,
+    ReleaseJob,
     View,
 )
+
+#: Seconds after its begin time in which a job that was put back may not have started yet: Slurm goes through the queue.
+_STARTED_WITHIN_S = 10.0
 
 
 def step(
@@ -148,6 +152,7 @@ def step(
         due += [at for at in ends if at is not None and at > context.now]
     memory = served.memory
     intents += _too_late_now(columns.trials, late, memory, context)
+    intents = list(_not_held_when_due(intents, context))
     if paused:
         states = {**memory.policy_states}
     memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
@@ -199,12 +204,24 @@ def _too_late_now(
             yield HoldJob(job_id=job.job_id, why=why.text)
 
 
+def _not_held_when_due(intents: Iterable[Intent], context: CycleContext) -> Iterator[Intent]:
+    """Yield the intents, with a release for each hold of a BE job for which TE jobs wait: no round keeps it waiting."""
+    due = {} if context.deadlines is None else context.deadlines.due
+    for one in intents:
+        if isinstance(one, HoldJob) and one.job_id in due:
+            why = "TE jobs may delay it no more (guard.bound), and wait for it: it is held for no round"
+            yield ReleaseJob(job_id=one.job_id, why=why)
+        else:
+            yield one
+
+
 def _in_order(context: CycleContext) -> Sequence[Action]:
     """Return the actions in the order in which they are sent: each takes its time, and some are too late soon.
 
     A BE job that is back in the queue starts by itself once its begin time has come, wherever there are free nodes:
-    it is bound, or held, before that. And where a bound rests on it, jobs are held before victims leave, or they start
-    in their places. Holds come after what is set of the same jobs' priorities: that would release them.
+    it is bound, or held, before that, or as soon as may be after it. And where a bound rests on it, jobs are held
+    before victims leave, or they start in their places. Holds come after what is set of the same jobs' priorities: that
+    would release them.
     """
     snapshot, jobs = context.snapshot, context.snapshot.jobs
     held = {one.job_id for one in context.actions if holds(one)}
@@ -212,7 +229,7 @@ def _in_order(context: CycleContext) -> Sequence[Action]:
         one.job_id
         for one in context.actions
         if one.job_id in jobs and jobs[one.job_id].pending and jobs[one.job_id].restarts
-        if (jobs[one.job_id].eligible_time or 0.0) > snapshot.taken_at
+        if (jobs[one.job_id].eligible_time or 0.0) > snapshot.taken_at - _STARTED_WITHIN_S
         if snapshot.job_class(one.job_id) is JobClass.BE
     }
 

@@ -19,6 +19,8 @@ from tesched_core.fields.nice import BASIC
 from tesched_core.model.actions import Failure
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import (
+    HELD_BY_ITS_USER,
+    HELD_BY_US,
     Job,
     JobState,
     Node,
@@ -35,7 +37,6 @@ from tesched_core.model.notice import ExitZero
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import LICENSES, loses_licenses
-from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US
 
 from tesched_sim.slurm import JobPhase, Slurm
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from tesched_core.model.actions import Action, Status, releases, sets
 from tesched_core.model.change import WRITTEN_WITHIN_S
+from tesched_core.model.cluster import HELD_BY_US
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
-from tesched_core.policy import HELD_BY_US, HoldJob
+from tesched_core.policy import HoldJob
 from tesched_policies.baselines import NoPreemption
 
 from tests.builders import NOW, node, running, waiting

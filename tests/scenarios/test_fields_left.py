@@ -11,12 +11,11 @@ import pytest
 from tesched_core.fields.nice import MOST_AGAIN
 from tesched_core.model.actions import FailureKind, Status, sets
 from tesched_core.model.change import By, Change
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import HELD_BY_US, JobState
 from tesched_core.model.field import Field
 from tesched_core.model.order import OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
-from tesched_core.policy import HELD_BY_US
 from tesched_policies.baselines import NoPreemption
 from tesched_policies.fill import Fill
 

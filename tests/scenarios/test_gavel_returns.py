@@ -6,11 +6,19 @@ back in the queue no sooner than 121 s later. Seen on a real Slurm by `python -m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
 from tesched_core.model.actions import Notify, kind_of
+from tesched_core.model.change import first_change
+from tesched_core.model.field import Field
+from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
+from tesched_policies.gavel.jobs import is_put_off
 
-from tests.builders import NOW, nodes_set, share, waiting
+from tests.builders import NOW, cluster, nodes_set, share, view_of, waiting
 from tests.scenarios.test_gavel_rounds import GPU, A, B, C, Site, kinds, on, queued
 
 #: it has just been submitted
@@ -105,6 +113,59 @@ def test_a_begin_time_of_its_users_is_left() -> None:
     assert site.cycle(11) == ()
 
 
+def put_off_by_a_begin_time(site: Site, reason: str) -> None:
+    site.requeued(A)
+    site.change(A, eligible_time=NOW + 3600, reason=reason)
+
+
+def put_off_by_a_hold(site: Site, reason: str) -> None:
+    put_back(site, A, 5)
+    site.change(A, priority=0, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("put_off", "reason"),
+    [
+        (put_off_by_a_begin_time, "BeginTime"),
+        # Slurm has not come to it since.
+        (put_off_by_a_begin_time, "Resources"),
+        (put_off_by_a_hold, "JobHeldUser"),
+        (put_off_by_a_hold, "BeginTime"),
+    ],
+)
+def test_one_that_its_user_has_put_off_has_no_turn(put_off: Callable[[Site, str], None], reason: str) -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    put_off(site, reason)
+    site.cycle(11)
+    assert kinds(site) == [("setnodes", C), ("release", C)], "the turn is that of the next one"
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_one_that_is_held_and_that_its_user_puts_off_is_let_go(restarts: int) -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("hold", C)]
+    site.change(C, eligible_time=NOW + 3600, restarts=restarts)
+    site.obeys(*site.cycle(11))
+    assert kinds(site) == [("release", C)]
+    site.change(C, reason="BeginTime")
+    site.cycle(360)
+    assert site.decision.actions == (), "A goes on"
+
+
+@pytest.mark.parametrize(("restored", "is_its_users"), [(False, False), (True, True)])
+def test_a_begin_time_that_tesched_has_set_is_none_of_its_users(restored: bool, is_its_users: bool) -> None:
+    job = waiting(A, GPU, restarts=1, eligible_time=NOW + 3600)
+    change = replace(first_change(job.job_id, Field.BEGIN, 0, int(NOW) + 3600, NOW), restored=restored)
+    view = replace(view_of(cluster([], [job])), memory=Memory(changes={Field.BEGIN: {job.job_id: change}}))
+    assert is_put_off(job, view) is is_its_users
+
+
 def test_one_gets_other_nodes_where_another_has_taken_its_own() -> None:
     site = moving()
     site.submits(waiting(NEWCOMER, GPU), like=A)
@@ -138,12 +199,14 @@ def test_one_that_was_to_move_and_finishes_has_paid_nothing() -> None:
     assert (site.order(1).ending, site.order(1).futile) == (Ending.PREEMPTOR_GONE, False)
 
 
-def test_it_is_bound_before_other_commands_are_sent() -> None:
+@pytest.mark.parametrize(("begins_s", "is_first"), [(126, True), (7, True), (-3, True), (-5, False)])
+def test_it_is_bound_before_other_commands_are_sent(begins_s: float, is_first: bool) -> None:
     site = Site(on(A, "k"), speeds={A: {"v100": 4, "k80": 1}})
     site.obeys(*site.cycle(0))
     put_back(site, A, 5)
+    site.change(A, eligible_time=NOW + begins_s, reason="None")
     site.submits(queued(B), like=A)
     site.change(B, priority=200)
     site.cycle(6)
     assert ("setnice", A) in kinds(site), "another one is ahead of it"
-    assert kinds(site)[0] == ("setnodes", A), "it may start as soon as its begin time has come"
+    assert (kinds(site)[0] == ("setnodes", A)) is is_first, "it may start as soon as its begin time has come"

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Action, FailureKind, Reason, ReasonCode, SetField, Status
+from tesched_core.model.cluster import HELD_BY_US
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Bound
 from tesched_core.model.resources import JobId
-from tesched_core.policy import HELD_BY_US, in_turn
+from tesched_core.policy import in_turn
 from tesched_policies.fitgpp import FitGpp
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.engine import NO_LIMITS, Simulation

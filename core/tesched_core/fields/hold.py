@@ -24,14 +24,14 @@ from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_n
 from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
 from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_ITS_USER, HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJob
+from tesched_core.policy import HoldJob, ReleaseJob
 
 #: Most jobs that are held in one poll, and most TE jobs that are released: each is one call of Slurm, and others wait.
 MOST_HELD = 50

@@ -14,13 +14,12 @@ from tesched_core.context import CycleContext
 from tesched_core.fields.contract import Lever, Orders, under_way
 from tesched_core.model.actions import Reason, ReasonCode, SetField
 from tesched_core.model.change import FREE, HELD, By, Change, first_change
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_ITS_USER, Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import HELD_BY_ITS_USER
 
 
 class LeftHeldRule(Lever):

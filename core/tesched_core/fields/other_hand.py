@@ -38,13 +38,12 @@ from dataclasses import replace
 from tesched_core.context import CycleContext
 from tesched_core.model.actions import releases
 from tesched_core.model.change import FREE, HELD, LET_THROUGH, STANDS, Change, first_change, lets_through
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.field import Field
 from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.request import tasks_in
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import HELD_BY_US
 
 #: slurmctld writes its state 5 s after a change at the latest (SAVE_MAX_WAIT), which takes a moment.
 SAVED_S = 8.0

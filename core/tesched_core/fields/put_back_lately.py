@@ -15,12 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.model.change import HELD, WRITTEN_WITHIN_S, Change
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.field import Field, Nodes
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import HELD_BY_US
 
 
 def with_those_back_again(memory: Memory, snapshot: Snapshot) -> Memory:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tesched_core.model.change import By
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import OF_A_HOLD, Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -30,7 +30,7 @@ WAITS_FOR_RESOURCES = frozenset(
 _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
     (re.compile(pattern), code, text)
     for pattern, code, text in (
-        (r"JobHeld|job_requeued_in_held_state|JobHoldMaxRequeue", RefusalCode.HELD, "it is held"),
+        (OF_A_HOLD.pattern, RefusalCode.HELD, "it is held"),
         (r"Dependency", RefusalCode.DEPENDENCY, "it waits for another job (dependency)"),
         (r"BeginTime", RefusalCode.BEGIN_TIME, "its begin time has not come"),
         (r"Licenses", RefusalCode.LICENSES, "it waits for a licence"),
@@ -110,8 +110,13 @@ def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
     """
     why = resources_would_not_help(job)
     if why is not None and why[0] is RefusalCode.BEGIN_TIME:
-        return job.eligible_time is None or job.eligible_time - now <= within_s
+        return begins_within(job, now, within_s)
     return why is None or why[0] in _UNKNOWN
+
+
+def begins_within(job: Job, now: UnixSeconds, within_s: float) -> bool:
+    """Check whether a pending job has no begin time more than `within_s` seconds from now."""
+    return job.eligible_time is None or job.eligible_time - now <= within_s
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:

@@ -16,6 +16,12 @@ from tesched_core.model.access import OPEN, PartitionAccess
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 
+#: What Slurm says of a job that an operator holds, as tesched does, and of one that its own user holds.
+HELD_BY_US = "JobHeldAdmin"
+HELD_BY_ITS_USER = "JobHeldUser"
+#: Reason words of any hold, also job_requeued_in_held_state, launch_failed_requeued_held and JobHoldMaxRequeue.
+OF_A_HOLD = re.compile("JobHeld|JobHold|_held")
+
 
 class JobState(StrEnum):
     """A job's base state. Slurm's flags on top of it (COMPLETING, …) are `Job.flags`."""

@@ -105,7 +105,7 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
     again = order.ending is Ending.STARTED_ELSEWHERE and left and job is not None and job.pending
-    if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again):
+    if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again or _overtaken_dearly(order)):
         before = context.draft.job(family).futile
         # Of what Slurm's plugin has done for it nothing is known here.
         count = before.count + 1 if before and before.ending is not Ending.CAME_BACK else 1
@@ -122,6 +122,12 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
 def wait_s(count: int, limits: Limits) -> float:
     """Seconds in which a TE job has no further victims after so many times for nothing."""
     return min(limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S)
+
+
+def _overtaken_dearly(order: Order) -> bool:
+    """Check whether others have taken what further jobs had left for. One that alone was to move gets other nodes."""
+    others = (victim for victim in order.victims if victim.job_id != order.preemptor)
+    return order.ending is Ending.OVERTAKEN and any(was_asked(victim) for victim in others)
 
 
 def _was_declined(order: Order, context: CycleContext) -> bool:

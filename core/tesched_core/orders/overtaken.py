@@ -1,46 +1,80 @@
-"""Turns of BE jobs that others have come before: who has started on the nodes of a round's order.
+"""Turns of BE jobs that others have come before: who has taken what a round's order was to have.
 
 A job that moves leaves its nodes, and is not started again before its begin time: `SlurmSettings.requeue_delay_s`.
 Until then its new nodes are free for whatever starts by itself: a trial, or a job that has just been submitted. Its
 order would last for its whole time then, with the job bound to nodes that are taken. So the order ends, and the policy
-gives the job other nodes in the same cycle; no futile order of its own keeps it from that.
+gives the job other nodes in the same cycle; unless other jobs have left for it: then it waits as after any other order
+that came to nothing (`futility.py`).
 
 What a TE job's order loses is dealt with by `reinforce.py`.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
-from tesched_core.model.cluster import Job
+from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.capacity import Capacity
+from tesched_core.model.cluster import HELD_BY_US, OF_A_HOLD, Job
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_RESOURCES, Order
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import HELD_BY_US
+from tesched_core.placement.capacity_of import freed_by
+from tesched_core.placement.reserved import demand_there
+from tesched_core.placement.spread import lacks_on
 
-#: JobHeldUser, job_requeued_in_held_state, JobHoldMaxRequeue
-_OF_A_HOLD = re.compile("held|hold", re.IGNORECASE)
-#: Slurm's times are whole seconds.
-_WHOLE_S = 1.0
+#: Slurm's times are whole seconds, and its clock may differ a little from the daemon's.
+_CLOCKS_DIFFER_S = 2.0
 
 
 def overtaken(order: Order, job: Job, context: CycleContext) -> str:
-    """Say which jobs have started on the nodes of a waiting BE job's turn since its order was made; empty if none.
+    """Say which jobs have taken what a waiting BE job lacks for its turn since its order was made; empty if none.
 
-    Nodes are read after the jobs: what they hold may be the job itself, so one that is seen there has to be the reason.
+    It may not fit there for other reasons: a node that does not respond, a reservation. Then it may start yet.
     """
     in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
     leaving = any(victim.state in HOLDS_RESOURCES for victim in order.victims)
     if not in_round or not order.nodes or leaving or not job.pending or context.fits(order):
         return ""
-    nodes = frozenset(order.nodes)
-    there = [one for one in context.snapshot.jobs.values() if one.on_nodes and not nodes.isdisjoint(one.nodes)]
+    there = _holders_of_what_it_lacks(order, job, context)
     if any(one.completing for one in there):
         return ""  # what it gives back may be enough
-    late = [one for one in there if one.start_time is not None and one.start_time > order.created_at - _WHOLE_S]
+    since = order.created_at - _CLOCKS_DIFFER_S
+    late = [one for one in there if one.start_time is not None and one.start_time > since]
     names = ", ".join(one.label for one in late)
     return f"job {names} has started on {','.join(order.nodes)}, before job {job.label} could" if late else ""
+
+
+def _holders_of_what_it_lacks(order: Order, job: Job, context: CycleContext) -> list[Job]:
+    """Return the jobs that hold any of what the job lacks on the order's nodes.
+
+    By the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself.
+    """
+    capacity = context.capacity_by_jobs
+    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
+    demand = demand_there(order, job, context.snapshot, context.columns.capacity)
+    if demand is None:
+        return []
+    lacks = dict(zip(rows, lacks_on(demand, rows, capacity.free), strict=True))
+    devices = np.array([name.partition(":")[0] in {"gpu", SHARD} for name in capacity.resources])
+    for row, columns in lacks.items():
+        if _shards_of_one_gpu(row, capacity) and columns[devices].any():
+            columns[devices] = True  # a shard is a part of that GPU
+    return [one for one in context.snapshot.jobs.values() if _holds_any(one, lacks, capacity)]
+
+
+def _holds_any(job: Job, lacks: Mapping[int, NDArray[np.bool_]], capacity: Capacity) -> bool:
+    """Check whether the job holds any of what is lacked, [resources] by row."""
+    held = ((capacity.index.get(share.node, -1), share) for share in job.allocation)
+    return any(row in lacks and bool((freed_by(job, share, capacity)[lacks[row]] > 0).any()) for row, share in held)
+
+
+def _shards_of_one_gpu(row: int, capacity: Capacity) -> bool:
+    """Check whether the node has one GPU, in shards: of several, what a job holds counts its shards (`of_job`)."""
+    has = dict(zip(capacity.resources, capacity.total[row].tolist(), strict=True))
+    return bool(has.get("gpu") == 1 and has.get(SHARD))
 
 
 def is_held_by_us(job: Job, context: CycleContext) -> bool:
@@ -50,5 +84,5 @@ def is_held_by_us(job: Job, context: CycleContext) -> bool:
     the reason, such as NonZeroExitCode; any other hold has a reason of its own.
     """
     one = context.changes_of(Field.HOLD).get(job.job_id)
-    is_ours = job.reason == HELD_BY_US or not _OF_A_HOLD.search(job.reason)
+    is_ours = job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason)
     return job.held and is_ours and one is not None and one.by is None and not one.restored

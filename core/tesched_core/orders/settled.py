@@ -9,7 +9,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields.nice import awaits_release
 from tesched_core.intake.delays import delay_by
-from tesched_core.intake.pending_reason import starts_by_itself
+from tesched_core.intake.pending_reason import begins_within, starts_by_itself
 from tesched_core.model.change import Change
 from tesched_core.model.field import Field
 from tesched_core.model.job_memory import Past
@@ -17,6 +17,8 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.orders.bystanders import MOST_BETWEEN_S
+from tesched_core.orders.overtaken import is_held_by_us
+from tesched_core.orders.te_in_its_way import TeInItsWay
 
 #: Fields whose changes are a part of an order: it has not ended before they are put back.
 _OF_ORDERS = (Field.NICE, Field.HOLD)
@@ -48,7 +50,8 @@ def add_delay(victim: Victim, context: CycleContext) -> None:
 def excuse_waits(memory: Memory, context: CycleContext) -> None:
     """Note for how long victims could not have started anyway since the last poll: that is no TE job's doing.
 
-    Held by its user, at a limit, behind a dependency: else one job that never starts would keep TE jobs waiting.
+    Held by its user, at a limit, behind a dependency: else one job that never starts would keep TE jobs waiting. One
+    that tesched holds for its turn in a round waits for BE jobs, unless a TE job waits or runs where it may run.
     """
     now, delay_s = context.now, context.snapshot.settings.requeue_delay_s
     since_s = 0.0 if memory.seen_at is None else now - memory.seen_at
@@ -56,15 +59,22 @@ def excuse_waits(memory: Memory, context: CycleContext) -> None:
         return
     # What tesched itself keeps from starting, for its order, waits for TE jobs.
     put_off = {job_id for job_id, one in context.changes_of(Field.BEGIN).items() if not one.restored}
+    in_its_way: TeInItsWay | None = None
     for order in memory.open_orders():
         for victim in order.victims:
             job = context.snapshot.jobs.get(victim.job_id)
-            if victim.of_own_user or not victim.awaited or job is None or not job.pending:
+            # What a round keeps it waiting for is no delay, of which time could be taken off.
+            if not victim.is_limited or not victim.awaited or job is None or not job.pending:
                 continue
             within_s = inf if victim.job_id in put_off else delay_s
             past = context.draft.job(victim.job_id).past
-            if past is not None and not starts_by_itself(job, now, within_s):
-                context.draft.update(victim.job_id, past=replace(past, excused_s=past.excused_s + since_s))
+            if past is None or starts_by_itself(job, now, within_s):
+                continue
+            if is_held_by_us(job, context) and begins_within(job, now, within_s):
+                in_its_way = in_its_way or TeInItsWay.of(memory, context)
+                if in_its_way.meets(job):
+                    continue
+            context.draft.update(victim.job_id, past=replace(past, excused_s=past.excused_s + since_s))
 
 
 def take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 
 from tesched_core.intake.bounds import bound_s, delays_of, known_run_s
 from tesched_core.intake.job_times import most_run_s
-from tesched_core.intake.pending_reason import starts_by_itself
+from tesched_core.intake.pending_reason import begins_within, starts_by_itself
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import HELD_BY_US, Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -89,6 +89,8 @@ class Deadlines:
     away: frozenset[JobId] = field(init=False)
     #: those whose begin times tesched has set
     put_off: frozenset[JobId] = field(init=False)
+    #: those that tesched holds
+    held: frozenset[JobId] = field(init=False)
     #: delayed jobs that wait for resources, the earliest deadline first
     waiting: tuple[Deadline, ...] = field(init=False)
     #: of those the ones for which a TE job has had to wait in this cycle
@@ -121,6 +123,8 @@ class Deadlines:
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
         self.put_off = frozenset(self.memory.changes_of(Field.BEGIN))
+        holds = self.memory.changes_of(Field.HOLD).items()
+        self.held = frozenset(job_id for job_id, one in holds if one.by is None and not one.restored)
         suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, suspended)]
@@ -309,7 +313,10 @@ class Deadlines:
         delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in self.away else 0.0
         if job.job_id in self.put_off:
             delay_s = inf  # it may be lifted in this cycle
-        return job.pending and starts_by_itself(job, self.now, delay_s) and self.places.of(job).can_start
+        # One that is held for its turn may be released in this cycle.
+        in_turn = job.job_id in self.held and job.reason == HELD_BY_US and begins_within(job, self.now, delay_s)
+        starts = in_turn or starts_by_itself(job, self.now, delay_s)
+        return job.pending and starts and self.places.of(job).can_start
 
     def _places_by_job(self, job: Job) -> StartPlaces:
         """Places where a BE job may start: each TE job is held against it."""

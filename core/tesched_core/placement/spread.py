@@ -153,6 +153,20 @@ def share_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> ND
     return share_of(demand, rows)
 
 
+def lacks_on(demand: Demand, rows: Sequence[int], free: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return [rows, resources] where the job lacks some of its even share, whether it may run there or not.
+
+    Nothing where it fits with its tasks spread otherwise.
+    """
+    where = np.asarray(rows, dtype=np.intp)
+    lacks: NDArray[np.bool_] = demand.takes[where] > free[where]
+    if demand.uneven is not None and len(where) > 1 and lacks.any():
+        fit = _Fit.on(demand.uneven, free, where)
+        if fit.tasks.all() and _suffice(demand.uneven, fit):
+            return np.zeros_like(lacks)
+    return lacks
+
+
 def fits_on(demand: Demand, rows: Sequence[int], capacity: Capacity) -> bool:
     """Check whether the job fits on just these nodes into what is free there, evenly spread or not."""
     where, uneven = np.asarray(rows, dtype=np.intp), demand.uneven

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_ITS_USER, Job
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.run_command import Commands
@@ -81,7 +81,7 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
         eligible_time=kept.eligible_time,
         reason=kept.word,
         # Behind all others: how Slurm ranks it is not known.
-        priority=0 if kept.word == "JobHeldUser" else max(min(waiting, default=1), 1),
+        priority=0 if kept.word == HELD_BY_ITS_USER else max(min(waiting, default=1), 1),
     )
     uncounted = tuple(one for one in kept.unread if one.startswith("--dependency"))
     return replace(found, job=job, unread=(*unread, *kept.unread), uncounted=uncounted)

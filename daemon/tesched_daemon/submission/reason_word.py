@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tesched_core.model.cluster import Job, JobState, Partition
+from tesched_core.model.cluster import HELD_BY_ITS_USER, Job, JobState, Partition
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.sbatch_options import SbatchOption
@@ -51,7 +51,7 @@ def reason_word(
     """
     now = seen.taken_at
     if "hold" in options:
-        return ReasonWord(word="JobHeldUser", eligible_time=now)
+        return ReasonWord(word=HELD_BY_ITS_USER, eligible_time=now)
     unread: list[str] = []
     begin = options.get("begin")
     if begin is not None and begin.value:

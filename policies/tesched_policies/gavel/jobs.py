@@ -20,6 +20,7 @@ from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.column_layout import SHARD
+from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, OrderState
 from tesched_core.model.request import demand_per_node, requested_gpus
@@ -218,7 +219,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         shards = requested_shards(job)
         if (shards > 0) == (requested_gpus(job.request) > 0) or (shards and not (sharing and request.min_nodes <= 1)):
             continue
-        if not _is_ours(job, view) or not view.scope.covers(job):
+        if not _is_ours(job, view) or is_put_off(job, view) or not view.scope.covers(job):
             continue
         try:
             demand = demand_of(job, snapshot, view.capacity)
@@ -249,6 +250,22 @@ def is_away(job: Job, snapshot: Snapshot) -> bool:
     if not job.pending or not job.restarts or job.eligible_time is None:
         return False
     return 0 < job.eligible_time - snapshot.taken_at <= snapshot.settings.requeue_delay_s + _WHOLE_S
+
+
+def is_put_off(job: Job, view: View) -> bool:
+    """Check whether its user has put a pending job off, by a hold or a begin time: it would not start in its turn.
+
+    Slurm may give either as its reason, and of a job that tesched holds it gives the hold alone.
+    """
+    if not job.pending:
+        return False
+    memory = view.memory
+    hold, begin = memory.changes_of(Field.HOLD).get(job.job_id), memory.changes_of(Field.BEGIN).get(job.job_id)
+    ours = hold is not None and hold.by is None and not hold.restored
+    if job.held and not ours:
+        return True
+    later = job.eligible_time is not None and job.eligible_time - view.now > _WHOLE_S
+    return later and not is_away(job, view.snapshot) and (begin is None or begin.restored)
 
 
 def _on(job: Job, kinds: Kinds, capacity: Capacity) -> int:

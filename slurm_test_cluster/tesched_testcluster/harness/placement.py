@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_ITS_USER, Job
 from tesched_core.model.decision import Refusal
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -201,7 +201,7 @@ class Oracle:
         else:
             text = f"now, on {','.join(plan.nodes)}"
         self.cluster.run("scontrol", "release", str(te), check=False)  # Slurm also says here what can never start
-        self._wait(lambda: self._reason(te)[1] not in {"None", "JobHeldUser"}, 4.0)
+        self._wait(lambda: self._reason(te)[1] not in {"None", HELD_BY_ITS_USER}, 4.0)
         state, reason = self._reason(te)
         if state == "PENDING" and plan is not None and not victims:
             self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)

@@ -33,7 +33,17 @@ from tesched_core.model.actions import (
     SetField,
     Status,
 )
-from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.cluster import (
+    HELD_BY_ITS_USER,
+    HELD_BY_US,
+    Job,
+    JobState,
+    Node,
+    NodeShare,
+    Partition,
+    Request,
+    SlurmSettings,
+)
 from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
@@ -142,7 +152,7 @@ class SmallSlurm:
         base = 2_000_000 if job.te and self.site.te_first else 1_000_000
         job.own_priority = job.priority = base - job.job_id
         if held:
-            job.held, job.priority, job.reason, job.note = True, 0, "JobHeldUser", HOOK_MARK
+            job.held, job.priority, job.reason, job.note = True, 0, HELD_BY_ITS_USER, HOOK_MARK
         self._traits[job.job_id] = Traits(
             job_class=JobClass.TE if job.te else JobClass.BE,
             rule="attack",
@@ -409,7 +419,7 @@ class SmallSlurm:
             case SetField(value=HoldState.HELD):
                 if job.phase is not Phase.QUEUE:
                     return FailureKind.ALREADY_DONE
-                job.held, job.priority, job.reason = True, 0, "JobHeldAdmin"
+                job.held, job.priority, job.reason = True, 0, HELD_BY_US
             case SetField(value=HoldState.UNMARKED):
                 job.note = ""
             case SetField(value=HoldState.RELEASED):

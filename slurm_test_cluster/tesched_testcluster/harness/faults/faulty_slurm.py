@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from time import localtime, strftime
 
-from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.cluster import (
+    HELD_BY_ITS_USER,
+    HELD_BY_US,
+    Job,
+    JobState,
+    Node,
+    NodeShare,
+    Partition,
+    Request,
+    SlurmSettings,
+)
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
 
@@ -203,7 +213,7 @@ class FaultySlurm:
         if not work.waits:
             return ""
         if work.held:
-            return "JobHeldUser" if work.held_by_user else "JobHeldAdmin"
+            return HELD_BY_ITS_USER if work.held_by_user else HELD_BY_US
         if not self.partition_up:
             return "PartitionDown"
         if self.clock.steady_s < work.eligible_s:

@@ -46,6 +46,7 @@ def test_free_resources_help_a_job_that_waits_for_resources(reason: str) -> None
         ("JobHeldAdmin", C.HELD),
         ("JobHoldMaxRequeue", C.HELD),
         ("job_requeued_in_held_state", C.HELD),
+        ("launch_failed_requeued_held", C.HELD),
         ("Dependency", C.DEPENDENCY),
         ("DependencyNeverSatisfied", C.DEPENDENCY),
         ("BeginTime", C.BEGIN_TIME),
