@@ -197,7 +197,10 @@ NEAR = {
     "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
-    "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
+    "memory_reading": (
+        "tests/unit/core/placement/test_memory_reading.py",
+        "tests/unit/core/placement/test_by_sums.py",
+    ),
     "job_records": ("tests/unit/slurm/test_queue.py",),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
     "user_turns": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_declared_signal.py"),
