@@ -26,6 +26,12 @@ AT_ONCE_MUTATIONS = (
         "capacity)",
     ),
     Mutation(
+        "at once: what is freed for a BE job's turn is no TE job's alone",
+        "core/tesched_core/orders/first_look.py",
+        "one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE",
+        "one.preemptor != job.job_id",
+    ),
+    Mutation(
         "sums: the record of several partitions is doubted",
         _SUMS,
         "if may_want_whole_nodes(job, snapshot):",

@@ -115,7 +115,7 @@ def _devices_with_shares(wanted: tuple[str, int], request: Request, free: _Free)
 
 
 def _brought(amounts: Iterable[tuple[str, int]], wanted: Iterable[tuple[str, int]]) -> int:
-    """Return what these devices bring along; of several types the most, as 26.05 counts each by itself."""
+    """Return the amount that these devices bring along; of several types the most, as 26.05 counts each by itself."""
     amounts = tuple(amounts)
     return max((by_device(amounts, dict(with_bare_names([one]))) for one in wanted), default=0)
 

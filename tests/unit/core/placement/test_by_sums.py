@@ -232,7 +232,7 @@ def test_cores_that_it_may_share_are_not_counted(oversubscribe: str, sharing: st
 
 
 @pytest.mark.parametrize("by_partition", [True, False])
-def test_a_job_whose_nodes_are_for_its_users_jobs_alone(by_partition: bool) -> None:
+def test_a_job_that_keeps_its_nodes_for_its_users_jobs(by_partition: bool) -> None:
     parts = (Partition(name="p", nodes=BOTH, exclusive_user=by_partition),)
     request = ONE if by_partition else replace(ONE, sharing="USER")
     assert not may(request, share("n1", 1, 100), share("n2", 1, 100), partitions=parts)
