@@ -151,7 +151,10 @@ NEAR = {
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
-    "devices_of_bound": ("tests/unit/core/placement/test_modelled.py",),
+    "devices_of_bound": (
+        "tests/unit/core/placement/test_modelled.py",
+        "tests/unit/core/placement/test_devices_of_bound.py",
+    ),
     "demand": (
         "tests/scenarios/test_whole_node_partition.py",
         "tests/unit/core/placement/test_demand.py",

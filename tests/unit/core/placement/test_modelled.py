@@ -329,7 +329,8 @@ def test_tasks_by_node_that_share_devices_in_all_evenly(
     nodes = [node(name, gres={"gpu": 4}) for name in ("n1", "n2")]
     for release, is_refused in (("22.05.8", False), ("26.05.5", on_22_05_alone)):
         found = unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release=release)))
-        words = f"--ntasks-per-node={tasks_per_node} with a number of gpu in all"
+        which = "gpu:3 in all that its nodes do not share evenly" if gpus == 3 else "a number of gpu in all"
+        words = f"--ntasks-per-node={tasks_per_node} with {which}"
         assert found == (words if is_refused else ""), release
 
 

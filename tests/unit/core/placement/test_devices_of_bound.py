@@ -1,0 +1,44 @@
+"""Devices that a node must have for a job of several nodes to be bound to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.model.cluster import Request, SlurmSettings
+from tesched_core.placement.devices_of_bound import shares_of_tasks
+from tesched_core.placement.modelled import unsupported
+
+from tests.builders import cluster, node, waiting
+
+#: -N1-2 --ntasks-per-node=2 -n3 --gpus=3
+OPEN = Request(cpus=3, tasks=3, max_nodes=2, tasks_per_node=2, mem_per_node_mib=1, gres_per_job=(("gpu", 3),))
+NEWER = "26.05.5"
+
+
+def why_not(request: Request, release: str = NEWER, gpus: int = 4) -> str:
+    te = waiting(9, request)
+    nodes = [node(name, gres={"gpu": gpus}) for name in ("n1", "n2")]
+    return unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release=release)))
+
+
+def test_a_last_node_with_fewer_tasks_counts() -> None:
+    on_two = replace(OPEN, min_nodes=2)
+    for request in (OPEN, on_two):
+        assert shares_of_tasks(request, NEWER) == {"gpu": -1}, "2 of two tasks and 2 of one are not 3"
+        assert shares_of_tasks(request, "22.05.8") == {}
+    assert shares_of_tasks(replace(OPEN, tasks=2, cpus=2, gres_per_job=(("gpu", 2),)), NEWER) == {}, (
+        "one node is enough"
+    )
+    assert shares_of_tasks(replace(OPEN, tasks=4, cpus=4, gres_per_job=(("gpu", 4),)), NEWER) == {"gpu": 2}
+
+
+def test_an_open_number_of_nodes_is_named_with_what_its_tasks_take_at_least() -> None:
+    assert why_not(OPEN) == "--ntasks-per-node=2 with gpu:3 in all that its nodes do not share evenly"
+    assert why_not(OPEN, "22.05.8") == ""
+    even = replace(OPEN, tasks=4, cpus=4, gres_per_job=(("gpu", 4),))
+    assert why_not(even) == "--ntasks-per-node=2 with a number of gpu in all"
+    assert why_not(even, gpus=2) == ""
+
+
+def test_devices_by_node_and_in_all_on_what_may_be_one_node_are_modelled() -> None:
+    assert why_not(replace(OPEN, tasks=2, cpus=2, tasks_per_node=0, gres_per_node=(("gpu", 2),))) == ""
