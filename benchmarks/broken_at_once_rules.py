@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
+_SUMS, _READING = "core/tesched_core/placement/by_sums.py", "core/tesched_core/placement/memory_reading.py"
+
 AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: what victims leave is enough",
@@ -24,21 +26,107 @@ AT_ONCE_MUTATIONS = (
         "capacity)",
     ),
     Mutation(
+        "at once: what is freed for a BE job's turn is no TE job's alone",
+        "core/tesched_core/orders/first_look.py",
+        "one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE",
+        "one.preemptor != job.job_id",
+    ),
+    Mutation(
         "sums: the record of several partitions is doubted",
-        "core/tesched_core/placement/by_sums.py",
-        "exclusive=job.request.exclusive and not doubted",
-        "exclusive=job.request.exclusive",
+        _SUMS,
+        "if may_want_whole_nodes(job, snapshot):",
+        "if False:",
     ),
     Mutation(
         "sums: whole nodes are empty ones",
-        "core/tesched_core/placement/by_sums.py",
-        "fits &= free.cpus == capacity.total[rows, 0]",
+        _SUMS,
+        "where &= _without_jobs(snapshot, capacity)",
         "pass",
     ),
     Mutation(
+        "sums: nor those that an order has freed",
+        _SUMS,
+        "unused & ~rows_of(busy, capacity)",
+        "~rows_of(busy, capacity)",
+    ),
+    Mutation(
+        "sums: cores for the system are no job's",
+        _SUMS,
+        "capacity.total[:, 0] - np.array(held, dtype=np.int64)",
+        "capacity.total[:, 0]",
+    ),
+    Mutation("sums: cores for the system may be had", _SUMS, "cpus = np.maximum(cpus, self._of_shape())", "pass"),
+    Mutation("sums: a suspended job has no CPUs", _SUMS, "if job.state is not JobState.SUSPENDED", "if True"),
+    Mutation(
+        "sums: nodes of its user's jobs alone",
+        _SUMS,
+        "where &= ~with_other_users(job.user, snapshot, capacity)",
+        "pass",
+    ),
+    Mutation(
+        "sums: nodes that it must have are of its partition",
+        _SUMS,
+        "not where[rows_of(request.required_nodes, capacity)].all()",
+        "False",
+    ),
+    Mutation("sums: all memory", _SUMS, "fits &= free.memory_unused", "pass"),
+    Mutation("sums: no memory where none is shared out", _SUMS, "if not settings.memory_is_shared_out:", "if False:"),
+    Mutation(
+        "sums: cores that it may share",
+        _SUMS,
+        "shared = shares_cores(partition, request.sharing)",
+        "shared = False",
+    ),
+    Mutation(
+        "sums: CPUs and memory that each GPU brings",
+        _SUMS,
+        "found = np.minimum(found, have // each)",
+        "pass",
+    ),
+    Mutation(
+        "sums: CPUs of two types",
+        _SUMS,
+        "max((by_device(amounts, dict(with_bare_names([one]))) for one in wanted), default=0)",
+        "by_device(amounts, dict(with_bare_names(wanted)))",
+    ),
+    Mutation("sums: words that are no devices", _SUMS, 'and name.partition("/")[0] not in NO_GRES', ""),
+    Mutation(
+        "sums: shards of another type's GPUs",
+        _SUMS,
+        "np.maximum(filled - (gpus - total), 0)",
+        "filled",
+    ),
+    Mutation(
+        "sums: GPUs that are held whole",
+        _SUMS,
+        "np.minimum(unfilled, total - self._held(name))",
+        "unfilled",
+    ),
+    Mutation(
+        "sums: a partition's own memory",
+        _READING,
+        "mem_per_cpu_mib=by_cpu or None, mem_per_node_mib=by_node or None",
+        "mem_per_cpu_mib=None, mem_per_node_mib=None",
+    ),
+    Mutation(
+        "sums: memory of each GPU", _READING, "found[1] = replace(none, mem_per_gres", "replace(none, mem_per_gres"
+    ),
+    Mutation(
+        "sums: memory that 26.05 hides",
+        _READING,
+        "if by_gpu and defaults.counts_gpus and (counted := request.mem_counted_mib):",
+        "if False and (counted := request.mem_counted_mib):",
+    ),
+    Mutation(
+        "sums: a job's own memory is no default",
+        _READING,
+        "if names_memory(request, defaults) or not (defaults.differ or by_gpu):",
+        "if False:",
+    ),
+    Mutation(
         "sums: shards may lie on one GPU",
-        "core/tesched_core/placement/by_sums.py",
-        "np.where(shards > 0, np.maximum(free, total - filled), free)",
+        _SUMS,
+        "np.where(shards > 0, np.maximum(free, unfilled), free)",
         "free",
     ),
     Mutation(

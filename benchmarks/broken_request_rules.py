@@ -82,6 +82,19 @@ REQUEST_MUTATIONS = (
         "if True or",
     ),
     Mutation(
+        "request: a last node with fewer tasks",
+        _BOUND,
+        "-(-request.tasks // (request.tasks_per_node or request.tasks or 1))",
+        "request.tasks // (request.tasks_per_node or request.tasks or 1)",
+    ),
+    Mutation(
+        "request: an open number of nodes takes as many as its tasks",
+        _BOUND,
+        "if fewest < 2 or just >= fewest:",
+        "if request.min_nodes < 2 or just >= fewest:",
+    ),
+    Mutation("request: a number that no node has is no word", _BOUND, "if count == _OF_NO_NODE:", "if False:"),
+    Mutation(
         "request: devices in all that tasks by node share, uneven ones",
         _BOUND,
         "share if share * nodes == count else _OF_NO_NODE",

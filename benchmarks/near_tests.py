@@ -153,7 +153,10 @@ NEAR = {
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
-    "devices_of_bound": ("tests/unit/core/placement/test_modelled.py",),
+    "devices_of_bound": (
+        "tests/unit/core/placement/test_modelled.py",
+        "tests/unit/core/placement/test_devices_of_bound.py",
+    ),
     "demand": (
         "tests/scenarios/test_whole_node_partition.py",
         "tests/unit/core/placement/test_demand.py",
@@ -199,7 +202,10 @@ NEAR = {
     "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
-    "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
+    "memory_reading": (
+        "tests/unit/core/placement/test_memory_reading.py",
+        "tests/unit/core/placement/test_by_sums.py",
+    ),
     "job_records": ("tests/unit/slurm/test_queue.py",),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
     "user_turns": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_declared_signal.py"),

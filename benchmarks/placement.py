@@ -23,7 +23,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,7 +34,7 @@ from pathlib import Path
 
 import click
 from tesched_testcluster.harness.placement import run_cluster
-from tesched_testcluster.harness.placement_outcome import Case, Verdict
+from tesched_testcluster.harness.placement_outcome import Awaited, Case, Verdict
 from tesched_testcluster.local import installed_release
 
 
@@ -45,8 +45,9 @@ class Totals:
     cases: int
     counts: dict[str, int]
     with_victims: int
-    #: those in which Slurm's word is awaited before any is notified
-    awaited: int
+    #: those in which Slurm's word is awaited before any is notified, by why, and those of them that started without any
+    awaited: dict[Awaited, int]
+    at_slurms_word: dict[Awaited, int]
     #: parts of the cases that Slurm would have started
     missed: float
     not_modelled: float
@@ -70,7 +71,8 @@ def totals(cases: list[Case], seconds: float) -> Totals:
         cases=len(cases) - counts[Verdict.INVALID],
         counts=dict(sorted(counts.items())),
         with_victims=sum(" go" in case.tesched for case in cases),
-        awaited=sum(case.awaited for case in cases),
+        awaited=_by_why(case for case in cases if case.awaited),
+        at_slurms_word=_by_why(case for case in cases if case.verdict is Verdict.AT_SLURMS_WORD),
         missed=(counts[Verdict.MISSED] + counts[Verdict.NOT_MODELLED]) / max(could, 1),
         not_modelled=counts[Verdict.NOT_MODELLED] / max(could, 1),
         least_asked=len(asked),
@@ -79,6 +81,15 @@ def totals(cases: list[Case], seconds: float) -> Totals:
         unsure=sum(not case.least_is_sure for case in asked),
         seconds=seconds,
     )
+
+
+def _by_why(cases: Iterable[Case]) -> dict[Awaited, int]:
+    counts = Counter(case.awaited for case in cases)
+    return {why: counts[why] for why in (Awaited.SUMS, Awaited.FREE)}
+
+
+def _in_words(by_why: dict[Awaited, int]) -> str:
+    return f"{sum(by_why.values())} ({', '.join(f'{why} {count}' for why, count in by_why.items())})"
 
 
 def row(sums: Totals, release: tuple[int, int], command: str) -> str:
@@ -177,8 +188,8 @@ def main(
     sums = totals(found, time.monotonic() - began)
     print(f"{sums.cases} cases in {sums.seconds:.0f} s, {sums.with_victims} of them with victims: {sums.counts}")
     print(
-        f"needless: {sums.counts.get(Verdict.NEEDLESS, 0)} (goal 0); of {sums.awaited} Slurm's word is awaited, and "
-        f"{sums.counts.get(Verdict.AT_SLURMS_WORD, 0)} of these started without a victim"
+        f"needless: {sums.counts.get(Verdict.NEEDLESS, 0)} (goal 0); of {_in_words(sums.awaited)} Slurm's word is "
+        f"awaited, and {_in_words(sums.at_slurms_word)} of these started without a victim"
     )
     print(f"futile: {sums.counts.get(Verdict.FUTILE, 0)} (goal 0)")
     for what, count in refused_classes(found).most_common():

@@ -40,6 +40,8 @@ class NodeGroup:
     #: GRES of each node that are mere counts, without devices, as slurm.conf writes them: {"tmp": "400G"}
     counted: Mapping[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = ()
+    #: cores of each node that are set aside for the system (CoreSpecCount)
+    set_aside: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a group that Slurm could not have."""

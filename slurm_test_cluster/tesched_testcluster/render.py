@@ -307,6 +307,8 @@ def _node_line(group: NodeGroup, placement: Placement, port: int) -> str:
         parts.append(f"Gres={gres}")
     if group.features:
         parts.append(f"Features={','.join(group.features)}")
+    if group.set_aside:
+        parts.append(f"CoreSpecCount={group.set_aside}")
     parts.append("State=UNKNOWN")
     return " ".join(parts)
 

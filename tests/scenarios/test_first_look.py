@@ -292,6 +292,19 @@ def test_so_it_is_not_where_another_order_has_freed_that_for_its_own_job() -> No
     assert asked(drive) == [2]
 
 
+def test_an_order_for_the_turn_of_a_be_job_keeps_nothing_from_a_te_job() -> None:
+    drive = two_nodes()
+    whole = Request(cpus=32, mem_per_node_mib=1)
+    assert without_limits(drive, request=whole) == [BE]
+    drive.obeys(*drive.decision.actions)
+    drive.requeued(BE)
+    drive.submits(waiting(8, whole, reason="Priority", eligible_time=NOW, submit_time=NOW), like=TE)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(TE): traits(JobClass.BE)})
+    drive.cycle(2)
+    assert drive.open_orders() == [1, 2], "the first is as one of a round"
+    assert asked(drive) == []
+
+
 CLOSED = {
     "down": replace(Partition(name="p"), state="DOWN"),
     "time": Partition(name="p", max_time_s=60),

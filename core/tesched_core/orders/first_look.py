@@ -83,8 +83,14 @@ def at_the_head_first(
 
 
 def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext) -> bool:
-    others = [one for one in memory.open_orders() if one.preemptor != job.job_id]
-    return certainly_serves(plan, job, context.snapshot, context.columns.capacity, others)
+    """Check whether a victim may be notified before Slurm's word; what is freed for a BE job's turn keeps no TE job."""
+    snapshot = context.snapshot
+    others = [
+        one
+        for one in memory.open_orders()
+        if one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE
+    ]
+    return certainly_serves(plan, job, snapshot, context.columns.capacity, others)
 
 
 def certainly_serves(

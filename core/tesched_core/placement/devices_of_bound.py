@@ -37,7 +37,7 @@ def shares_of_tasks(request: Request, release: str) -> dict[str, int]:
     `-N2 --ntasks-per-node=2 --gpus=4` and 3 free it wants 1 of the second node, for two tasks. With 5 or 6 in all it
     starts, and so does each on 22.05, or not bound to nodes.
     """
-    each, nodes = request.tasks_per_node, request.tasks // max(request.tasks_per_node, 1)
+    each, nodes = request.tasks_per_node, _fewest_nodes(request)
     if each < 2 or nodes < 2 or release.startswith(_BY_DEVICES_ALONE):
         return {}
     found = {}
@@ -66,6 +66,11 @@ def with_groups_of_tasks(request: Request, nodes: int, release: str) -> Request:
     return replace(request, min_cpus_per_node=max(request.min_cpus_per_node, cpus))
 
 
+def _fewest_nodes(request: Request) -> int:
+    """Return the fewest nodes that take its tasks; the last one may have fewer of them."""
+    return max(request.min_nodes, -(-request.tasks // (request.tasks_per_node or request.tasks or 1)))
+
+
 def exactly_on_each(request: Request, release: str) -> dict[str, int]:
     """Number of devices that a node must have, in use or not, for such a job to be bound to it."""
     return shares_of_tasks(request, release) | by_node_and_in_all(request)
@@ -73,9 +78,16 @@ def exactly_on_each(request: Request, release: str) -> dict[str, int]:
 
 def too_few_with_exactly(request: Request, nodes: Sequence[Node], release: str) -> Iterator[str]:
     """Yield what is not modelled of such a job as fewer of these nodes than it needs have just so many devices."""
-    by_tasks = shares_of_tasks(request, release)
+    by_tasks, fewest = shares_of_tasks(request, release), _fewest_nodes(request)
+    of_job = dict(request.gres_per_job)
     for device, count in exactly_on_each(request, release).items():
         just = sum(dict(node.total.gres).get(device) == count for node in nodes)
-        if 1 < request.min_nodes > just:
-            of_tasks = f"--ntasks-per-node={request.tasks_per_node} with a number of {device} in all"
-            yield of_tasks if device in by_tasks else f"{device}:{count} by node beside a number in all"
+        if fewest < 2 or just >= fewest:
+            continue
+        if count == _OF_NO_NODE:
+            of_tasks = f"{device}:{of_job[device]} in all that its nodes do not share evenly"
+            yield f"--ntasks-per-node={request.tasks_per_node} with {of_tasks}"
+        elif device in by_tasks:
+            yield f"--ntasks-per-node={request.tasks_per_node} with a number of {device} in all"
+        else:
+            yield f"{device}:{count} by node beside a number in all"

@@ -125,6 +125,27 @@ def lesser_reading(request: Request, defaults: MemoryDefaults) -> Request:
     return replace(request, mem_per_gres=(("gpu", per_gpu),))
 
 
+def readings(request: Request, defaults: MemoryDefaults) -> tuple[Request, ...]:
+    """Return the request in each way in which its record may be read, in the partition in question.
+
+    With the memory that stands there. Where that may be another partition's default, also as one that named none: with
+    this partition's memory for each GPU, or its other default, or all of a node's where it has neither. Where it may
+    stand for what the job named (26.05 hides that), with the memory that Slurm counts, by CPU, which is least.
+    """
+    gpus = gpus_in_all(request)
+    by_gpu = gpus and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
+    if names_memory(request, defaults) or not (defaults.differ or by_gpu):
+        return (request,)
+    none = replace(request, mem_per_cpu_mib=None, mem_per_node_mib=None)
+    by_cpu, by_node = defaults.own_mib
+    found = [request, replace(none, mem_per_cpu_mib=by_cpu or None, mem_per_node_mib=by_node or None)]
+    if gpus and defaults.per_gpu_mib:
+        found[1] = replace(none, mem_per_gres=(("gpu", defaults.per_gpu_mib),))
+    if by_gpu and defaults.counts_gpus and (counted := request.mem_counted_mib):
+        found.append(replace(none, mem_per_cpu_mib=counted // max(request.cpus, 1)))
+    return tuple(found)
+
+
 def _by_own_default(request: Request, gpus: int, defaults: MemoryDefaults) -> Request:
     """The request in a partition that gives it no memory with each GPU: with the default that it has there.
 

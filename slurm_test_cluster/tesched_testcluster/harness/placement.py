@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
 from tesched_core.model.actions import Failure
+from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import HELD_BY_ITS_USER, Job
 from tesched_core.model.decision import Refusal
 from tesched_core.model.limits import Limits
@@ -29,6 +30,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.eligibility import Eligibility
 from tesched_core.placement.node_count import demands_if_fixed, is_open
+from tesched_core.placement.reserved import fits_without_free
 from tesched_core.policy import MakeRoom, View
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.client_choice import ClientChoice
@@ -38,7 +40,7 @@ from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.placement_cases import cluster_with, plain, request_with, running_request
 from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
-from tesched_testcluster.harness.placement_outcome import Case, Verdict
+from tesched_testcluster.harness.placement_outcome import Awaited, Case, Verdict
 from tesched_testcluster.harness.placement_record import brief_record, full_record, held_record, log_size
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
@@ -153,7 +155,7 @@ class Oracle:
             plan, refusal = _asked(snapshot)
             if plan is not None and plan.victims:
                 capacity = columns_of(snapshot).capacity
-                self._about["awaited"] = not certainly_serves(plan, snapshot.jobs[JobId(te)], snapshot, capacity)
+                self._about["awaited"] = why_awaited(plan, snapshot.jobs[JobId(te)], snapshot, capacity)
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
             if verdict in {Verdict.FUTILE, Verdict.NOT_FREE} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
@@ -291,6 +293,14 @@ class Oracle:
     def _reason(self, te: int) -> tuple[str, str]:
         state, reason = self._states().get(te, ("GONE", ""))
         return (state, "-") if state != "PENDING" else (state, reason.replace(" ", "_"))
+
+
+def why_awaited(plan: MakeRoom, job: Job, snapshot: Snapshot, capacity: Capacity) -> Awaited:
+    """Return why the daemon awaits Slurm's word on a job before it notifies the plan's victims."""
+    if certainly_serves(plan, job, snapshot, capacity):
+        return Awaited.NOT
+    without_free = fits_without_free(job, plan.nodes, plan.victim_ids, snapshot, capacity)
+    return Awaited.SUMS if without_free else Awaited.FREE
 
 
 _GONE = {"", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"}

@@ -34,6 +34,16 @@ class Verdict(StrEnum):
     NOT_MODELLED = "NOT MODELLED"
 
 
+class Awaited(StrEnum):
+    """Why Slurm's word is awaited before a victim is notified; empty where it is not."""
+
+    NOT = ""
+    #: what the victims leave is not enough without what is free, on which others may start first
+    FREE = "free"
+    #: by sums the job may start on what is free
+    SUMS = "sums"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One request, and what came of it."""
@@ -45,8 +55,8 @@ class Case:
     slurm: str = ""
     #: on one node it holds more than tesched had said
     took_more: str = ""
-    #: victims were named, and Slurm's word is awaited before they are notified
-    awaited: bool = False
+    #: victims were named, and why Slurm's word is awaited before they are notified
+    awaited: Awaited = Awaited.NOT
     #: how many victims were named, and how many Slurm needs at least; None where that was not tried
     victims: int = 0
     least: int | None = None

@@ -1,0 +1,75 @@
+"""Sums leave it open that a job starts on what is free where Slurm starts it, and exclude it in plain cases."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.by_sums import may_start_by_sums
+from tesched_core.placement.columns_of import columns_of
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.slurm_clients import connecting
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = pytest.mark.slurm
+
+SLEEP = "exec sleep 1000"
+#: one node of 8 CPUs, 2 of which are set aside for the system, and a partition that gives less memory than the first
+SITE = ClusterDefinition(
+    groups=(NodeGroup(count=1, cpus=8, mem_mib=4000, gres={"gpu": 2}, set_aside=2),),
+    partitions=(
+        PartitionDefinition(name="large", default=True, priority_tier=5, settings={"DefMemPerCPU": "3000"}),
+        PartitionDefinition(name="small", settings={"DefMemPerCPU": "100"}),
+    ),
+    settings={"AllowSpecResourcesUsage": "YES"},
+)
+
+
+def running(cluster: LocalCluster, *options: str) -> int:
+    job = cluster.sbatch("--output=/dev/null", *options, wrap=SLEEP)
+    cluster.wait_state(job, "RUNNING")
+    return job
+
+
+def starts(cluster: LocalCluster, client: ClientChoice, *options: str) -> tuple[bool, bool]:
+    """Return whether a new job may start by sums, and whether Slurm starts it; it is cancelled then."""
+    job = cluster.sbatch("--hold", "--output=/dev/null", *options, wrap=SLEEP)
+    seen = connecting(client)(cluster).observer.observe()
+    assert isinstance(seen, Snapshot)
+    may = may_start_by_sums(seen.jobs[JobId(job)], seen, columns_of(seen).capacity)
+    cluster.run("scontrol", "release", str(job))
+    cluster.wait_for(
+        lambda: cluster.job(job)["JobState"] == "RUNNING" or cluster.job(job)["Reason"] == "Resources", "Slurm's word"
+    )
+    did = cluster.job(job)["JobState"] == "RUNNING"
+    cluster.run("scancel", str(job))
+    cluster.wait_for(lambda: cluster.job(job)["JobState"] == "CANCELLED", "its end")
+    return may, did
+
+
+EMPTY = ("--core-spec=0 -n8 --mem=100", "--mem=0", "--exclusive --mem=100")
+#: beside a job of one CPU and 2000 MiB
+IN_USE = {
+    "-plarge,small -n1": True,
+    "-plarge -n1": False,
+    "-psmall -n5": True,
+    "-psmall -n6": False,
+    "-psmall --mem=0": False,
+    "-psmall --exclusive --mem=100": False,
+    "-psmall --core-spec=0 -n1 --mem=100": False,
+    "-psmall --gpus=2 --cpus-per-gpu=2": True,
+    "-psmall --gpus=2 --cpus-per-gpu=3": False,
+}
+
+
+@pytest.mark.gate
+def test_sums_say_what_slurm_does(make_cluster: MakeCluster, one_client: ClientChoice) -> None:
+    cluster = make_cluster(SITE)
+    found = {form: starts(cluster, one_client, *form.split()) for form in EMPTY}
+    assert found == dict.fromkeys(EMPTY, (True, True))
+    running(cluster, "--mem=2000", "-n1", "-psmall")
+    found = {form: starts(cluster, one_client, *form.split()) for form in IN_USE}
+    assert found == {form: (does, does) for form, does in IN_USE.items()}
