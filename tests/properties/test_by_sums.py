@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tesched_core.model.cluster import JobState, Partition, Request, SlurmSettings
 from tesched_core.placement.by_sums import may_start_by_sums
@@ -15,6 +16,7 @@ from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
 
 from tests.builders import cluster, node, running, share, waiting
+from tests.examples import examples
 
 COUNT = st.integers(0, 3)
 GRES = st.sampled_from(
@@ -74,6 +76,7 @@ HELD = st.builds(
 )
 
 
+@hypothesis_settings(max_examples=examples(400))
 @given(
     REQUESTS,
     st.lists(PARTITIONS, min_size=1, max_size=2, unique_by=lambda one: one.name),
