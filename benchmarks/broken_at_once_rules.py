@@ -55,6 +55,8 @@ AT_ONCE_MUTATIONS = (
         "capacity.total[:, 0] - np.array(held, dtype=np.int64)",
         "capacity.total[:, 0]",
     ),
+    Mutation("sums: GPUs in all of two nodes", _SUMS, "if _leaves_its_tasks_open(request):", "if False:"),
+    Mutation("sums: GPUs in all on 26.05", _SUMS, "if free.in_all_anywhere:", "if False:"),
     Mutation("sums: cores for the system may be had", _SUMS, "cpus = np.maximum(cpus, self._of_shape())", "pass"),
     Mutation("sums: a suspended job has no CPUs", _SUMS, "if job.state is not JobState.SUSPENDED", "if True"),
     Mutation(

@@ -10,11 +10,11 @@ from tesched_core.placement.columns_of import columns_of
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.slurm_clients import connecting
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.local import LocalCluster, installed_release
 
 from tests.cluster.conftest import MakeCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 SLEEP = "exec sleep 1000"
 #: one node of 8 CPUs, 2 of which are set aside for the system, and a partition that gives less memory than the first
@@ -73,3 +73,27 @@ def test_sums_say_what_slurm_does(make_cluster: MakeCluster, one_client: ClientC
     running(cluster, "--mem=2000", "-n1", "-psmall")
     found = {form: starts(cluster, one_client, *form.split()) for form in IN_USE}
     assert found == {form: (does, does) for form, does in IN_USE.items()}
+
+
+#: with one GPU free on each of two nodes: whether it may start by sums on 22.05 and 26.05, and whether it does
+IN_TWO_PARTS = {
+    "--gpus=2": ((True, True), (True, True)),
+    "-c2 --gpus=2": ((True, True), (True, True)),
+    # What its user has not said is not seen.
+    "-n1 --gpus=2": ((True, False), (True, True)),
+    # 26.05 starts these with one GPU.
+    "-N1 -n2 --gpus=2": ((False, False), (True, True)),
+    "--ntasks-per-node=1 --gpus=2": ((False, False), (True, True)),
+    "--gpus=3": ((False, False), (False, False)),
+    "--gres=gpu:2": ((False, False), (False, False)),
+}
+
+
+@pytest.mark.gate
+def test_gpus_in_all_of_a_job_that_leaves_its_tasks_open(make_cluster: MakeCluster, one_client: ClientChoice) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2, cpus=8, gres={"gpu": 2}),)))
+    for name in ("n1", "n2"):
+        running(cluster, "-w", name, "-n1", "--mem=100", "--gres=gpu:1")
+    found = {form: starts(cluster, one_client, "--mem=100", *form.split()) for form in IN_TWO_PARTS}
+    of_release = 0 if installed_release() == (22, 5) else 1
+    assert found == {form: both[of_release] for form, both in IN_TWO_PARTS.items()}

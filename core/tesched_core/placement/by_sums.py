@@ -29,7 +29,7 @@ from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import allowed_anywhere, rows_of, with_other_users
 from tesched_core.placement.memory_reading import defaults_of, least_memory, readings
-from tesched_core.placement.modelled import may_want_whole_nodes, shares_cores
+from tesched_core.placement.modelled import counts_anew, may_want_whole_nodes, shares_cores
 from tesched_core.placement.uneven import threads_of
 
 #: of a node on which a job may have as many tasks, or as much memory, as it wants
@@ -86,8 +86,21 @@ def _holds(request: Request, free: _Free, *, all_memory: bool = False) -> bool:
     most = max(request.max_nodes, request.min_nodes, 1)
     if _most_on(tasks, most) < max(request.tasks, 1) or _most_on(np.where(holds, cpus, 0), most) < request.cpus:
         return False
+    if _leaves_its_tasks_open(request):
+        most = len(holds)
     per_job = ((_devices_with_shares((name, 1), request, free), count) for name, count in request.gres_per_job)
+    if free.in_all_anywhere:
+        return all(int(here.sum()) >= count for here, count in per_job)
     return all(_most_on(np.where(holds, here, 0), most) >= count for here, count in per_job)
+
+
+def _leaves_its_tasks_open(request: Request) -> bool:
+    """Check whether the job may have named devices in all, and neither tasks nor nodes: `sbatch --gpus=2`.
+
+    Slurm then has as many of both as it needs for what is free: with one GPU free on each of two nodes it starts two
+    tasks (22.05 and 26.05). The record is that of -n1, which waits.
+    """
+    return bool(request.gres_per_job) and request.tasks == 1 and request.min_nodes == 1 and not request.tasks_per_node
 
 
 def _tasks_on_each(request: Request, free: _Free) -> NDArray[np.int64]:
@@ -146,6 +159,8 @@ class _Free:
         self, partition: Partition, job: Job, rows: NDArray[np.intp], snapshot: Snapshot, capacity: Capacity
     ) -> None:
         self._snapshot, self._capacity, self._rows = snapshot, capacity, rows
+        #: 26.05 starts `-N1 --gpus=4` on a node with three free GPUs, with these, if there is one more on another node
+        self.in_all_anywhere = counts_anew(snapshot.settings.release)
         self.cpus = self._cpus_for(job.request, partition)
         free, total = self._of("mem_mib"), self._of("mem_mib", capacity.total)
         self.memory_unused: NDArray[np.bool_] = free >= total

@@ -342,3 +342,23 @@ def test_shards_may_fill_gpus_of_another_type(held: dict[str, int], name: str, f
     for count in range(1, 4):
         request = replace(ONE, gres_per_node=((name, count),))
         assert may(request, share("n1", 1, 100, held), full, gres=gpus) is (count <= free), count
+
+
+@pytest.mark.parametrize(
+    ("change", "on_22_05", "on_26_05"),
+    [
+        ({}, True, True),
+        ({"gres_per_job": (("gpu", 3),)}, False, False),
+        ({"tasks_per_node": 1}, False, True),
+        ({"tasks": 2, "cpus": 2}, False, True),
+        ({"gres_per_job": (), "gres_per_node": (("gpu", 2),)}, False, False),
+    ],
+)
+def test_gpus_in_all_of_a_job_that_may_have_named_no_tasks(
+    change: dict[str, Any], *, on_22_05: bool, on_26_05: bool
+) -> None:
+    """One GPU is free on each of two nodes, as in `cluster/test_sums.py`."""
+    request = replace(replace(ONE, gres_per_job=(("gpu", 2),)), **change)
+    held = [share(name, 1, 100, {"gpu": 1}) for name in ("n1", "n2")]
+    for release, may_start in (("22.05.8", on_22_05), ("26.05.5", on_26_05)):
+        assert may(request, *held, gres={"gpu": 2}, settings=SlurmSettings(release=release)) is may_start, release
