@@ -180,6 +180,9 @@ REST_MUTATIONS = (
     Mutation("store: a wide row counts for more", _MANY_ROWS, "MOST_VALUES // columns", "1000"),
     Mutation("store: one row at least a statement", _MANY_ROWS, "columns, 1)", "columns, 0)"),
     Mutation("store: JSON that fails is a row's error", _MANY_ROWS, "except (TypeError, ValueError)", "except OSError"),
+    Mutation(
+        "store: the log shrinks", "db/tesched_db/engine.py", "journal_size_limit = {MOST", "journal_size_limit = -{MOST"
+    ),
     Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
     Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),

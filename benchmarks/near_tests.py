@@ -264,7 +264,12 @@ NEAR = {
     "lease": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
-    "engine": ("tests/integration/test_store_lost.py", "tests/integration/test_store_cut_off.py", _OUTAGES),
+    "engine": (
+        "tests/integration/test_store_lost.py",
+        "tests/integration/test_store_cut_off.py",
+        "tests/integration/test_db_store.py",
+        _OUTAGES,
+    ),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
     "many_rows": ("tests/integration/test_db_many_rows.py",),
