@@ -10,6 +10,7 @@ _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/deta
 _PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/bounded_process.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
+_WORKLOAD = "sim/tesched_sim/workloads/fitgpp.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
@@ -183,6 +184,10 @@ REST_MUTATIONS = (
     Mutation(
         "store: the log shrinks", "db/tesched_db/engine.py", "journal_size_limit = {MOST", "journal_size_limit = -{MOST"
     ),
+    Mutation("workload: what is hardly drawn", _WORKLOAD, "most) >= LEAST_SHARE", "most) > 0"),
+    Mutation("workload: a mean without a spread", _WORKLOAD, "float(least <= mean <= most)", "1.0"),
+    Mutation("workload: a demand is above 0", _WORKLOAD, "*_MEANS):", "):"),
+    Mutation("workload: so many jobs at most", "sim/tesched_sim/workloads/beyond.py", "if count > most:", "if False:"),
     Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
     Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),

@@ -127,9 +127,9 @@ NEAR = {
     "others_victims": ("tests/scenarios/test_others_victims.py",),
     "held": ("tests/integration/test_leave_times.py",),
     "payment": ("tests/unit/core/guard/test_budget.py",),
-    "fitgpp": ("tests/unit/policies/test_fitgpp.py",),
+    "fitgpp": ("tests/unit/policies/test_fitgpp.py", "tests/unit/sim/test_fitgpp_workload.py"),
     "loss": ("tests/unit/policies/test_fitgpp.py",),
-    "beyond": ("tests/unit/sim/test_beyond.py",),
+    "beyond": ("tests/unit/sim/test_beyond.py", "tests/unit/sim/test_fitgpp_workload.py"),
     "budget": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_budget.py",
