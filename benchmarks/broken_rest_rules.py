@@ -11,6 +11,7 @@ _PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
 _WORKLOAD = "sim/tesched_sim/workloads/fitgpp.py"
+_ERRORS = "cli/tesched_cli/one_line_errors.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
@@ -188,6 +189,14 @@ REST_MUTATIONS = (
     Mutation("workload: a mean without a spread", _WORKLOAD, "float(least <= mean <= most)", "1.0"),
     Mutation("workload: a demand is above 0", _WORKLOAD, "*_MEANS):", "):"),
     Mutation("workload: so many jobs at most", "sim/tesched_sim/workloads/beyond.py", "if count > most:", "if False:"),
+    Mutation("errors: stderr may be full", _ERRORS, "if self._failed is not None:", "if False:"),
+    Mutation("errors: a status is kept", _ERRORS, "sys.exit(self._failed)", "sys.exit(2)"),
+    Mutation(
+        "errors: output and stderr may be full",
+        _ERRORS,
+        "            except OSError:\n",
+        "            except KeyError:\n",
+    ),
     Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
     Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),

@@ -222,6 +222,7 @@ NEAR = {
         "tests/unit/slurm/test_queue.py",
     ),
     "common": ("tests/integration/test_cli_users_text.py",),
+    "one_line_errors": ("tests/integration/test_cli.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py"),
     "queue_boost": (
