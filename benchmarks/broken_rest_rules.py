@@ -12,6 +12,7 @@ _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/
 _REFUSALS = "db/tesched_db/refusals.py"
 _WORKLOAD = "sim/tesched_sim/workloads/fitgpp.py"
 _ERRORS = "cli/tesched_cli/one_line_errors.py"
+_NARROW = "cli/tesched_cli/narrow_table.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
@@ -189,6 +190,13 @@ REST_MUTATIONS = (
     Mutation("workload: a mean without a spread", _WORKLOAD, "float(least <= mean <= most)", "1.0"),
     Mutation("workload: a demand is above 0", _WORKLOAD, "*_MEANS):", "):"),
     Mutation("workload: so many jobs at most", "sim/tesched_sim/workloads/beyond.py", "if count > most:", "if False:"),
+    Mutation("tables: a head is not broken", _NARROW, "max(head.minimum, least)", "least"),
+    Mutation("tables: a short cell is not broken", _NARROW, "max(head.minimum, least)", "head.minimum"),
+    Mutation("tables: a long word is", _NARROW, "min(one.minimum, LONGEST_WHOLE)", "one.minimum"),
+    Mutation("tables: a column isn't to be wrapped", _NARROW, "most if column.no_wrap else", ""),
+    Mutation("tables: gaps are a table's own", _NARROW, "(left + right)", "2"),
+    Mutation("tables: a row may be a list", _NARROW, "if sum(least) > free:", "if False:"),
+    Mutation("tables: a wider terminal has a wider one", _NARROW, "column.width = None", "pass"),
     Mutation("errors: stderr may be full", _ERRORS, "if self._failed is not None:", "if False:"),
     Mutation("errors: a status is kept", _ERRORS, "sys.exit(self._failed)", "sys.exit(2)"),
     Mutation(

@@ -36,8 +36,7 @@ NEAR = {
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
     "expectation": ("tests/integration/test_cli_expected.py",),
-    "calibration": ("tests/unit/predict/test_calibration.py",),
-    "groups": ("tests/unit/predict/test_calibration.py",),
+    **dict.fromkeys(("calibration", "groups"), ("tests/unit/predict/test_calibration.py",)),
     "history": ("tests/unit/predict/test_quantiles.py",),
     "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py",),
     "snapshot": (
@@ -223,6 +222,7 @@ NEAR = {
     ),
     "common": ("tests/integration/test_cli_users_text.py",),
     "one_line_errors": ("tests/integration/test_cli.py",),
+    "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py"),
     "queue_boost": (
@@ -336,8 +336,7 @@ NEAR = {
     ),
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
     "rate_limited": ("tests/unit/daemon/test_rate_limited.py",),
-    "commands_actuator": ("tests/unit/slurm/test_sluid.py",),
-    "clients": ("tests/unit/slurm/test_sluid.py",),
+    **dict.fromkeys(("commands_actuator", "clients"), ("tests/unit/slurm/test_sluid.py",)),
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",
