@@ -13,6 +13,7 @@ _REFUSALS = "db/tesched_db/refusals.py"
 _WORKLOAD = "sim/tesched_sim/workloads/fitgpp.py"
 _ERRORS = "cli/tesched_cli/one_line_errors.py"
 _NARROW = "cli/tesched_cli/narrow_table.py"
+_REMEMBERED = "cli/tesched_cli/render/remembered.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
@@ -197,6 +198,9 @@ REST_MUTATIONS = (
     Mutation("tables: gaps are a table's own", _NARROW, "(left + right)", "2"),
     Mutation("tables: a row may be a list", _NARROW, "if sum(least) > free:", "if False:"),
     Mutation("tables: a wider terminal has a wider one", _NARROW, "column.width = None", "pass"),
+    Mutation(
+        "explain: no policy is imported without need", _REMEMBERED, "if not story.policy_states:", "if story is None:"
+    ),
     Mutation("errors: stderr may be full", _ERRORS, "if self._failed is not None:", "if False:"),
     Mutation("errors: a status is kept", _ERRORS, "sys.exit(self._failed)", "sys.exit(2)"),
     Mutation(

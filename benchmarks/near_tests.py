@@ -223,6 +223,7 @@ NEAR = {
     "common": ("tests/integration/test_cli_users_text.py",),
     "one_line_errors": ("tests/integration/test_cli.py",),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
+    "remembered": ("tests/integration/test_start_up.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py"),
     "queue_boost": (

@@ -75,7 +75,9 @@ def test_status_imports_neither_numpy_nor_migrations_nor_what_the_daemon_does(tm
 
 
 @pytest.mark.parametrize(
-    "argv", [("status",), ("status", "--json"), ("jobs",), ("jobs", "--mine"), ("orders",)], ids=" ".join
+    "argv",
+    [("status",), ("status", "--json"), ("jobs",), ("jobs", "--mine"), ("orders",), ("explain", "2")],
+    ids=" ".join,
 )
 def test_a_command_that_shows_the_store_searches_for_no_policy_and_imports_none(
     tmp_path: Path, argv: tuple[str, ...]
