@@ -239,6 +239,11 @@ def console() -> Terminal:
     return Terminal(width=200)
 
 
+def capacity_of(terminal: Terminal) -> int | None:
+    """Width that a line may have at most, in columns; None in a pipe, unless COLUMNS says it."""
+    return terminal.width if terminal.is_terminal or columns_of_environment() else None
+
+
 class MissingError(ToldError):
     """An option asks for a package that cannot be used. The text names both, and says what to do."""
 

@@ -31,8 +31,8 @@ from tesched_db.outlived_rows import barred
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView
 
-from tesched_cli.columns import capacity_of
 from tesched_cli.common import (
+    capacity_of,
     clock,
     config_option,
     configuration,

@@ -1,4 +1,4 @@
-"""What policies remember of a job, for `tesched explain`: they are imported where the store has something of one."""
+"""Memories of policies about a job, for `tesched explain`: a policy is imported where the store has a memory of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StateTypes(Mapping[str, type[Any]]):
         return _state_types()[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Names of those that remember something."""
+        """Names of those that have a memory."""
         return iter(_state_types())
 
     def __len__(self) -> int:
