@@ -10,6 +10,10 @@ _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/deta
 _PIECES, _PROCESS = "slurm/tesched_slurm/answer_bytes.py", "slurm/tesched_slurm/bounded_process.py"
 _GARBAGE, _SERVICE = "daemon/tesched_daemon/garbage.py", "daemon/tesched_daemon/service.py"
 _REFUSALS = "db/tesched_db/refusals.py"
+_WORKLOAD = "sim/tesched_sim/workloads/fitgpp.py"
+_ERRORS = "cli/tesched_cli/one_line_errors.py"
+_NARROW = "cli/tesched_cli/narrow_table.py"
+_REMEMBERED = "cli/tesched_cli/render/remembered.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
@@ -175,7 +179,36 @@ REST_MUTATIONS = (
         "(traits is not traits_now and traits != traits_now) or job.comment",
         "job.comment",
     ),
-    Mutation("store: an array has values of one type", _MANY_ROWS, "isinstance(value, accepted)", "False"),
+    Mutation("store: an array has values of one type", _MANY_ROWS, "return [*map(self._value, found)]", "return found"),
+    Mutation("store: a bool is no number", _MANY_ROWS, "isinstance(value, bool) or not", "not"),
+    Mutation("store: a wide row counts for more", _MANY_ROWS, "MOST_VALUES // columns", "1000"),
+    Mutation("store: one row at least a statement", _MANY_ROWS, "columns, 1)", "columns, 0)"),
+    Mutation("store: JSON that fails is a row's error", _MANY_ROWS, "except (TypeError, ValueError)", "except OSError"),
+    Mutation(
+        "store: the log shrinks", "db/tesched_db/engine.py", "journal_size_limit = {MOST", "journal_size_limit = -{MOST"
+    ),
+    Mutation("workload: what is hardly drawn", _WORKLOAD, "most) >= LEAST_SHARE", "most) > 0"),
+    Mutation("workload: a mean without a spread", _WORKLOAD, "float(least <= mean <= most)", "1.0"),
+    Mutation("workload: a demand is above 0", _WORKLOAD, "*_MEANS):", "):"),
+    Mutation("workload: so many jobs at most", "sim/tesched_sim/workloads/beyond.py", "if count > most:", "if False:"),
+    Mutation("tables: a head is not broken", _NARROW, "max(head.minimum, least)", "least"),
+    Mutation("tables: a short cell is not broken", _NARROW, "max(head.minimum, least)", "head.minimum"),
+    Mutation("tables: a long word is", _NARROW, "min(one.minimum, LONGEST_WHOLE)", "one.minimum"),
+    Mutation("tables: a column isn't to be wrapped", _NARROW, "most if column.no_wrap else", ""),
+    Mutation("tables: gaps are a table's own", _NARROW, "(left + right)", "2"),
+    Mutation("tables: a row may be a list", _NARROW, "if sum(least) > free:", "if False:"),
+    Mutation("tables: a wider terminal has a wider one", _NARROW, "column.width = None", "pass"),
+    Mutation(
+        "explain: no policy is imported without need", _REMEMBERED, "if not story.policy_states:", "if story is None:"
+    ),
+    Mutation("errors: stderr may be full", _ERRORS, "if self._failed is not None:", "if False:"),
+    Mutation("errors: a status is kept", _ERRORS, "sys.exit(self._failed)", "sys.exit(2)"),
+    Mutation(
+        "errors: output and stderr may be full",
+        _ERRORS,
+        "            except OSError:\n",
+        "            except KeyError:\n",
+    ),
     Mutation("store: a list is one value of an array", _MANY_ROWS, ", dimensions=1", ""),
     Mutation("store: text that no database takes", _MANY_ROWS, "if one is not None)", "if False)"),
     Mutation("store: a request that has changed is written", _JOB_VALUES, "job.request != job_now.request", "False"),

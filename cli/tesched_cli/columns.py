@@ -23,8 +23,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from tesched_core.model.visible import shortened, visible
 
-from tesched_cli.common import Terminal, columns_of_environment
-
 R = TypeVar("R")
 
 #: characters of the widest column that can be chosen
@@ -168,11 +166,6 @@ def read_sort(text: str, fields: Fields[R]) -> Callable[[Sequence[R]], list[R]]:
         return found
 
     return in_order
-
-
-def capacity_of(terminal: Terminal) -> int | None:
-    """Width that a line may have at most, in columns; None in a pipe, unless COLUMNS says it."""
-    return terminal.width if terminal.is_terminal or columns_of_environment() else None
 
 
 def listed(rows: Sequence[R], form: Format[R], *, header: bool, width: int | None) -> Iterator[Text]:

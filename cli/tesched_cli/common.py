@@ -35,6 +35,7 @@ from tesched_db.engine import open_store, parse_url
 from tesched_db.errors import StoreError
 
 from tesched_cli.access import missing_group
+from tesched_cli.narrow_table import NarrowTable
 
 if TYPE_CHECKING:
     from tesched_daemon.config import Config
@@ -238,6 +239,11 @@ def console() -> Terminal:
     return Terminal(width=200)
 
 
+def capacity_of(terminal: Terminal) -> int | None:
+    """Width that a line may have at most, in columns; None in a pipe, unless COLUMNS says it."""
+    return terminal.width if terminal.is_terminal or columns_of_environment() else None
+
+
 class MissingError(ToldError):
     """An option asks for a package that cannot be used. The text names both, and says what to do."""
 
@@ -297,7 +303,7 @@ def hostlist(nodes: Sequence[str]) -> str:
     return str(NodeSet.fromlist(list(nodes), resolver=RESOLVER_NOGROUP))
 
 
-class BoundedTable(Table):
+class BoundedTable(NarrowTable):
     """A table with bounded cells in the columns of users' text: one long name spoils no line."""
 
     #: by column: whether it is one of users' text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,9 +20,9 @@ from tesched_core.model.limits import TeLimits, YieldBy
 from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.outlived import Barred
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_daemon.config import Config
+from tesched_daemon.shown_config import ShownConfig
 from tesched_db import queries as read
 from tesched_db import reports, trainings
 from tesched_db.delays import delay_of
@@ -30,15 +30,25 @@ from tesched_db.let_through import LetThrough, let_through
 from tesched_db.outlived_rows import barred
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView
-from tesched_policies.registry import INSTALLED, STATES
 
-from tesched_cli.columns import capacity_of
-from tesched_cli.common import clock, config_option, configuration, console, duration, hostlist, json_option, store_of
+from tesched_cli.common import (
+    capacity_of,
+    clock,
+    config_option,
+    configuration,
+    console,
+    duration,
+    hostlist,
+    json_option,
+    shown_configuration,
+    store_of,
+)
 from tesched_cli.render import expectation, training
 from tesched_cli.render.bound import left_of_bound
 from tesched_cli.render.considered import considered
 from tesched_cli.render.delays import delay_json, delayed, left
 from tesched_cli.render.not_followed import all_not_followed, not_followed_lines, own_most_lines
+from tesched_cli.render.remembered import StateTypes, described
 from tesched_cli.render.te_users import barred_line
 from tesched_cli.render.until import (
     Until,
@@ -51,6 +61,8 @@ from tesched_cli.render.until import (
 )
 
 if TYPE_CHECKING:
+    from tesched_daemon.config import Config
+
     from tesched_cli.explain_json import ExplainJson
 
 CLASS_WORDS = {
@@ -69,9 +81,9 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB, what it did about it and why. JOB is 123, 120_4 or 130+1."""
     if not job[:1].isdecimal():
         raise click.BadParameter(f"{job!r} is no job: 123, 120_4 (a task of an array) or 130+1", param_hint="JOB")
-    config = configuration(config_path)
+    config = shown_configuration(config_path)
     with store_of(config) as engine:
-        found = explained(engine, config, job)
+        found = explained(engine, config, job, lambda: configuration(config_path))
     if found is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
@@ -93,7 +105,9 @@ class Explained:
     """All that `tesched explain` says of one job, as of one moment."""
 
     story: JobStory
-    config: Config
+    config: Config | ShownConfig
+    #: reads the whole configuration, which few jobs need
+    whole: Callable[[], Config]
     until: Until
     expected: expectation.Expected | None
     #: what it reported of itself, and what the tasks of its array did
@@ -105,17 +119,18 @@ class Explained:
     bound: LeftOfBound | None
 
 
-def explained(engine: Engine, config: Config, job: str) -> Explained | None:
+def explained(engine: Engine, config: Config | ShownConfig, job: str, whole: Callable[[], Config]) -> Explained | None:
     """Find what is known of the job, which is named as squeue writes it; None if it was never seen."""
-    story = read.job_story(engine, job, STATES)
+    story = read.job_story(engine, job, StateTypes())
     if story is None:
         return None
-    expected = expectation.of_job(engine, story.job, config)
+    expected = expectation.of_job(engine, story.job, learns=config.run_times.learn)
     reported = reports.report(engine, story.job.key)
     until = until_of(engine, story, config.guard, time.time())
     return Explained(
         story=story,
         config=config,
+        whole=whole,
         until=until,
         expected=expected,
         reported=reported,
@@ -134,10 +149,10 @@ def _json(found: Explained) -> ExplainJson:
     story, reported, array = found.story, found.reported, found.array
     ahead = training.outlook_of(reported.curve, reported.target_loss) if reported else None
     together = training.outlook_of(array.curve, array.target_loss) if array else None
-    said_in_vain = all_not_followed(story.job, found.config)
+    said_in_vain = all_not_followed(story.job, found.config.guard, found.whole)
     return ExplainJson(
         story=replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain)),
-        policies=tuple(_described(story)),
+        policies=tuple(described(story)),
         report=report_json(reported, ahead, found.share) if reported else None,
         array=training_curve_json(array, together) if array else None,
         expected=found.expected,
@@ -153,8 +168,8 @@ def story_lines(found: Explained, out: Console) -> Iterator[str]:
     """Yield what is said of the job, its curves as wide as this terminal."""
     story, reported, array = found.story, found.reported, found.array
     yield from head(story, found.config.guard.lever)
-    yield from own_most_lines(story.job, found.config)
-    yield from not_followed_lines(all_not_followed(story.job, found.config))
+    yield from own_most_lines(story.job, found.config.guard)
+    yield from not_followed_lines(all_not_followed(story.job, found.config.guard, found.whole))
     yield from change_lines(story.job, found.until)
     if found.bound:
         yield f"  bound   {left(found.bound)} (guard.bound){bound_ends(story, found.bound, found.until)}"
@@ -171,7 +186,7 @@ def story_lines(found: Explained, out: Console) -> Iterator[str]:
     if array:
         together = training.outlook_of(array.curve, array.target_loss)
         yield from training.training_lines(array, together, out)
-    yield from _described(story)
+    yield from described(story)
     yield from lines(story, found.until)
 
 
@@ -371,22 +386,3 @@ def _steps(view: OrderView) -> Iterator[str]:
     for step in view.transitions:
         who = f"job {step.job_id}: " if step.job_id else ""
         yield f"    {clock(step.at)}  {who}{step.text}"
-
-
-class _Shown:
-    """Times and nodes as `explain` writes them."""
-
-    def time(self, at: UnixSeconds) -> str:
-        return clock(at)
-
-    def nodes(self, names: Iterable[str]) -> str:
-        return hostlist(tuple(names))
-
-
-def _described(story: JobStory) -> Iterator[str]:
-    """Yield what policies say of the job, from what they remember."""
-    for name, state in story.policy_states.items():
-        try:
-            yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
-        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is shown all the same
-            yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"

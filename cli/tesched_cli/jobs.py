@@ -20,8 +20,8 @@ from tesched_core.model.told_error import ToldError
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
-from tesched_cli.columns import Fields, Format, capacity_of, known, listed, read_format, read_sort
-from tesched_cli.common import clock, config_option, console, json_option, names_in, store
+from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort
+from tesched_cli.common import capacity_of, clock, config_option, console, json_option, names_in, store
 from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
 from tesched_cli.json_output import document, print_json
 from tesched_cli.mine import my_jobs, show, who_asks

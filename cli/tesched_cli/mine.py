@@ -19,10 +19,11 @@ from tesched_core.orders.tell_users import cause_of
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.columns import ColumnField, capacity_of, default_format, listed
+from tesched_cli.columns import ColumnField, default_format, listed
 from tesched_cli.common import (
     LONGEST_CELL,
     LONGEST_TEXT,
+    capacity_of,
     clock,
     console,
     duration,

@@ -25,6 +25,9 @@ LOCK_WAIT_S = 5.0
 #: Pages, of 4 KiB, of SQLite's write-ahead log after which a commit copies it into the file. A poll in which 1,000 of
 #: 100,000 jobs have changed writes 1,500 of them: by SQLite's own 1,000 each such commit took three times as long.
 LOG_PAGES = 8000
+#: MiB that SQLite leaves the log's file once it begins it anew: it never shrank after one large write, or a reader that
+#: kept it from being copied. It is twice what a commit copies, so that the file isn't cut and grown at each.
+MOST_LOG_MIB = 64
 #: KiB of a writer's pages that SQLite keeps in memory. By its own 2,000 those of such a poll were read anew each time,
 #: and written before the commit.
 CACHE_KIB = 16_000
@@ -186,6 +189,7 @@ def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engi
             if not read_only:
                 cursor.execute("PRAGMA journal_mode = WAL")
                 cursor.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+                cursor.execute(f"PRAGMA journal_size_limit = {MOST_LOG_MIB * 2**20}")
                 cursor.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             # An intent must outlive a power cut: what it announces is done right after it.
             cursor.execute("PRAGMA synchronous = FULL")

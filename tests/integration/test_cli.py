@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -175,6 +176,46 @@ def test_output_that_finds_its_file_system_full_ends_with_status_2_and_one_line(
         )
     assert run.stderr == "Error: cannot write the output: No space left on device\n"
     assert run.returncode == 2
+
+
+@pytest.mark.parametrize("output", ["stderr", "both", "stderr without a reader"])
+@pytest.mark.parametrize("argv", [["status", "--config", "/no/such.toml"], ["jobs", "--no-such-option"], ["no-such"]])
+def test_an_error_that_finds_stderr_full_has_its_exit_status(argv: list[str], output: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with Path("/dev/full").open("w") as full, os.fdopen(writer, "w") as unread:
+        run = subprocess.run(
+            [sys.executable, "-c", "from tesched_cli.main import main; main()", *argv],
+            stdout=full if output == "both" else subprocess.PIPE,
+            stderr=unread if "reader" in output else full,
+            check=False,
+        )
+    # With a traceback it is 1; where the interpreter tries at its end to write what is left it is 120.
+    assert run.returncode == 2
+    assert not run.stdout
+
+
+def test_output_and_stderr_that_are_full_end_with_status_2(config: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        argv = [sys.executable, "-c", "from tesched_cli.main import main; main()", "status", "--config", str(config)]
+        assert subprocess.run(argv, stdout=full, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("error", ["click.ClickException('no')", "KeyboardInterrupt", "click.Abort"])
+def test_an_end_with_status_1_that_finds_stderr_full_has_its_exit_status(error: str) -> None:
+    code = f"""
+import click
+from tesched_cli import main
+
+def fail(*_):
+    raise {error}
+
+main._imported = fail
+main.main(["status"])
+"""
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, check=False)
+    assert run.returncode == 1
 
 
 def test_a_state_that_slurm_does_not_have_is_refused(config: Path) -> None:

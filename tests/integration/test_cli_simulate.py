@@ -129,6 +129,12 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--policy", "fitgpp+fil"), "there is no best-effort policy fil; there are none, fill"),
         (("--workload", "none"), "there is no workload none; there are fitgpp"),
         (("--set", "workload.jbs=1"), "workload.jbs: there is no such key; there are jobs,"),
+        (("--set", "workload.jobs=1000000000"), "workload.jobs must be at most 16777216; it is 1000000000"),
+        # This took no end: hardly one draw lies so near to half a minute.
+        (
+            ("--set", "workload.te_run_max=0.50001"),
+            "workload.te_run_mean, workload.te_run_spread, workload.te_run_max: ",
+        ),
         (("--set", "workload.jobs=many"), "workload.jobs: Expected `int`"),
         (("--set", "workload.te_share=2"), "workload.te_share must be between 0 and 1"),
         (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),

@@ -304,3 +304,21 @@ def test_a_store_that_cannot_be_used_is_an_error_and_no_file_is_made(tmp_path: P
             assert "state store" in said.output
             assert said.exception is None or isinstance(said.exception, SystemExit)
         assert sorted(path.name for path in folder.iterdir()) == before, argv
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "80"])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("status", "QUEUE LONGEST WAIT SLOWDOWN 50/95/99% ENDED ORDER STATE WHERE VICTIM DECISION"),
+        ("config show", "KEY VALUE FROM slurm.timeout_s default"),
+    ],
+)
+def test_on_a_narrow_terminal_lines_fit_and_no_head_is_broken(
+    config: Path, command: str, words: str, columns: str
+) -> None:
+    _turn(config)
+    runner = CliRunner(env={"COLUMNS": columns, "NO_COLOR": "1"})
+    shown = runner.invoke(main, [*command.split(), "--config", str(config)]).stdout
+    assert set(words.split()) <= set(shown.split())
+    assert max(map(len, shown.splitlines()[command == "config show" :])) <= int(columns)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, event, insert, select, update
+from sqlalchemy.exc import StatementError
 from tesched_core.model.cluster import JobState
 from tesched_core.model.snapshot import JobClass
+from tesched_db import many_rows
 from tesched_db.engine import writing
 from tesched_db.errors import RowError, store_errors
 from tesched_db.job_values import job_values
@@ -90,7 +93,21 @@ def test_lines_of_the_history_have_the_keys_of_their_order(store: Engine) -> Non
     assert [(row.restarts, row.nodes) for row in rows] == [(at, [f"n{at}"]) for at in range(3000)]
 
 
-@pytest.mark.parametrize("wrong", [{"priority": 2**63}, {"name": None}, {"elastic": "perhaps"}])
+#: Of another type than their column's: some in a column of which no other value is, some where each is.
+WRONG_TYPES = [
+    {"priority": True},
+    {"priority": "5"},
+    {"priority": 5.5},
+    {"priority": 5.0},
+    {"start_time": "5"},
+    {"start_time": False},
+    {"elastic": 1},
+    {"elastic": "perhaps"},
+    {"name": 5},
+]
+
+
+@pytest.mark.parametrize("wrong", [{"priority": 2**63}, {"name": None}, *WRONG_TYPES])
 def test_a_value_that_the_store_cannot_hold_is_an_error_of_a_row_and_nothing_is_written(
     store: Engine, wrong: Values
 ) -> None:
@@ -111,3 +128,58 @@ def test_of_a_poll_the_rows_of_the_jobs_that_have_changed_are_written_and_no_oth
     found = {row["job_id"]: (row["priority"], row["user_name"]) for row in stored(store).values()}
     left, one = (9, "another hand"), (1, "another hand")
     assert found == {1: left, 2: one, 3: left, 4: left, 5: one, 6: left, 7: left}
+
+
+@pytest.mark.parametrize("wrong", WRONG_TYPES, ids=str)
+@pytest.mark.parametrize("updates", [False, True], ids=["inserted", "updated"])
+@pytest.mark.parametrize("beside", [(), (None,), ("same",), ("right",)], ids=["alone", "none", "same", "right"])
+def test_a_value_of_another_type_is_named_whatever_stands_beside_it(
+    store: Engine, wrong: Values, updates: bool, beside: tuple[str | None, ...]
+) -> None:
+    ((name, value),) = wrong.items()
+    others: dict[str | None, Values] = {None: {name: None}, "same": wrong, "right": {}}
+    rows = [new_row(1, **wrong), *(new_row(2, **others[which]) for which in beside)]
+    with writing(store).begin() as connection:
+        if updates:
+            insert_rows(connection, JobRow, [new_row(row["key"]) for row in rows])
+    before = stored(store)
+    with pytest.raises(StatementError) as raised, writing(store).begin() as connection:
+        (update_rows if updates else insert_rows)(connection, JobRow, rows)
+    assert isinstance(raised.value.orig, TypeError)
+    kind = {"priority": "int", "start_time": "float", "elastic": "bool", "name": "str"}[name]
+    assert str(raised.value.orig) == f"jobs.{name}: {value!r} is no {kind}"
+    assert stored(store) == before
+
+
+def test_a_value_that_json_lacks_is_an_error_of_the_statement_and_of_a_row(store: Engine) -> None:
+    rows = [new_row(1), new_row(2, question={"name": {1, 2}})]
+    said = "Object of type set is not JSON serializable"
+    with pytest.raises(StatementError, match=said) as raised, writing(store).begin() as connection:
+        insert_rows(connection, JobRow, rows)
+    assert isinstance(raised.value.orig, TypeError)
+    with pytest.raises(RowError), store_errors("write", reads=False), writing(store).begin() as connection:
+        insert_rows(connection, JobRow, rows)
+    assert stored(store) == {}
+
+
+def test_a_statement_has_as_many_rows_as_their_columns_leave_and_one_at_least() -> None:
+    most = [many_rows.rows_of_a_statement(columns) for columns in (1, 3, 40, 10_000, 20_000)]
+    assert most == [10_000, 3333, 250, 1, 1]
+
+
+@pytest.mark.parametrize("most", [100, 1], ids=["some rows", "fewer than of one row"])
+def test_a_statement_for_postgresql_has_so_many_values_at_most_and_one_row_at_least(
+    store: Engine, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(many_rows, "MOST_VALUES", most)
+    rows = [new_row(key) for key in range(1, 8)]
+    changes = [{"key": key, "priority": key, "name": f"n{key}"} for key in range(1, 8)]
+    said: list[str] = []
+    event.listen(store, "before_cursor_execute", lambda *args: said.append(args[2].split()[0]))
+    with writing(store).begin() as connection:
+        insert_rows(connection, JobRow, rows)
+        update_rows(connection, JobRow, changes)
+    assert {key: row["priority"] for key, row in stored(store).items()} == {key: key for key in range(1, 8)}
+    together = store.dialect.name == "sqlite"
+    inserts, updates = (1 if together else ceil(7 / max(most // len(row), 1)) for row in (rows[0], changes[0]))
+    assert (said.count("INSERT"), said.count("UPDATE")) == (inserts, updates)

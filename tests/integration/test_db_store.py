@@ -327,6 +327,23 @@ def test_a_daemon_killed_in_the_middle_of_writing_leaves_a_whole_store(url: str,
     assert read.status(store).cycles[0].actions[0].order_id == found
 
 
+def test_the_log_that_one_large_write_left_shrinks_with_small_ones_after_it(
+    tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "MOST_LOG_MIB", 1)
+    url, log = f"sqlite:///{tmp_path}/store.sqlite", tmp_path / "store.sqlite-wal"
+    migrate.upgrade(url)
+    store = opened(url)
+    with writing(store).begin() as connection:
+        connection.execute(text("CREATE TABLE large (value BLOB)"))
+        connection.execute(text("INSERT INTO large VALUES (zeroblob(40000000))"))  # above LOG_PAGES: copied at once
+    assert log.stat().st_size > 40_000_000
+    for _ in range(2):
+        with writing(store).begin() as connection:
+            connection.execute(text("INSERT INTO large VALUES (NULL)"))
+    assert log.stat().st_size <= 2**20
+
+
 def test_sqlite_is_sound_after_all_this(tmp_path: Path, opened: Opened) -> None:
     url = f"sqlite:///{tmp_path}/store.sqlite"
     migrate.upgrade(url)

@@ -8,12 +8,18 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import insert
 from tesched_cli.main import COMMANDS, GROUPS, main
+from tesched_cli.render.remembered import StateTypes
 from tesched_core.model.cluster import JobState
 from tesched_db import migrate
-from tesched_db.engine import open_store
+from tesched_db.engine import open_store, writing
+from tesched_db.tables import PolicyStateRow
+from tesched_policies.pdors.state import PdorsState
+from tesched_policies.registry import STATES
 from tesched_testcluster.harness.store_examples import Writer, job, notice, order, remembering, victim
 
 HEAVY = frozenset({"alembic", "apscheduler", "matplotlib", "msgspec", "numpy", "rich", "scipy", "sqlalchemy"})
@@ -75,7 +81,9 @@ def test_status_imports_neither_numpy_nor_migrations_nor_what_the_daemon_does(tm
 
 
 @pytest.mark.parametrize(
-    "argv", [("status",), ("status", "--json"), ("jobs",), ("jobs", "--mine"), ("orders",)], ids=" ".join
+    "argv",
+    [("status",), ("status", "--json"), ("jobs",), ("jobs", "--mine"), ("orders",), ("explain", "2")],
+    ids=" ".join,
 )
 def test_a_command_that_shows_the_store_searches_for_no_policy_and_imports_none(
     tmp_path: Path, argv: tuple[str, ...]
@@ -172,3 +180,20 @@ def test_a_commands_help_in_the_list_is_its_own(name: str) -> None:
     assert command is not None
     assert COMMANDS[name].short_help == command.get_short_help_str(limit=1000)
     assert command.name == name
+
+
+def test_explain_imports_policies_where_one_remembers_a_state(tmp_path: Path) -> None:
+    config = _store(tmp_path)
+    engine = open_store(f"sqlite:///{tmp_path}/store.sqlite")
+    with writing(engine).begin() as connection:
+        connection.execute(insert(PolicyStateRow).values(policy="pdors", state=msgspec.to_builtins(PdorsState())))
+    engine.dispose()
+    assert "tesched_policies.pdors.policy" in modules("explain", "2", "--config", str(config))
+    answer = CliRunner().invoke(main, ["explain", "2", "--config", str(config)])
+    assert (answer.exit_code, "cannot say" in answer.output) == (0, False)
+
+
+def test_types_of_states_are_those_of_the_installed_policies() -> None:
+    types = StateTypes()
+    assert (dict(types), len(types), types.get("none")) == (dict(STATES), len(STATES), None)
+    assert types["pdors"] is PdorsState

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 from tesched_core.model.cluster import FINISHED, JobState
-from tesched_daemon.config import Config
 from tesched_db import finished_runs, run_time_levels
 from tesched_db.views import JobView
 from tesched_predict.history import JobFacts
@@ -39,14 +38,17 @@ class Expected:
         return self.quantiles_s[str(LEVELS[0])]
 
 
-def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
-    """Expected run time of a job that has not ended; None where nothing is known. Raises StoreError."""
+def of_job(engine: Engine, job: JobView, *, learns: bool) -> Expected | None:
+    """Expected run time of a job that has not ended; None where nothing is known. Raises StoreError.
+
+    `learns`: the daemon does, from finished runs.
+    """
     if job.state in FINISHED or job.gone:
         return None
     if job.run_time_s is not None:
         said = f"{in_words(job.run_time_s)} in all, by its owner's word (--comment)"
         return Expected(said=said, source="owner", quantiles_s={str(level): job.run_time_s for level in LEVELS})
-    if not config.run_times.learn:
+    if not learns:
         return None
     runs_for_s = 0.0
     if job.state is not JobState.PENDING and job.start_time is not None:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tesched_core.intake.user_words import PREEMPTIONS
 from tesched_core.model.limits import Limits
 from tesched_core.model.not_followed import About, NotFollowed
 from tesched_core.model.snapshot import JobClass
-from tesched_daemon.config import Config
 from tesched_db.views import JobView
+
+if TYPE_CHECKING:
+    from tesched_daemon.config import Config
 
 #: The policy that goes by `elastic`, and what a site's own policy may do, too.
 _SLAQ = "slaq"
 
 
-def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
-    """Declarations that were recorded as not followed, and `elastic` where no policy goes by it."""
-    above = _above_the_sites(job, config.guard)
+def all_not_followed(job: JobView, limits: Limits, whole: Callable[[], Config]) -> tuple[NotFollowed, ...]:
+    """Declarations that were recorded as not followed, and `elastic` where no policy goes by it.
+
+    For that word alone the `whole` configuration is read, which imports each policy.
+    """
+    above = _above_the_sites(job, limits)
     recorded = job.not_followed if above is None else (*job.not_followed, above)
-    asked = [entry.name.value for entry in config.policy.be]
     built_in = {"none", "fill", "gavel", "pdors"}
     if not job.elastic or any(one.said.lower().endswith("elastic") for one in job.not_followed):
         return recorded
-    if job.job_class is JobClass.BE and set(asked) <= built_in:
+    if job.job_class is not JobClass.BE:
+        return recorded
+    asked = [entry.name.value for entry in whole().policy.be]
+    if set(asked) <= built_in:
         why = f"policy.be is {', '.join(asked) or 'none'}; {_SLAQ} goes by that word"
     else:
         return recorded
@@ -32,10 +40,10 @@ def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
     return (*recorded, one)
 
 
-def own_most_lines(job: JobView, config: Config) -> Iterator[str]:
+def own_most_lines(job: JobView, limits: Limits) -> Iterator[str]:
     """Yield how often it may be preempted, where that is its owner's word."""
     most = job.most_preemptions
-    if most is None or most > config.guard.most_preemptions(gets_notice=job.may_get_notice):
+    if most is None or most > limits.most_preemptions(gets_notice=job.may_get_notice):
         return
     # Turns of best-effort jobs preempt it in any case.
     jobs = "trial-and-error jobs"

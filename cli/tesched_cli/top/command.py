@@ -76,5 +76,5 @@ class Store:
 
     def story(self, job: str, width: int) -> list[str]:
         """Read a job's story, as `tesched explain` has it; `job` is what squeue writes, `width` in characters."""
-        found = explained(self.engine, self._config, job)
+        found = explained(self.engine, self._config, job, lambda: self._config)
         return list(story_lines(found, Terminal(width=width))) if found else [f"job {job}: tesched has never seen it"]

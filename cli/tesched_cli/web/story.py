@@ -37,7 +37,7 @@ class Story:
 def story_of(source: StoreSource, job: str) -> Story | None:
     """Story of the job, named as squeue writes it; None if it was never seen. Raises StoreError."""
     with source.lock:
-        found = explained(source.engine, source.config, job)
+        found = explained(source.engine, source.config, job, lambda: source.config)
     if found is None:
         return None
     headline, *rest = story_lines(found, Terminal(width=_WIDE))

@@ -22,6 +22,15 @@ SLOWEST = 0.01
 LEAST_GRACE_S = 1.0
 #: greatest counts, and minutes; greatest spread of speeds; tasks of all trainings, each of which is a job
 MOST, MOST_SPREAD, MOST_TASKS = 1_000_000, 10, 1_000_000
+#: jobs, each of which takes 0.4 KiB while the workload is drawn: 7 GiB; and nodes, as many as Slurm allows
+MOST_JOBS, MOST_NODES = 2**24, 65_536
+
+
+def check_size(jobs: int, nodes: int) -> None:
+    """Raise WorkloadError for more jobs than a computer's memory holds, or more nodes than a cluster has."""
+    for name, count, most in (("jobs", jobs, MOST_JOBS), ("nodes", nodes, MOST_NODES)):
+        if count > most:
+            raise WorkloadError(f"workload.{name} must be at most {most}; it is {count}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

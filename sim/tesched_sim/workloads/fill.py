@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 from tesched_sim.workloads.arrivals import poisson_arrivals
-from tesched_sim.workloads.beyond import Beyond
-from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
+from tesched_sim.workloads.beyond import MOST_JOBS, MOST_NODES, Beyond
+from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, drawn_grace
 
 #: Time limits that people type, minutes; a limit is rounded up to one of them.
 LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080)
@@ -24,8 +24,8 @@ LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 100
 _KINDS_SHOWN = 4
 #: parameters, and what they may be: a cluster as large as Slurm allows, nodes larger than there are, and a year
 _RANGES = (
-    ("jobs", 0, 10**9),
-    ("nodes", 0, 65_536),
+    ("jobs", 0, MOST_JOBS),
+    ("nodes", 0, MOST_NODES),
     ("cpus", 1, 2**20),
     ("mem_gib", 1, 2**20),
     ("gpus", 0, 2**16),
@@ -132,7 +132,7 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         count = _node_count(wants, nodes, run_s, submit_s, p)
         given = SimulatedNodes.alike(count, cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[rows]
-    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), len(rows)))
+    grace_min = np.rint(drawn_grace(rng, p, len(rows)))
     names = [recorded.users[row] for row in rows.tolist()]
     known = {name: row for row, name in enumerate(dict.fromkeys(names))}
     sized = "as given" if machines else "as requested" if p.nodes else f"for an offered load of {p.load}"

@@ -10,17 +10,24 @@ Source: Yabuuchi, Taniwaki, Omura, OpML 2019, arXiv 1902.01613, section on the e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import erf, sqrt
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.engine import holding_load
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
-from tesched_sim.workloads.beyond import Beyond
+from tesched_sim.workloads.beyond import Beyond, check_size
 
 MINUTE_S = 60.0
 MIB_PER_GIB = 1024
+#: part of the draws that must lie between their bounds: each of the others is drawn anew
+LEAST_SHARE = 1e-3
+
+_MEANS = ("cpus_mean", "mem_gib_mean", "gpus_mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +72,12 @@ class FitGppWorkload(Beyond):
         self.check()
         if self.jobs < 1 or self.nodes < 1:
             raise WorkloadError("workload: jobs and nodes must be at least 1")
+        check_size(self.jobs, self.nodes)
         if not 0 <= self.te_share <= 1:
             raise WorkloadError("workload.te_share must be between 0 and 1")
         if not self.load > 0:
             raise WorkloadError("workload.load must be above 0")
-        for name in ("te_run_spread", "be_run_spread", "grace_spread", "demand_spread"):
+        for name in ("te_run_spread", "be_run_spread", "grace_spread", "demand_spread", *_MEANS):
             if not getattr(self, name) > 0:
                 raise WorkloadError(f"workload.{name} must be above 0")
 
@@ -84,16 +92,22 @@ def without_times(parameters: FitGppWorkload, seed: int) -> Workload:
     p = parameters
     rng = np.random.default_rng(seed)
     te = rng.random(p.jobs) < p.te_share
-    te_run = truncated_normal(rng, p.te_run_mean, p.te_run_spread, (0.5, p.te_run_max), p.jobs)
-    be_run = truncated_normal(rng, p.be_run_mean, p.be_run_spread, (0.5, p.be_run_max), p.jobs)
+    te_run = truncated_normal(rng, p.te_run_mean, p.te_run_spread, (0.5, p.te_run_max), p.jobs, keys=keys_of("te_run"))
+    be_run = truncated_normal(rng, p.be_run_mean, p.be_run_spread, (0.5, p.be_run_max), p.jobs, keys=keys_of("be_run"))
     run_min = np.maximum(np.rint(np.where(te, te_run, be_run)), 1)
     wants = [
-        truncated_normal(rng, mean, p.demand_spread * mean, (0.5, most), p.jobs)
-        for mean, most in ((p.cpus_mean, p.cpus), (p.mem_gib_mean, p.mem_gib), (p.gpus_mean, p.gpus))
+        truncated_normal(
+            rng, mean, p.demand_spread * mean, (0.5, most), p.jobs, keys=(f"{of}_mean", "demand_spread", of)
+        )
+        for of, mean, most in (
+            ("cpus", p.cpus_mean, p.cpus),
+            ("mem_gib", p.mem_gib_mean, p.mem_gib),
+            ("gpus", p.gpus_mean, p.gpus),
+        )
     ]
     demand = np.maximum(np.rint(np.column_stack(wants)), 1).astype(np.int64)
     demand[:, 1] *= MIB_PER_GIB
-    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), p.jobs)) * p.grace_times
+    grace_min = np.rint(drawn_grace(rng, p, p.jobs)) * p.grace_times
     return Workload.of(
         "fitgpp",
         SimulatedNodes.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),
@@ -109,19 +123,62 @@ def without_times(parameters: FitGppWorkload, seed: int) -> Workload:
     )
 
 
+class HasGrace(Protocol):
+    """Parameters of grace periods, in minutes."""
+
+    @property
+    def grace_mean(self) -> float:
+        """Mean of the normal distribution before it is cut off."""
+
+    @property
+    def grace_spread(self) -> float:
+        """Its spread."""
+
+    @property
+    def grace_max(self) -> float:
+        """Longest one."""
+
+
+def drawn_grace(rng: np.random.Generator, p: HasGrace, count: int) -> NDArray[np.float64]:
+    """Draw so many grace periods, in minutes. Raises WorkloadError."""
+    bounds = (0.0, p.grace_max)
+    return truncated_normal(rng, p.grace_mean, p.grace_spread, bounds, count, keys=keys_of("grace"))
+
+
+def keys_of(drawn: str) -> tuple[str, ...]:
+    """Keys of what is drawn between bounds."""
+    return tuple(f"{drawn}_{of}" for of in ("mean", "spread", "max"))
+
+
 def truncated_normal(
-    rng: np.random.Generator, mean: float, spread: float, bounds: tuple[float, float], count: int
+    rng: np.random.Generator,
+    mean: float,
+    spread: float,
+    bounds: tuple[float, float],
+    count: int,
+    *,
+    keys: Sequence[str],
 ) -> NDArray[np.float64]:
     """Return `count` draws from a normal distribution, each drawn again until it lies between the bounds.
 
-    Raises WorkloadError if hardly any draw would: the mean lies more than eight spreads outside.
+    Raises WorkloadError, which names the keys, if less than `LEAST_SHARE` of the draws would: it took without end.
     """
     least, most = bounds
-    if not least < most or mean < least - 8 * spread or mean > most + 8 * spread:
-        raise WorkloadError(f"no number between {least} and {most} is drawn with mean {mean} and spread {spread}")
+    if not _share(mean, spread, least, most) >= LEAST_SHARE:
+        named = ", ".join(f"workload.{key}" for key in keys)
+        drawn_from = f"a normal distribution with mean {mean:g} and spread {spread:g}"
+        raise WorkloadError(f"{named}: less than 1 in 1,000 draws from {drawn_from} is from {least:g} to {most:g}")
     drawn = rng.normal(mean, spread, count)
     while True:
         out = np.flatnonzero((drawn < least) | (drawn > most))
         if not len(out):
             return drawn
         drawn[out] = rng.normal(mean, spread, len(out))
+
+
+def _share(mean: float, spread: float, least: float, most: float) -> float:
+    """Share of a normal distribution's draws that lie between two bounds."""
+    if spread == 0:
+        return float(least <= mean <= most)
+    below, above = ((bound - mean) / (spread * sqrt(2)) for bound in (least, most))
+    return (erf(above) - erf(below)) / 2

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 from tesched_sim.workloads.arrivals import poisson_arrivals
-from tesched_sim.workloads.beyond import Beyond
+from tesched_sim.workloads.beyond import Beyond, check_size
 from tesched_sim.workloads.fill import typed_limits
-from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
+from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, drawn_grace
 
 _LAWS = ("exponential", "lognormal")
 _WEIGHTED_SIZE = re.compile(r"(\d{1,6}):(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
@@ -68,6 +68,7 @@ class PoissonWorkload(Beyond):
         for name in ("jobs", "nodes", "cpus", "mem_gib", "gpus"):
             if getattr(self, name) < 1:
                 raise WorkloadError(f"workload.{name} must be at least 1")
+        check_size(self.jobs, self.nodes)
         if not 0 <= self.te_share <= 1:
             raise WorkloadError("workload.te_share must be between 0 and 1")
         above_0 = ("load", "te_run_mean", "be_run_mean", "te_run_spread", "be_run_spread", "run_min", "grace_spread")
@@ -106,7 +107,7 @@ def poisson(parameters: PoissonWorkload, seed: int) -> Workload:
     capacity = np.array([p.cpus, p.mem_gib * MIB_PER_GIB, p.gpus], dtype=np.float64) * p.nodes
     offered_s = float(((demand * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / capacity).max())
     span_s = p.jobs / p.rate_per_hour * 3600 if p.rate_per_hour else offered_s / p.load
-    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), p.jobs))
+    grace_min = np.rint(drawn_grace(rng, p, p.jobs))
     return Workload.of(
         "poisson",
         SimulatedNodes.alike(p.nodes, cpus=p.cpus, mem_mib=p.mem_gib * MIB_PER_GIB, gpus=p.gpus),

@@ -30,6 +30,7 @@ def test_every_table_is_read_or_known_as_one_that_is_not() -> None:
     ("text", "drop_in"),
     [
         ("", ""),
+        ("[run_times]\nlearn = false", ""),
         ("[store]\nurl = 'sqlite:////x'", "[guard]\ncool_down_s = 3\nte.max_running_per_user = 2"),
         ("mode = 'enforce'\n[guard]\nlever = 'plugin'\n[policy]\nte = 'patient'", "[store]\nurl = 'sqlite:////y'"),
     ],
@@ -37,7 +38,7 @@ def test_every_table_is_read_or_known_as_one_that_is_not() -> None:
 def test_the_tables_are_those_of_the_whole_configuration(tmp_path: Path, text: str, drop_in: str) -> None:
     path = _file(tmp_path, text, drop_in)
     whole = load(path)
-    assert load_shown(path) == ShownConfig(store=whole.store, guard=whole.guard)
+    assert load_shown(path) == ShownConfig(store=whole.store, guard=whole.guard, run_times=whole.run_times)
 
 
 @pytest.mark.parametrize(

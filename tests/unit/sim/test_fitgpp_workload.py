@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import erf, exp, pi, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,16 +29,81 @@ def mean_of_truncated(mean: float, spread: float, least: float, most: float) -> 
 
 
 def test_draws_have_the_mean_of_the_truncated_distribution_and_keep_the_bounds() -> None:
-    drawn = truncated_normal(np.random.default_rng(1), 5, 5, (0.5, 30), 100_000)
+    drawn = truncated_normal(np.random.default_rng(1), 5, 5, (0.5, 30), 100_000, keys=())
     assert drawn.min() >= 0.5
     assert drawn.max() <= 30
     # The standard error is below 5 / sqrt(100,000) = 0.016; five of them.
     assert drawn.mean() == pytest.approx(mean_of_truncated(5, 5, 0.5, 30), abs=0.08)
 
 
-def test_bounds_that_nothing_lies_between_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="no number between 50 and 60 is drawn with mean 5 and spread 5"):
-        truncated_normal(np.random.default_rng(1), 5, 5, (50, 60), 1)
+#: Mean, spread and bounds. The share of the draws beyond 3.0902 spreads on one side is 1/1000.
+REFUSED = [
+    (5, 5, (50, 60)),
+    (0, 1, (3.10, 1e9)),
+    (0, 1, (-1e9, -3.10)),
+    (30, 1e6, (0.5, 1440)),
+    (3, 0, (4, 5)),
+    (6, 0, (4, 5)),
+    (3, 3, (5, 5)),
+    (3, 3, (6, 5)),
+]
+DRAWN = [
+    (0, 1, (3.08, 1e9)),
+    (0, 1, (-1e9, -3.08)),
+    (4.5, 0, (4, 5)),
+    (4, 0, (4, 5)),
+    (5, 0, (4, 5)),
+    (1e9, 1e9, (0, 2e7)),
+]
+
+
+@pytest.mark.parametrize(("mean", "spread", "bounds"), REFUSED)
+def test_bounds_that_hardly_a_draw_lies_between_are_refused_by_their_keys(
+    mean: float, spread: float, bounds: tuple[float, float]
+) -> None:
+    drawn_from = f"a normal distribution with mean {mean:g} and spread {spread:g}"
+    said = (
+        f"workload.a, workload.b: less than 1 in 1,000 draws from {drawn_from} is from {bounds[0]:g} to {bounds[1]:g}"
+    )
+    with pytest.raises(WorkloadError, match=re.escape(said)):
+        truncated_normal(np.random.default_rng(1), mean, spread, bounds, 1000, keys=("a", "b"))
+
+
+@pytest.mark.parametrize(("mean", "spread", "bounds"), DRAWN)
+def test_bounds_that_one_draw_of_1000_lies_between_are_drawn_from(
+    mean: float, spread: float, bounds: tuple[float, float]
+) -> None:
+    drawn = truncated_normal(np.random.default_rng(1), mean, spread, bounds, 100, keys=())
+    assert bounds[0] <= drawn.min()
+    assert drawn.max() <= bounds[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"te_run_spread": 1e9}, "workload.te_run_mean, workload.te_run_spread, workload.te_run_max: less"),
+        ({"be_run_max": 1e-9}, "workload.be_run_mean, workload.be_run_spread, workload.be_run_max: less"),
+        ({"grace_max": 1e-9}, "workload.grace_mean, workload.grace_spread, workload.grace_max: less"),
+        ({"gpus": 0}, "workload.gpus_mean, workload.demand_spread, workload.gpus: less"),
+        ({"cpus_mean": 1e6, "demand_spread": 0.1}, "workload.cpus_mean, workload.demand_spread, workload.cpus: less"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_by_its_keys(keys: dict[str, Any], named: str) -> None:
+    with pytest.raises(WorkloadError, match=f"^{named}"):
+        without_times(FitGppWorkload(jobs=10, **keys), 1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"mem_gib_mean": -1.0}, "workload.mem_gib_mean must be above 0"),
+        ({"jobs": 10**9}, "workload.jobs must be at most 16777216; it is 1000000000"),
+        ({"nodes": 10**9}, "workload.nodes must be at most 65536; it is 1000000000"),
+    ],
+)
+def test_parameters_of_no_workload_are_refused_before_it_is_drawn(keys: dict[str, Any], named: str) -> None:
+    with pytest.raises(WorkloadError, match=f"^{named}"):
+        FitGppWorkload(**keys)
 
 
 def test_shares_bounds_and_units() -> None:

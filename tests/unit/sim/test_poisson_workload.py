@@ -95,7 +95,10 @@ def test_every_parameter_can_be_typed() -> None:
     ("key", "value", "says"),
     [
         ("jobs", "0", "workload.jobs must be at least 1"),
+        ("jobs", "1000000000", "workload.jobs must be at most 16777216; it is 1000000000"),
+        ("nodes", "65537", "workload.nodes must be at most 65536; it is 65537"),
         ("gpus", "0", "workload.gpus must be at least 1"),
+        ("grace_spread", "1e9", "workload.grace_mean, workload.grace_spread, workload.grace_max: less than 1 in 1,000"),
         ("cpus", "many", "workload.cpus: Expected `int`, got `str`"),
         ("load", "0", "workload.load must be above 0"),
         ("load", "nan", "workload.load must be above 0"),

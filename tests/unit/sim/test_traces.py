@@ -331,6 +331,11 @@ class TestFilled:
             ({"gpus": "0"}, "none of its 2 jobs fits on the nodes"),
             ({"load": "0"}, "workload.load must be above 0"),
             ({"nodes": "100000000"}, "workload.nodes must be from 0 to 65536"),
+            ({"jobs": "1000000000"}, "workload.jobs must be from 0 to 16777216"),
+            (
+                {"grace_mean": "1", "grace_max": "0"},
+                "workload.grace_mean, workload.grace_spread, workload.grace_max: less",
+            ),
             ({"cpus": "99999999999999999999"}, "workload.cpus must be from 1 to"),
             ({"mem_gib_per_cpu": "-5"}, "workload.mem_gib_per_cpu must be from 0 to"),
         ],
