@@ -1,4 +1,7 @@
-"""The rules of how Slurm's records say what a job asks for, which `python -m benchmarks.mutations` breaks."""
+"""The rules of how Slurm's records say what a job asks for, which `python -m benchmarks.mutations` breaks.
+
+Over 400 lines: it is a list, one entry a rule.
+"""
 
 from __future__ import annotations
 

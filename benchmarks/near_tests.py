@@ -1,4 +1,7 @@
-"""The tests that are about a file, by its name: `python -m benchmarks.mutations` runs them first."""
+"""The tests that are about a file, by its name: `python -m benchmarks.mutations` runs them first.
+
+Over 400 lines: it is a list, one entry a file.
+"""
 
 from __future__ import annotations
 
