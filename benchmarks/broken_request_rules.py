@@ -67,6 +67,12 @@ REQUEST_MUTATIONS = (
         "pass",
     ),
     Mutation(
+        "request: --mincpus beside devices in all",
+        _MODELLED,
+        "request.min_cpus_per_node > a_task * request.tasks and",
+        "request.min_cpus_per_node > a_task and",
+    ),
+    Mutation(
         "request: tasks that share a device in all are on one node",
         _BOUND,
         "if on_each % group == 0:",

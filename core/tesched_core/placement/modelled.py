@@ -171,6 +171,11 @@ def _of_tasks(request: Request, release: str) -> Iterator[str]:
         yield f"--ntasks-per-node={a_node} with {request.tasks} tasks on {nodes} nodes"
     if nodes > 1 and request.min_cpus_per_node > a_task * max(a_node, 1) and not more_by_node_starts(release):
         yield f"--mincpus={request.min_cpus_per_node} on {nodes} nodes"
+    elif (
+        request.gres_per_job and request.min_cpus_per_node > a_task * request.tasks and not more_by_node_starts(release)
+    ):
+        # 26.05 says BadConstraints of it; in several partitions, with a limit of CPUs in one, only that it waits.
+        yield f"--mincpus={request.min_cpus_per_node} with {request.gres_per_job[0][0]} in all"
     if request.cpus_per_gres and nodes > 1 and nodes != request.max_nodes:
         # Slurm 22.05 says BadConstraints of most of these.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} on {nodes} nodes"

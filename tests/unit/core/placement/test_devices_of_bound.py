@@ -63,3 +63,15 @@ def test_tasks_that_share_a_device_in_all_are_on_one_node(tasks: int, gpus: int,
         assert demand.takes[:, 0].tolist() == [cpus, cpus], release
         (by_itself,) = demands_of(te, snapshot, capacity_of(snapshot), binds=False)
         assert by_itself.takes[:, 0].tolist() == [-(-tasks // 2)] * 2
+
+
+@pytest.mark.parametrize(("cpus", "is_modelled"), [(2, True), (4, True), (5, False)])
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_more_cpus_on_a_node_than_all_tasks_want_beside_devices_in_all(
+    cpus: int, nodes: int, *, is_modelled: bool
+) -> None:
+    """26.05 says BadConstraints of `-n4 --mincpus=5 --gpus=1`, with -N1, too; 22.05 starts it."""
+    request = replace(OPEN, tasks=4, cpus=4, max_nodes=nodes, tasks_per_node=0, min_cpus_per_node=cpus)
+    assert why_not(request) == ("" if is_modelled else "--mincpus=5 with gpu in all")
+    assert why_not(request, "22.05.8") == ""
+    assert why_not(replace(request, gres_per_job=(), gres_per_node=(("gpu", 1),))) == ""
