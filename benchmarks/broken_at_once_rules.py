@@ -22,7 +22,7 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: what others free is theirs",
         "core/tesched_core/orders/first_look.py",
-        "beside_preemptors(others, snapshot, capacity))",
+        "beside_preemptors(others, snapshot, capacity), there)",
         "capacity)",
     ),
     Mutation(
@@ -40,14 +40,14 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "sums: whole nodes are empty ones",
         _SUMS,
-        "where &= _without_jobs(snapshot, capacity)",
+        "where &= _without_jobs(snapshot, capacity, there)",
         "pass",
     ),
     Mutation(
         "sums: nor those that an order has freed",
         _SUMS,
-        "unused & ~rows_of(busy, capacity)",
-        "~rows_of(busy, capacity)",
+        "unused & ~rows_of(there.busy, capacity)",
+        "~rows_of(there.busy, capacity)",
     ),
     Mutation(
         "sums: cores for the system are no job's",
@@ -55,10 +55,10 @@ AT_ONCE_MUTATIONS = (
         "capacity.total[:, 0] - np.array(held, dtype=np.int64)",
         "capacity.total[:, 0]",
     ),
-    Mutation("sums: GPUs in all of two nodes", _SUMS, "if _leaves_its_tasks_open(request):", "if False:"),
+    Mutation("sums: GPUs in all of two nodes", _SUMS, "len(holds) if _leaves_its_tasks_open(request) else", ""),
     Mutation("sums: GPUs in all on 26.05", _SUMS, "if free.in_all_anywhere:", "if False:"),
     Mutation("sums: cores for the system may be had", _SUMS, "cpus = np.maximum(cpus, self._of_shape())", "pass"),
-    Mutation("sums: a suspended job has no CPUs", _SUMS, "if job.state is not JobState.SUSPENDED", "if True"),
+    Mutation("sums: a suspended job has no CPUs", _SUMS, "and job.state is not JobState.SUSPENDED", ""),
     Mutation(
         "sums: nodes of its user's jobs alone",
         _SUMS,

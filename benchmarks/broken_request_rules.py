@@ -81,7 +81,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "MaxMemPerNode: a number of nodes that Slurm takes",
         _ALLOWED,
-        "return next((nodes for nodes, one in fixed if memory_allowed(one, partition)), None)",
+        "return found if found <= most else None",
         "return least",
     ),
     Mutation(

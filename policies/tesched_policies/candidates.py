@@ -11,10 +11,11 @@ from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.request import takes_fewest_nodes
+from tesched_core.placement.allowed import is_bindable
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, counts_for_demands, demands_of, rests_on_site_alone
 from tesched_core.placement.modelled import has_gres, left_out, wants_shards
-from tesched_core.placement.node_count import by_itself, demands_if_fixed, is_bindable, is_open
+from tesched_core.placement.node_count import by_itself, demands_if_fixed, is_open
 from tesched_core.placement.spread import can_ever_be_met, large_enough, spreads
 from tesched_core.policy import View
 

@@ -34,7 +34,8 @@ from tesched_core.model.field import Field, NodeCount, Nodes
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.placement.node_count import is_bindable, is_open
+from tesched_core.placement.allowed import is_bindable
+from tesched_core.placement.node_count import is_open
 
 
 class NodeBindingRule(FieldRule[Nodes]):

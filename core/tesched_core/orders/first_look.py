@@ -31,7 +31,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.by_sums import may_start_by_sums
+from tesched_core.placement.by_sums import JobsThere, may_start_by_sums
 from tesched_core.placement.can_return import takes
 from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
@@ -60,6 +60,7 @@ def at_the_head_first(
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
+    there = JobsThere(context.snapshot)
     for plan in plans:
         job = context.snapshot.jobs[plan.preemptor]
         if (
@@ -69,7 +70,7 @@ def at_the_head_first(
             or (
                 on_free <= {plan.preemptor}
                 and waits_for_resources_alone(job, context.snapshot, limits)
-                and (limits.await_first_look is False or _is_certain(plan, job, memory, context))
+                and (limits.await_first_look is False or _is_certain(plan, job, memory, context, there))
             )
         ):
             kept.append(plan)
@@ -82,7 +83,7 @@ def at_the_head_first(
     return tuple(kept), Refusals(refusals)
 
 
-def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext) -> bool:
+def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext, there: JobsThere) -> bool:
     """Check whether a victim may be notified before Slurm's word; what is freed for a BE job's turn keeps no TE job."""
     snapshot = context.snapshot
     others = [
@@ -90,11 +91,16 @@ def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext)
         for one in memory.open_orders()
         if one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE
     ]
-    return certainly_serves(plan, job, snapshot, context.columns.capacity, others)
+    return certainly_serves(plan, job, snapshot, context.columns.capacity, others, there)
 
 
-def certainly_serves(
-    plan: MakeRoom, job: Job, snapshot: Snapshot, capacity: Capacity, others: Iterable[Order] = ()
+def certainly_serves(  # noqa: PLR0917 - a plan, and what it is weighed by
+    plan: MakeRoom,
+    job: Job,
+    snapshot: Snapshot,
+    capacity: Capacity,
+    others: Iterable[Order] = (),
+    there: JobsThere | None = None,
 ) -> bool:
     """Check whether the job needs the plan's victims for certain, and what they leave is enough by itself.
 
@@ -105,7 +111,7 @@ def certainly_serves(
         return False  # their memory stays taken
     if not fits_without_free(job, plan.nodes, plan.victim_ids, snapshot, capacity):
         return False
-    return not may_start_by_sums(job, snapshot, beside_preemptors(others, snapshot, capacity))
+    return not may_start_by_sums(job, snapshot, beside_preemptors(others, snapshot, capacity), there)
 
 
 def _is_on_free(order: Order) -> bool:

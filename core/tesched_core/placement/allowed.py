@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
@@ -35,9 +36,18 @@ def fewest_with_memory(request: Request, least: int, most: int, partition: Parti
     Slurm refuses a smaller one, which has more memory on each (MaxMemPerLimit), though with an open number it may start
     the job on fewer nodes.
     """
-    numbers = range(least, most + 1)
-    fixed = ((one, replace(request, min_nodes=one, max_nodes=one)) for one in numbers)
-    return next((nodes for nodes, one in fixed if memory_allowed(one, partition)), None)
+
+    def may_be_set(nodes: int) -> bool:
+        return memory_allowed(replace(request, min_nodes=nodes, max_nodes=nodes), partition)
+
+    found = least + bisect_left(range(least, most + 1), True, key=may_be_set)
+    return found if found <= most else None
+
+
+def is_bindable(job: Job) -> bool:
+    """Check whether the job has a record of its own that can be bound to nodes."""
+    # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
+    return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
 def _cpus_on_each(request: Request) -> int:

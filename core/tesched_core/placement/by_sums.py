@@ -15,8 +15,11 @@ Worked example
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +39,30 @@ from tesched_core.placement.uneven import threads_of
 _ANY = 2**40
 
 
-def may_start_by_sums(job: Job, snapshot: Snapshot, capacity: Capacity) -> bool:
+class JobsThere:
+    """Which nodes have jobs, and what these hold: found when it is asked for, and once for all jobs of a cycle."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._jobs = snapshot.jobs.values()
+        self._held: dict[str, Counter[str]] = {}
+
+    @cached_property
+    def busy(self) -> frozenset[str]:
+        """Nodes on which a job runs or completes."""
+        running = (job.nodes for job in self._jobs if job.allocation and job.state is not JobState.SUSPENDED)
+        return frozenset(chain.from_iterable(running))
+
+    def held(self, device: str) -> Mapping[str, int]:
+        """How many of these devices jobs hold whole, by node."""
+        if device not in self._held:
+            found = self._held[device] = Counter()
+            for job in self._jobs:
+                for share in job.allocation:
+                    found[share.node] += dict(share.tres.gres).get(device, 0)
+        return self._held[device]
+
+
+def may_start_by_sums(job: Job, snapshot: Snapshot, capacity: Capacity, there: JobsThere | None = None) -> bool:
     """Check whether sums leave it open that a pending job starts on what `capacity` has free, in any of its partitions.
 
     A job of one partition that is to have whole nodes needs nodes without a job. Of several, of which one gives whole
@@ -44,25 +70,33 @@ def may_start_by_sums(job: Job, snapshot: Snapshot, capacity: Capacity) -> bool:
     """
     if may_want_whole_nodes(job, snapshot):
         job = replace(job, request=replace(job.request, exclusive=False))
+    there = JobsThere(snapshot) if there is None else there
     allowed = allowed_anywhere(job, snapshot, capacity)
     partitions = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     return any(
-        _may_start_in(one, job, allowed, snapshot, capacity) for one in partitions if one.name in capacity.partitions
+        _may_start_in(one, job, allowed, snapshot, capacity, there)
+        for one in partitions
+        if one.name in capacity.partitions
     )
 
 
-def _may_start_in(
-    partition: Partition, job: Job, allowed: NDArray[np.bool_], snapshot: Snapshot, capacity: Capacity
+def _may_start_in(  # noqa: PLR0917 - one job, one partition, and what is there
+    partition: Partition,
+    job: Job,
+    allowed: NDArray[np.bool_],
+    snapshot: Snapshot,
+    capacity: Capacity,
+    there: JobsThere,
 ) -> bool:
     request, settings = job.request, snapshot.settings
     where = allowed & capacity.partitions[partition.name]
     if partition.exclusive_user or request.sharing == "USER":
         where &= ~with_other_users(job.user, snapshot, capacity)
     if takes_whole_nodes(request, partition):
-        where &= _without_jobs(snapshot, capacity)
+        where &= _without_jobs(snapshot, capacity, there)
     if not where.any() or not where[rows_of(request.required_nodes, capacity)].all():
         return False
-    free = _Free(partition, job, np.flatnonzero(where), snapshot, capacity)
+    free = _Free(partition, job, np.flatnonzero(where), snapshot, capacity, there)
     if not settings.memory_is_shared_out:
         return _holds(replace(request, mem_per_node_mib=None, mem_per_cpu_mib=None, mem_per_gres=()), free)
     defaults = defaults_of(job, partition, snapshot, least_memory(job, capacity))
@@ -83,14 +117,13 @@ def _holds(request: Request, free: _Free, *, all_memory: bool = False) -> bool:
     holds = fits & (tasks > 0)
     if int(holds.sum()) < max(request.min_nodes, 1) or not holds[free.mask_of(request.required_nodes)].all():
         return False
-    most = max(request.max_nodes, request.min_nodes, 1)
+    most = len(holds) if _leaves_its_tasks_open(request) else max(request.max_nodes, request.min_nodes, 1)
     if _most_on(tasks, most) < max(request.tasks, 1) or _most_on(np.where(holds, cpus, 0), most) < request.cpus:
         return False
-    if _leaves_its_tasks_open(request):
-        most = len(holds)
     per_job = ((_devices_with_shares((name, 1), request, free), count) for name, count in request.gres_per_job)
     if free.in_all_anywhere:
-        return all(int(here.sum()) >= count for here, count in per_job)
+        least = max(request.min_nodes, 1)
+        return all(here.sum() >= count and (holds & (here > 0)).sum() >= least for here, count in per_job)
     return all(_most_on(np.where(holds, here, 0), most) >= count for here, count in per_job)
 
 
@@ -140,25 +173,30 @@ def _most_on(amounts: NDArray[np.int64], nodes: int) -> int:
     return sum(int(one) for one in amounts)
 
 
-def _without_jobs(snapshot: Snapshot, capacity: Capacity) -> NDArray[np.bool_]:
+def _without_jobs(snapshot: Snapshot, capacity: Capacity, there: JobsThere) -> NDArray[np.bool_]:
     """Return [nodes] where no job runs, and no order has freed anything for its job.
 
     Free CPUs as many as the node has say less: cores that are set aside for the system may be counted as held.
     """
-    busy = {name for job in snapshot.jobs.values() if job.state is not JobState.SUSPENDED for name in job.nodes}
     held = [0 if one.held is None else one.held.cpus for one in snapshot.nodes.values()]
     unused = capacity.free[:, 0] >= capacity.total[:, 0] - np.array(held, dtype=np.int64)
-    found: NDArray[np.bool_] = unused & ~rows_of(busy, capacity)
+    found: NDArray[np.bool_] = unused & ~rows_of(there.busy, capacity)
     return found
 
 
 class _Free:
     """What these rows of a capacity have free for a job, [rows]; nothing below zero."""
 
-    def __init__(
-        self, partition: Partition, job: Job, rows: NDArray[np.intp], snapshot: Snapshot, capacity: Capacity
+    def __init__(  # noqa: PLR0917 - as `_may_start_in`
+        self,
+        partition: Partition,
+        job: Job,
+        rows: NDArray[np.intp],
+        snapshot: Snapshot,
+        capacity: Capacity,
+        there: JobsThere,
     ) -> None:
-        self._snapshot, self._capacity, self._rows = snapshot, capacity, rows
+        self._snapshot, self._capacity, self._rows, self._there = snapshot, capacity, rows, there
         #: 26.05 starts `-N1 --gpus=4` on a node with three free GPUs, with these, if there is one more on another node
         self.in_all_anywhere = counts_anew(snapshot.settings.release)
         self.cpus = self._cpus_for(job.request, partition)
@@ -204,12 +242,8 @@ class _Free:
 
     def _held(self, name: str) -> NDArray[np.int64]:
         """Return [rows] how many of these devices jobs hold whole."""
-        held = np.zeros(len(self._capacity.names), dtype=np.int64)
-        for job in self._snapshot.jobs.values():
-            for share in job.allocation:
-                if share.node in self._capacity.index:
-                    held[self._capacity.index[share.node]] += dict(share.tres.gres).get(name, 0)
-        return held[self._rows]
+        held = self._there.held(name)
+        return np.array([held[self._capacity.names[row]] for row in self._rows.tolist()], dtype=np.int64)
 
     def _of(self, name: str, amounts: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return [rows] what is free of it, or another amount; of what no node has, nothing."""

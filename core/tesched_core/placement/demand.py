@@ -37,6 +37,7 @@ from tesched_core.placement.allowed import (
     cpus_for_sockets,
     cpus_of_whole,
     fewest_with_memory,
+    is_bindable,
     leaves_of,
     memory_allowed,
     memory_of_whole,
@@ -274,16 +275,17 @@ def _demand_in(
         most = least
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
-    tried, fewest_set = min(most, least + MOST_TRIED), None
+    fewest_set: int | None = least
     # Slurm holds a default of memory for each CPU against the partition's limit, too.
     limited = job.request if job.request.mem_per_cpu_mib is not None else of_job
     if partition is not None:
         given = memory_allowed(limited, partition) and count_allowed(request, least, partition)
-        if binds and least < most and not request.tasks_per_node:
-            fewest_set = fewest_with_memory(limited, least, tried, partition)
+        if binds and least < most and not request.tasks_per_node and is_bindable(job):
+            fewest_set = fewest_with_memory(limited, least, most, partition)
             given = given and fewest_set is not None
         allowed = allowed if given else np.zeros_like(where)
     fewest_set = fewest_set or least
+    tried = min(most, fewest_set + MOST_TRIED)
     on_one = allowed
     if binds:
         allowed = allowed & with_exactly(exactly_on_each(request, settings.release), capacity)

@@ -130,7 +130,7 @@ def readings(request: Request, defaults: MemoryDefaults) -> tuple[Request, ...]:
 
     With the memory that stands there. Where that may be another partition's default, also as one that named none: with
     this partition's memory for each GPU, or its other default, or all of a node's where it has neither. Where it may
-    stand for what the job named (26.05 hides that), with the memory that Slurm counts, by CPU, which is least.
+    stand for what the job named (26.05 hides that), with the memory that Slurm counts, by CPU and by node.
     """
     gpus = gpus_in_all(request)
     by_gpu = gpus and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
@@ -143,6 +143,7 @@ def readings(request: Request, defaults: MemoryDefaults) -> tuple[Request, ...]:
         found[1] = replace(none, mem_per_gres=(("gpu", defaults.per_gpu_mib),))
     if by_gpu and defaults.counts_gpus and (counted := request.mem_counted_mib):
         found.append(replace(none, mem_per_cpu_mib=counted // max(request.cpus, 1)))
+        found.append(replace(none, mem_per_node_mib=counted // max(request.min_nodes, 1)))
     return tuple(found)
 
 

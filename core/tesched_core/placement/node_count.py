@@ -34,6 +34,7 @@ from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.request import gpus_in_all
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.allowed import is_bindable
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
 from tesched_core.placement.modelled import by_gpu_elsewhere, more_by_node_starts
@@ -57,12 +58,6 @@ def is_open(job: Job, release: str, nodes: int = 1) -> bool:
     if request.min_cpus_per_node <= max(request.cpus_per_task, 1):
         return True
     return more_by_node_starts(release) and request.min_cpus_per_node * nodes <= request.cpus
-
-
-def is_bindable(job: Job) -> bool:
-    """Check whether the job has a record of its own that can be bound to nodes."""
-    # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
-    return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
 def demands_if_fixed(job: Job, snapshot: Snapshot, capacity: Capacity, first: int = 1) -> Iterator[Demand]:

@@ -362,3 +362,28 @@ def test_gpus_in_all_of_a_job_that_may_have_named_no_tasks(
     held = [share(name, 1, 100, {"gpu": 1}) for name in ("n1", "n2")]
     for release, may_start in (("22.05.8", on_22_05), ("26.05.5", on_26_05)):
         assert may(request, *held, gres={"gpu": 2}, settings=SlurmSettings(release=release)) is may_start, release
+
+
+@pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
+def test_gpus_on_nodes_where_nothing_else_is_free_are_no_jobs(release: str) -> None:
+    request = replace(ONE, gres_per_job=(("gpu", 1),))
+    held = (share("n1", 1, 100, {"gpu": 2}), share("n2", 8, 100))
+    assert not may(request, *held, gres={"gpu": 2}, settings=SlurmSettings(release=release))
+    assert may(request, held[0], share("n2", 7, 100), gres={"gpu": 2}, settings=SlurmSettings(release=release))
+
+
+def test_the_cpus_of_gpus_in_all_may_be_those_of_several_nodes() -> None:
+    request = replace(ONE, cpus=8, gres_per_job=(("gpu", 2),), cpus_per_gres=(("gpu", 4),))
+    held = [share(name, 4, 100, {"gpu": 1}) for name in ("n1", "n2")]
+    assert may(request, *held, gres={"gpu": 2})
+    assert not may(request, held[0], share("n2", 5, 100, {"gpu": 1}), gres={"gpu": 2})
+
+
+def test_memory_by_node_that_the_record_hides_is_not_that_of_each_cpu() -> None:
+    """26.05, with DefMemPerGPU: 400 MiB on each of two nodes, one of which has three of the four tasks."""
+    request = Request(cpus=4, tasks=4, min_nodes=2, max_nodes=2, mem_per_node_mib=0, mem_counted_mib=800)
+    request = replace(request, gres_per_node=(("gpu", 1),))
+    settings = SlurmSettings(release="26.05.5", def_mem_per_gpu_mib=900)
+    held = (share("n1", 5, 600), share("n2", 7, 600))
+    assert may(request, *held, gres={"gpu": 2}, settings=settings)
+    assert not may(request, held[0], share("n2", 7, 601), gres={"gpu": 2}, settings=settings)

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.capacity_of import capacity_of
+from tesched_core.placement.demand import demands_of
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
@@ -95,6 +97,26 @@ def test_a_number_of_nodes_with_which_slurm_lets_the_job_have_its_memory(mem_per
     nodes_there = [node(f"n{one}", mem_mib=16_000) for one in range(1, 5)]
     ((where, gone),) = victims(cluster(nodes_there, [*jobs, te], partitions=parts))
     assert (len(where), len(gone)) == (nodes, nodes)
+
+
+def test_an_open_number_that_no_job_array_has_set_is_left_alone() -> None:
+    """Slurm then starts a task of it on one node, whatever memory that is."""
+    parts = [partition("small", "n1", "n2", max_mem_per_node_mib=2500)]
+    request = Request(tasks=4, cpus=4, max_nodes=4, mem_per_cpu_mib=700)
+    known = [node(name, cpus=8, mem_mib=16_000) for name in ("n1", "n2")]
+    for array, fewest in ((None, 2), (9, 1)):
+        te = replace(waiting(9, request, partitions=("small",)), array_job_id=array)
+        snapshot = cluster(known, [te], partitions=parts)
+        assert [one.nodes for one in demands_of(te, snapshot, capacity_of(snapshot))] == [fewest]
+
+
+def test_an_open_number_far_above_the_fewest_nodes() -> None:
+    names = [f"n{number}" for number in range(120)]
+    parts = [partition("small", *names, max_mem_per_node_mib=16_000)]
+    te = waiting(9, Request(tasks=400, cpus=400, max_nodes=400, mem_per_cpu_mib=4000), partitions=("small",))
+    snapshot = cluster([node(name, cpus=8, mem_mib=64_000) for name in names], [te], partitions=parts)
+    (demand,) = demands_of(te, snapshot, capacity_of(snapshot))
+    assert (demand.nodes, int(demand.allowed.sum())) == (100, 120)
 
 
 #: one CPU, on a node with a free core on each of two sockets
