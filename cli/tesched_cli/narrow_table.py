@@ -25,7 +25,7 @@ class NarrowTable(Table):
         free = options.max_width - (left + right) * (len(self.columns) - 1)
         bounds = [_bounds(console, options, column) for column in self.columns]
         widths = [most for _, most in bounds]
-        if sum(widths) <= free or not self.row_count:
+        if sum(widths) <= free:
             yield from super().__rich_console__(console, options)
             return
         least = [min(bound) for bound in bounds]

@@ -40,7 +40,7 @@ _ANY = 2**40
 
 
 class JobsThere:
-    """Which nodes have jobs, and what these hold: found when it is asked for, and once for all jobs of a cycle."""
+    """Which nodes have jobs, and what these hold: found when it is needed, and once for all jobs of a cycle."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._jobs = snapshot.jobs.values()
