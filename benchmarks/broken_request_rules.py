@@ -73,6 +73,12 @@ REQUEST_MUTATIONS = (
         "request.min_cpus_per_node > a_task and",
     ),
     Mutation(
+        "request: a device in all for each task that shares a core",
+        _BOUND,
+        "used <= max(request.cpus_per_task, 1)",
+        "used <= 2",
+    ),
+    Mutation(
         "request: tasks that share a device in all are on one node",
         _BOUND,
         "if on_each % group == 0:",

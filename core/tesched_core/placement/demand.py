@@ -49,7 +49,7 @@ from tesched_core.placement.allowed import (
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.devices_of_bound import exactly_on_each, with_groups_of_tasks
+from tesched_core.placement.devices_of_bound import exactly_on_each, tasks_fill_cores, with_groups_of_tasks
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
     NOT_EXAMINED,
@@ -424,7 +424,8 @@ class _Amounts:
         """Return [nodes] on which Slurm certainly starts a job of so many nodes, with devices for each task too."""
         exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
         threads = threads_of(self.capacity)
-        return start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
+        found = start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
+        return found & tasks_fill_cores(self.request, nodes, threads, self.release)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""

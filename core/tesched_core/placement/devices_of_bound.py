@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import lcm
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tesched_core.model.cluster import Node, Request
 
 #: the release that wants no devices for the tasks of a node, but as many as the job names
@@ -46,6 +49,21 @@ def shares_of_tasks(request: Request, release: str) -> dict[str, int]:
             share = -(-each * count // request.tasks)
             if share > 1:
                 found[name] = share if share * nodes == count else _OF_NO_NODE
+    return found
+
+
+def tasks_fill_cores(request: Request, nodes: int, threads: NDArray[np.intp], release: str) -> NDArray[np.bool_]:
+    """Return [nodes] on which tasks with one device each, of those in all, share no core; all where they may.
+
+    Bound to two nodes of two threads a core 26.05 says BadConstraints of `-N2 -n3 --gpus=3`, and of `-N2 -n4 --gpus=4`
+    but where the first node has one free core. With more or fewer GPUs than tasks, one task a node, a task a core or
+    `-c2` it starts, and so does 22.05. `threads` are the hardware threads of a core, [nodes].
+    """
+    one_each = any(count == request.tasks for _, count in request.gres_per_job)
+    if nodes < 2 or request.tasks <= nodes or not one_each or release.startswith(_BY_DEVICES_ALONE):
+        return np.ones(len(threads), dtype=np.bool_)
+    used = np.minimum(threads, 1 if request.tasks_per_core == 1 else request.threads_per_core or threads)
+    found: NDArray[np.bool_] = used <= max(request.cpus_per_task, 1)
     return found
 
 

@@ -19,7 +19,7 @@ from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.devices_of_bound import too_few_with_exactly
+from tesched_core.placement.devices_of_bound import tasks_fill_cores, too_few_with_exactly
 from tesched_core.placement.memory_reading import defaults_of, names_memory
 from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices, start_with_two_devices
 
@@ -256,6 +256,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     with_two = start_with_two_devices(by_task, threads, partition, settings)
     if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact, with_two).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
+    if binds and nodes and not tasks_fill_cores(request, request.min_nodes, threads, settings.release).any():
+        yield f"a device in all for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
     # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tesched_core.model.cluster import Request, SlurmSettings
@@ -75,3 +76,29 @@ def test_more_cpus_on_a_node_than_all_tasks_want_beside_devices_in_all(
     assert why_not(request) == ("" if is_modelled else "--mincpus=5 with gpu in all")
     assert why_not(request, "22.05.8") == ""
     assert why_not(replace(request, gres_per_job=(), gres_per_node=(("gpu", 1),))) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "is_modelled"),
+    [
+        *(({"gres_per_job": (("gpu", count),)}, count != 3) for count in (2, 3, 4, 6)),
+        *(({name: 1}, True) for name in ("threads_per_core", "tasks_per_core")),
+        ({"cpus": 6, "cpus_per_task": 2}, True),
+        ({"cpus": 2, "tasks": 2, "gres_per_job": (("gpu", 2),)}, True),
+    ],
+)
+def test_tasks_with_one_device_of_those_in_all_that_share_cores(change: dict[str, Any], *, is_modelled: bool) -> None:
+    """26.05 says BadConstraints of `-N2 -n3 --gpus=3` on nodes of two threads a core."""
+    te = waiting(9, replace(OPEN, min_nodes=2, tasks_per_node=0, **change))
+    two = [replace(node(name, gres={"gpu": 4}), threads_per_core=2) for name in ("n1", "n2")]
+    one = [node(name, gres={"gpu": 4}) for name in ("n3", "n4")]
+    words = "a device in all for each of 3 tasks that share cores on 2 nodes"
+    for nodes, release, expected in (
+        (two, NEWER, "" if is_modelled else words),
+        (two, "22.05.8", ""),
+        (one, NEWER, ""),
+    ):
+        assert unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release=release))) == expected
+    snapshot = cluster([*two, *one], [te], settings=SlurmSettings(release=NEWER))
+    (demand,) = demands_of(te, snapshot, capacity_of(snapshot))
+    assert demand.allowed.tolist() == [is_modelled, is_modelled, True, True]
