@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
+from tesched_core.intake.pending_reason import shows_no_other_hold
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import HELD_BY_US, OF_A_HOLD, Job
+from tesched_core.model.cluster import Job
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_RESOURCES, Order
@@ -78,11 +79,6 @@ def _shards_of_one_gpu(row: int, capacity: Capacity) -> bool:
 
 
 def is_held_by_us(job: Job, context: CycleContext) -> bool:
-    """Check whether a preemptor waits for a release that is tesched's to send, and is sent as it has an order.
-
-    A hold may reach Slurm as the job starts: it lasts over its requeue. At first Slurm gives the end of its last run as
-    the reason, such as NonZeroExitCode; any other hold has a reason of its own.
-    """
+    """Check whether a preemptor waits for a release that is tesched's to send, and is sent as it has an order."""
     one = context.changes_of(Field.HOLD).get(job.job_id)
-    is_ours = job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason)
-    return job.held and is_ours and one is not None and one.by is None and not one.restored
+    return one is not None and one.by is None and not one.restored and shows_no_other_hold(job)
