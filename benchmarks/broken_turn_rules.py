@@ -19,9 +19,19 @@ TURN_MUTATIONS = (
     Mutation(
         "turn: its own start there",
         _OVERTAKEN,
-        "capacity = context.capacity_by_jobs",
-        "capacity = context.columns.capacity",
+        "capacity, snapshot = context.capacity_by_jobs,",
+        "capacity, snapshot = context.columns.capacity,",
     ),
+    Mutation(
+        "turn: by the jobs' own columns",
+        _OVERTAKEN,
+        "demand_there(order, job, snapshot, capacity) if",
+        "demand_there(order, job, snapshot, context.columns.capacity) if",
+    ),
+    Mutation("turn: kept for another user", _OVERTAKEN, "(apart or keeps(one))", "apart"),
+    Mutation("turn: not by its own user's", _OVERTAKEN, "(one.user != job.user and (", "(True and ("),
+    Mutation("turn: to be its own user's alone", _OVERTAKEN, "(apart or keeps(one))", "keeps(one)"),
+    Mutation("turn: where it is not known", _OVERTAKEN, "        return there\n", "        return []\n"),
     Mutation("turn: clocks that differ", _OVERTAKEN, "_CLOCKS_DIFFER_S = 2.0", "_CLOCKS_DIFFER_S = 1.0"),
     Mutation(
         "turn: others have left for it",

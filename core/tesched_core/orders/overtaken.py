@@ -22,7 +22,8 @@ from tesched_core.model.column_layout import SHARD
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_RESOURCES, Order
 from tesched_core.model.snapshot import JobClass
-from tesched_core.placement.capacity_of import freed_by
+from tesched_core.placement.alike import minds_others
+from tesched_core.placement.capacity_of import freed_by, keeps_nodes
 from tesched_core.placement.reserved import demand_there
 from tesched_core.placement.spread import lacks_on
 
@@ -49,21 +50,29 @@ def overtaken(order: Order, job: Job, context: CycleContext) -> str:
 
 
 def _holders_of_what_it_lacks(order: Order, job: Job, context: CycleContext) -> list[Job]:
-    """Return the jobs that hold any of what the job lacks on the order's nodes.
+    """Return the jobs that hold any of what the job lacks on the order's nodes, or keep it from one.
 
-    By the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself.
+    By the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself. Of a request
+    that is not modelled it is not known what it lacks: any job there may hold it.
     """
-    capacity = context.capacity_by_jobs
-    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
-    demand = demand_there(order, job, context.snapshot, context.columns.capacity)
+    capacity, snapshot = context.capacity_by_jobs, context.snapshot
+    there = [*{one.job_id: one for name in order.nodes for one in context.jobs_on.get(name, ())}.values()]
+    demand = demand_there(order, job, snapshot, capacity) if there else None
     if demand is None:
-        return []
+        return there
+    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
     lacks = dict(zip(rows, lacks_on(demand, rows, capacity.free), strict=True))
     devices = np.array([name.partition(":")[0] in {"gpu", SHARD} for name in capacity.resources])
     for row, columns in lacks.items():
         if _shards_of_one_gpu(row, capacity) and columns[devices].any():
             columns[devices] = True  # a shard is a part of that GPU
-    return [one for one in context.snapshot.jobs.values() if _holds_any(one, lacks, capacity)]
+    lacks = {row: columns for row, columns in lacks.items() if columns.any()}
+    keeps, apart = keeps_nodes(snapshot), minds_others(job, snapshot)
+    return [
+        one
+        for one in there
+        if (one.user != job.user and (apart or keeps(one))) or (lacks and _holds_any(one, lacks, capacity))
+    ]
 
 
 def _holds_any(job: Job, lacks: Mapping[int, NDArray[np.bool_]], capacity: Capacity) -> bool:
