@@ -54,7 +54,10 @@ TURN_MUTATIONS = (
     Mutation("turn: put off by its user", _JOBS, "or is_put_off(job, view) or", "or"),
     Mutation("turn: held by its user", _JOBS, "if job.held and not ours:", "if False:"),
     Mutation("turn: put off by tesched", _JOBS, "and (begin is None or begin.restored)", ""),
-    Mutation("turn: put off by its requeue", _JOBS, "return later and not is_away(job, view.snapshot)", "return later"),
+    Mutation(
+        "turn: put off by its requeue", _JOBS, "requeue_delay_s if job.restarts else", "requeue_delay_s if False else"
+    ),
+    Mutation("turn: Slurm's clock is ahead", _JOBS, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
     Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
     Mutation("turn: bound late before all else", _STEP, "snapshot.taken_at - _STARTED_WITHIN_S", "snapshot.taken_at"),

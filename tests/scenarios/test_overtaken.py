@@ -96,6 +96,8 @@ def test_by_what_keeps_the_node_for_another_user(user: str, sharing: str, ends: 
     site = moving()
     site.change(A, user="ada")
     came(site)
+    # It fits nowhere then, whoever is there.
+    site.nodes["v"] = replace(site.nodes["v"], flags=frozenset({"NOT_RESPONDING"}))
     site.change(NEWCOMER, user=user, request=replace(site.jobs[JobId(NEWCOMER)].request, sharing=sharing))
     site.cycle(21)
     assert (site.order(1).ending is Ending.OVERTAKEN) is ends
