@@ -96,7 +96,7 @@ def test_by_what_keeps_the_node_for_another_user(user: str, sharing: str, ends: 
     site = moving()
     site.change(A, user="ada")
     came(site)
-    # It fits nowhere then, whoever is there.
+    # It fits nowhere then, for another reason.
     site.nodes["v"] = replace(site.nodes["v"], flags=frozenset({"NOT_RESPONDING"}))
     site.change(NEWCOMER, user=user, request=replace(site.jobs[JobId(NEWCOMER)].request, sharing=sharing))
     site.cycle(21)

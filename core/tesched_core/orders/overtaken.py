@@ -3,8 +3,8 @@
 A job that moves leaves its nodes, and is not started again before its begin time: `SlurmSettings.requeue_delay_s`.
 Until then its new nodes are free for whatever starts by itself: a trial, or a job that has just been submitted. Its
 order would last for its whole time then, with the job bound to nodes that are taken. So the order ends, and the policy
-gives the job other nodes in the same cycle; unless other jobs have left for it: then it waits as after any other order
-that came to nothing (`futility.py`).
+gives the job other nodes in the same cycle; unless other jobs have left for it: then it is left to Slurm until the wait
+after any other order that came to nothing is over (`futility.py`).
 
 What a TE job's order loses is dealt with by `reinforce.py`.
 """
