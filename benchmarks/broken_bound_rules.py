@@ -12,6 +12,7 @@ _BOUNDS = "core/tesched_core/intake/bounds.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/placement/eligibility.py", "core/tesched_core/orders/marking.py"
 _IN_ITS_WAY = "core/tesched_core/orders/te_in_its_way.py"
+_REASONS = "core/tesched_core/intake/pending_reason.py"
 _HOLD = "core/tesched_core/fields/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
@@ -66,7 +67,19 @@ BOUND_MUTATIONS = (
     Mutation("bound: held for its turn", _SETTLED, "if is_held_by_us(job, context) and", "if False and"),
     Mutation("bound: held, and put off by its user", _SETTLED, "and begins_within(job, now, within_s):", "and True:"),
     Mutation("bound: held beside a TE job", _SETTLED, "if in_its_way.meets(job):", "if True:"),
-    Mutation("bound: held beside its own user's", _IN_ITS_WAY, "if te.user != job.user]", "]"),
+    Mutation(
+        "bound: held beside its own user's", _IN_ITS_WAY, "self.user != self.users.get(own.user, -1)", "self.user >= 0"
+    ),
+    Mutation(
+        "bound: held between polls", _IN_ITS_WAY, "for job in left_since(last, held, snapshot)]", "for job in ()]"
+    ),
+    Mutation("bound: held by another hand", _REASONS, "not OF_A_HOLD.search(job.reason))", "True)"),
+    Mutation(
+        "bound: held, with its last reason",
+        _REASONS,
+        "job.held and (job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason))",
+        "job.reason == HELD_BY_US",
+    ),
     Mutation("bound: held, and not large enough", _IN_ITS_WAY, "one.fits_into(capacity.total) |", "True |"),
     Mutation("bound: TE jobs wait for a held one", _DEADLINES, "starts = in_turn or starts", "starts = starts"),
     Mutation("bound: held no more", _STEP, "isinstance(one, HoldJob) and one.job_id in due", "False"),

@@ -19,9 +19,19 @@ TURN_MUTATIONS = (
     Mutation(
         "turn: its own start there",
         _OVERTAKEN,
-        "capacity = context.capacity_by_jobs",
-        "capacity = context.columns.capacity",
+        "capacity, snapshot = context.capacity_by_jobs,",
+        "capacity, snapshot = context.columns.capacity,",
     ),
+    Mutation(
+        "turn: by the jobs' own columns",
+        _OVERTAKEN,
+        "demand_there(order, job, snapshot, capacity) if",
+        "demand_there(order, job, snapshot, context.columns.capacity) if",
+    ),
+    Mutation("turn: kept for another user", _OVERTAKEN, "(apart or keeps(one))", "apart"),
+    Mutation("turn: not by its own user's", _OVERTAKEN, "(one.user != job.user and (", "(True and ("),
+    Mutation("turn: to be its own user's alone", _OVERTAKEN, "(apart or keeps(one))", "keeps(one)"),
+    Mutation("turn: where it is not known", _OVERTAKEN, "        return there\n", "        return []\n"),
     Mutation("turn: clocks that differ", _OVERTAKEN, "_CLOCKS_DIFFER_S = 2.0", "_CLOCKS_DIFFER_S = 1.0"),
     Mutation(
         "turn: others have left for it",
@@ -44,7 +54,10 @@ TURN_MUTATIONS = (
     Mutation("turn: put off by its user", _JOBS, "or is_put_off(job, view) or", "or"),
     Mutation("turn: held by its user", _JOBS, "if job.held and not ours:", "if False:"),
     Mutation("turn: put off by tesched", _JOBS, "and (begin is None or begin.restored)", ""),
-    Mutation("turn: put off by its requeue", _JOBS, "return later and not is_away(job, view.snapshot)", "return later"),
+    Mutation(
+        "turn: put off by its requeue", _JOBS, "requeue_delay_s if job.restarts else", "requeue_delay_s if False else"
+    ),
+    Mutation("turn: Slurm's clock is ahead", _JOBS, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
     Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
     Mutation("turn: bound late before all else", _STEP, "snapshot.taken_at - _STARTED_WITHIN_S", "snapshot.taken_at"),

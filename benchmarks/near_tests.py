@@ -120,7 +120,7 @@ NEAR = {
     "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
     "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py",),
+    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD),
     "reconcile": (
         "tests/unit/core/fields/test_reconcile.py",
         "tests/scenarios/test_begin_time.py",

@@ -99,6 +99,15 @@ class CycleContext:
         nodes = {name: replace(node, held=None) for name, node in self.snapshot.nodes.items()}
         return capacity_of(replace(self.snapshot, nodes=nodes))
 
+    @cached_property
+    def jobs_on(self) -> Mapping[str, Sequence[Job]]:
+        """Return the jobs on each node, in the snapshot's order."""
+        found: dict[str, list[Job]] = {}
+        for job in self.snapshot.jobs.values():
+            for share in job.allocation:
+                found.setdefault(share.node, []).append(job)
+        return found
+
     @property
     def changes(self) -> dict[str, dict[JobId, Change[Any]]]:
         """What was changed, by field, then by job; to be written."""

@@ -104,6 +104,20 @@ def test_trial_that_has_its_place_by_another_order_counts_unless_it_is_its_own_u
     assert (delayed_s(drive) == before) is not counts
 
 
+@pytest.mark.parametrize(("user", "on_v", "counts"), [("ada", True, True), ("bob", True, False), ("ada", False, False)])
+def test_trial_between_two_polls_counts_where_it_may_run(user: str, on_v: bool, counts: bool) -> None:
+    drive = with_c_in_its_place()
+    before = delayed_s(drive)
+    drive.submits(waiting(LATER, V100 if on_v else GPU, user=user, time_limit_s=60), like=TRIAL)
+    drive.starts(LATER, ON_V if on_v else ON_K, at_s=222)
+    drive.at_s = 228
+    drive.ends(LATER)
+    polls(drive, 230, 230)
+    assert delayed_s(drive) == before + (10 if counts else 0)
+    polls(drive, 240, 240)
+    assert delayed_s(drive) == before + (10 if counts else 0)
+
+
 def test_wait_for_a_round_takes_nothing_from_what_trials_have_delayed_it_by() -> None:
     drive = site()
     polls(drive, 30, 200)
@@ -133,6 +147,24 @@ def test_a_trial_waits_for_it_near_its_bound_and_it_is_held_no_more() -> None:
     drive.obeys(*drive.decision.actions)
     drive.cycle(310)
     assert A not in [one.job_id for one in drive.decision.actions if holds(one)]
+
+
+def test_a_trial_waits_for_one_with_the_reason_of_its_last_run() -> None:
+    drive = with_c_in_its_place()
+    polls(drive, 230, 300)
+    drive.change(A, reason="NonZeroExitCode")
+    drive.submits(waiting(LATER, V100, user="ada", time_limit_s=590), like=TRIAL)
+    drive.cycle(301)
+    assert drive.why_not(LATER) is RefusalCode.BOUND
+
+
+def test_but_not_for_one_that_another_holds() -> None:
+    drive = with_c_in_its_place()
+    polls(drive, 230, 300)
+    drive.change(A, reason="JobHeldUser")
+    drive.submits(waiting(LATER, V100, user="ada", time_limit_s=590), like=TRIAL)
+    drive.cycle(301)
+    assert drive.why_not(LATER) is not RefusalCode.BOUND
 
 
 def test_begin_time_of_its_users_is_no_delay_though_it_is_held() -> None:

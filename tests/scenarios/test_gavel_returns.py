@@ -16,7 +16,7 @@ from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
-from tesched_policies.gavel.jobs import is_put_off
+from tesched_policies.gavel.jobs import is_away, is_put_off
 
 from tests.builders import NOW, cluster, nodes_set, share, view_of, waiting
 from tests.scenarios.test_gavel_rounds import GPU, A, B, C, Site, kinds, on, queued
@@ -164,6 +164,15 @@ def test_a_begin_time_that_tesched_has_set_is_none_of_its_users(restored: bool, 
     change = replace(first_change(job.job_id, Field.BEGIN, 0, int(NOW) + 3600, NOW), restored=restored)
     view = replace(view_of(cluster([], [job])), memory=Memory(changes={Field.BEGIN: {job.job_id: change}}))
     assert is_put_off(job, view) is is_its_users
+    assert not is_away(job, view.snapshot), "a requeue gives no such time"
+
+
+@pytest.mark.parametrize(("restarts", "eligible_s"), [(0, 5), (1, DELAY_S + 5)], ids=["submitted", "put back"])
+def test_one_is_not_put_off_as_slurms_clock_is_five_seconds_ahead(restarts: int, eligible_s: float) -> None:
+    job = waiting(A, GPU, restarts=restarts, eligible_time=NOW + eligible_s)
+    later = replace(job, eligible_time=NOW + eligible_s + 20)
+    assert not is_put_off(job, view_of(cluster([], [job])))
+    assert is_put_off(later, view_of(cluster([], [later])))
 
 
 def test_one_gets_other_nodes_where_another_has_taken_its_own() -> None:

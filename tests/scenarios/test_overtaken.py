@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from tesched_core.context import CycleContext
 from tesched_core.model.cluster import NodeShare, Request, Reservation
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.orders.overtaken import overtaken
+from tesched_core.placement.columns_of import columns_of
 
 from tests.builders import NODE_CPUS, NODE_MEM_MIB, NOW, node, share, waiting
 from tests.scenarios.test_gavel_returns import NEWCOMER, ON_V, moving, put_back
@@ -85,6 +89,47 @@ def test_a_shard_is_a_part_of_its_gpu() -> None:
     came(site, share("v", 1, 1, {"shard": 1}))
     site.cycle(21)
     assert site.order(1).ending is Ending.OVERTAKEN
+
+
+@pytest.mark.parametrize(("user", "sharing", "ends"), [("x", "USER", True), ("x", "", False), ("ada", "USER", False)])
+def test_by_what_keeps_the_node_for_another_user(user: str, sharing: str, ends: bool) -> None:
+    site = moving()
+    site.change(A, user="ada")
+    came(site)
+    # It fits nowhere then, for another reason.
+    site.nodes["v"] = replace(site.nodes["v"], flags=frozenset({"NOT_RESPONDING"}))
+    site.change(NEWCOMER, user=user, request=replace(site.jobs[JobId(NEWCOMER)].request, sharing=sharing))
+    site.cycle(21)
+    assert (site.order(1).ending is Ending.OVERTAKEN) is ends
+
+
+def test_by_any_of_another_user_where_its_own_node_is_to_be_its_users_alone() -> None:
+    site = moving()
+    site.change(A, user="ada", request=replace(site.jobs[JobId(A)].request, sharing="USER"))
+    came(site)
+    site.change(NEWCOMER, user="x")
+    site.cycle(21)
+    assert site.order(1).ending is Ending.OVERTAKEN
+
+
+def test_by_any_where_it_is_not_known_what_it_lacks() -> None:
+    site = moving()
+    site.change(A, request=replace(site.jobs[JobId(A)].request, not_modelled=("--new=1",)))
+    came(site)
+    site.cycle(21)
+    assert site.order(1).ending is Ending.OVERTAKEN
+
+
+def test_by_the_jobs_alone_where_a_simulator_has_columns_of_its_own() -> None:
+    site = moving()
+    came(site, ON_V)
+    snapshot = site.snapshot(21)
+    columns = columns_of(snapshot)
+    capacity = columns.capacity
+    total, free = (np.pad(held, ((0, 0), (0, 1))) for held in (capacity.total, capacity.free))
+    columns.capacity = replace(capacity, resources=(*capacity.resources, "gpu:none"), total=total, free=free)
+    context = CycleContext.of(site.memory, snapshot, columns, site.limits)
+    assert overtaken(site.order(1), snapshot.jobs[JobId(A)], context)
 
 
 def test_its_next_turn_waits_where_others_have_left_for_it() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tesched_core.model.change import By
-from tesched_core.model.cluster import OF_A_HOLD, Job, JobState
+from tesched_core.model.cluster import HELD_BY_US, OF_A_HOLD, Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -117,6 +117,15 @@ def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
 def begins_within(job: Job, now: UnixSeconds, within_s: float) -> bool:
     """Check whether a pending job has no begin time more than `within_s` seconds from now."""
     return job.eligible_time is None or job.eligible_time - now <= within_s
+
+
+def shows_no_other_hold(job: Job) -> bool:
+    """Check whether a held job may be held as tesched holds one, and not in another way.
+
+    A hold may reach Slurm as the job starts: it lasts over its requeue. At first Slurm gives the end of its last run as
+    the reason, such as NonZeroExitCode, or none; any other hold has a reason of its own.
+    """
+    return job.held and (job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason))
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:

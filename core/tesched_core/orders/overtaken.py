@@ -3,8 +3,8 @@
 A job that moves leaves its nodes, and is not started again before its begin time: `SlurmSettings.requeue_delay_s`.
 Until then its new nodes are free for whatever starts by itself: a trial, or a job that has just been submitted. Its
 order would last for its whole time then, with the job bound to nodes that are taken. So the order ends, and the policy
-gives the job other nodes in the same cycle; unless other jobs have left for it: then it waits as after any other order
-that came to nothing (`futility.py`).
+gives the job other nodes in the same cycle; unless other jobs have left for it: then it is left to Slurm until the wait
+after any other order that came to nothing is over (`futility.py`).
 
 What a TE job's order loses is dealt with by `reinforce.py`.
 """
@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tesched_core.context import CycleContext
+from tesched_core.intake.pending_reason import shows_no_other_hold
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import HELD_BY_US, OF_A_HOLD, Job
+from tesched_core.model.cluster import Job
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.field import Field
 from tesched_core.model.order import HOLDS_RESOURCES, Order
 from tesched_core.model.snapshot import JobClass
-from tesched_core.placement.capacity_of import freed_by
+from tesched_core.placement.alike import minds_others
+from tesched_core.placement.capacity_of import freed_by, keeps_nodes
 from tesched_core.placement.reserved import demand_there
 from tesched_core.placement.spread import lacks_on
 
@@ -48,21 +50,29 @@ def overtaken(order: Order, job: Job, context: CycleContext) -> str:
 
 
 def _holders_of_what_it_lacks(order: Order, job: Job, context: CycleContext) -> list[Job]:
-    """Return the jobs that hold any of what the job lacks on the order's nodes.
+    """Return the jobs that hold any of what the job lacks on the order's nodes, or keep it from one.
 
-    By the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself.
+    By the jobs alone: nodes are read after them, and what a node says that it holds may be the job itself. Of a request
+    that is not modelled it is not known what it lacks: any job there may hold it.
     """
-    capacity = context.capacity_by_jobs
-    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
-    demand = demand_there(order, job, context.snapshot, context.columns.capacity)
+    capacity, snapshot = context.capacity_by_jobs, context.snapshot
+    there = [*{one.job_id: one for name in order.nodes for one in context.jobs_on.get(name, ())}.values()]
+    demand = demand_there(order, job, snapshot, capacity) if there else None
     if demand is None:
-        return []
+        return there
+    rows = [capacity.index[name] for name in order.nodes if name in capacity.index]
     lacks = dict(zip(rows, lacks_on(demand, rows, capacity.free), strict=True))
     devices = np.array([name.partition(":")[0] in {"gpu", SHARD} for name in capacity.resources])
     for row, columns in lacks.items():
         if _shards_of_one_gpu(row, capacity) and columns[devices].any():
             columns[devices] = True  # a shard is a part of that GPU
-    return [one for one in context.snapshot.jobs.values() if _holds_any(one, lacks, capacity)]
+    lacks = {row: columns for row, columns in lacks.items() if columns.any()}
+    keeps, apart = keeps_nodes(snapshot), minds_others(job, snapshot)
+    return [
+        one
+        for one in there
+        if (one.user != job.user and (apart or keeps(one))) or (lacks and _holds_any(one, lacks, capacity))
+    ]
 
 
 def _holds_any(job: Job, lacks: Mapping[int, NDArray[np.bool_]], capacity: Capacity) -> bool:
@@ -78,11 +88,6 @@ def _shards_of_one_gpu(row: int, capacity: Capacity) -> bool:
 
 
 def is_held_by_us(job: Job, context: CycleContext) -> bool:
-    """Check whether a preemptor waits for a release that is tesched's to send, and is sent as it has an order.
-
-    A hold may reach Slurm as the job starts: it lasts over its requeue. At first Slurm gives the end of its last run as
-    the reason, such as NonZeroExitCode; any other hold has a reason of its own.
-    """
+    """Check whether a preemptor waits for a release that is tesched's to send, and is sent as it has an order."""
     one = context.changes_of(Field.HOLD).get(job.job_id)
-    is_ours = job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason)
-    return job.held and is_ours and one is not None and one.by is None and not one.restored
+    return one is not None and one.by is None and not one.restored and shows_no_other_hold(job)

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 
 from tesched_core.intake.bounds import bound_s, delays_of, known_run_s
 from tesched_core.intake.job_times import most_run_s
-from tesched_core.intake.pending_reason import begins_within, starts_by_itself
+from tesched_core.intake.pending_reason import begins_within, shows_no_other_hold, starts_by_itself
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import HELD_BY_US, Job, JobState
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.field import Field
@@ -314,7 +314,7 @@ class Deadlines:
         if job.job_id in self.put_off:
             delay_s = inf  # it may be lifted in this cycle
         # One that is held for its turn may be released in this cycle.
-        in_turn = job.job_id in self.held and job.reason == HELD_BY_US and begins_within(job, self.now, delay_s)
+        in_turn = job.job_id in self.held and shows_no_other_hold(job) and begins_within(job, self.now, delay_s)
         starts = in_turn or starts_by_itself(job, self.now, delay_s)
         return job.pending and starts and self.places.of(job).can_start
 

@@ -35,6 +35,8 @@ from tesched_policies.gavel.throughput_estimate import filled
 NOWHERE = -1
 #: Slurm's times are whole seconds, and its clock may be a little ahead.
 _WHOLE_S = 2.0
+#: Slurm's clock may be so far ahead: a job that was just submitted, or put back in the queue, keeps its turn.
+_CLOCKS_DIFFER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -264,8 +266,10 @@ def is_put_off(job: Job, view: View) -> bool:
     ours = hold is not None and hold.by is None and not hold.restored
     if job.held and not ours:
         return True
-    later = job.eligible_time is not None and job.eligible_time - view.now > _WHOLE_S
-    return later and not is_away(job, view.snapshot) and (begin is None or begin.restored)
+    # One that is back in the queue has a begin time for that.
+    within_s = _CLOCKS_DIFFER_S + (view.snapshot.settings.requeue_delay_s if job.restarts else 0.0)
+    later = job.eligible_time is not None and job.eligible_time - view.now > within_s
+    return later and (begin is None or begin.restored)
 
 
 def _on(job: Job, kinds: Kinds, capacity: Capacity) -> int:
