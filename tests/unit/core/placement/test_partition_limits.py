@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import demands_of
@@ -104,7 +105,7 @@ def test_an_open_number_that_no_job_array_has_set_is_left_alone() -> None:
     parts = [partition("small", "n1", "n2", max_mem_per_node_mib=2500)]
     request = Request(tasks=4, cpus=4, max_nodes=4, mem_per_cpu_mib=700)
     known = [node(name, cpus=8, mem_mib=16_000) for name in ("n1", "n2")]
-    for array, fewest in ((None, 2), (9, 1)):
+    for array, fewest in ((None, 2), (JobId(9), 1)):
         te = replace(waiting(9, request, partitions=("small",)), array_job_id=array)
         snapshot = cluster(known, [te], partitions=parts)
         assert [one.nodes for one in demands_of(te, snapshot, capacity_of(snapshot))] == [fewest]
