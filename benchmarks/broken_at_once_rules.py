@@ -34,8 +34,8 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "sums: the record of several partitions is doubted",
         _SUMS,
-        "if may_want_whole_nodes(job, snapshot):",
-        "if False:",
+        'any(one.oversubscribe == "EXCLUSIVE" for one in parts):',
+        "False:",
     ),
     Mutation(
         "sums: whole nodes are empty ones",

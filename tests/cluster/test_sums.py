@@ -23,6 +23,7 @@ SITE = ClusterDefinition(
     partitions=(
         PartitionDefinition(name="large", default=True, priority_tier=5, settings={"DefMemPerCPU": "3000"}),
         PartitionDefinition(name="small", settings={"DefMemPerCPU": "100"}),
+        PartitionDefinition(name="whole", settings={"DefMemPerCPU": "100", "OverSubscribe": "EXCLUSIVE"}),
     ),
     settings={"AllowSpecResourcesUsage": "YES"},
 )
@@ -56,6 +57,8 @@ IN_USE = {
     "-plarge,small -n1": True,
     "-plarge -n1": False,
     "-psmall -n5": True,
+    "-pwhole -n1": False,
+    "-pwhole,small -n1": True,
     "-psmall -n6": False,
     "-psmall --mem=0": False,
     "-psmall --exclusive --mem=100": False,

@@ -32,7 +32,7 @@ from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import allowed_anywhere, rows_of, with_other_users
 from tesched_core.placement.memory_reading import defaults_of, least_memory, readings
-from tesched_core.placement.modelled import counts_anew, may_want_whole_nodes, shares_cores
+from tesched_core.placement.modelled import counts_anew, shares_cores
 from tesched_core.placement.uneven import threads_of
 
 #: of a node on which a job may have as many tasks, or as much memory, as it wants
@@ -68,15 +68,13 @@ def may_start_by_sums(job: Job, snapshot: Snapshot, capacity: Capacity, there: J
     A job of one partition that is to have whole nodes needs nodes without a job. Of several, of which one gives whole
     nodes, the record says so whichever Slurm tries: in the others it may need a part of a node.
     """
-    if may_want_whole_nodes(job, snapshot):
+    parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    if len(parts) > 1 and any(one.oversubscribe == "EXCLUSIVE" for one in parts):  # on 26.05, too
         job = replace(job, request=replace(job.request, exclusive=False))
     there = JobsThere(snapshot) if there is None else there
     allowed = allowed_anywhere(job, snapshot, capacity)
-    partitions = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     return any(
-        _may_start_in(one, job, allowed, snapshot, capacity, there)
-        for one in partitions
-        if one.name in capacity.partitions
+        _may_start_in(one, job, allowed, snapshot, capacity, there) for one in parts if one.name in capacity.partitions
     )
 
 
