@@ -73,13 +73,14 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: held between polls", _IN_ITS_WAY, "for job in left_since(last, held, snapshot)]", "for job in ()]"
     ),
-    Mutation("bound: held by another hand", _REASONS, "not OF_A_HOLD.search(job.reason))", "True)"),
+    Mutation("bound: held by another hand", _REASONS, "OF_A_HOLD.search(job.reason) is not None or", "False or"),
     Mutation(
         "bound: held, with its last reason",
         _REASONS,
-        "job.held and (job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason))",
+        "job.held and (job.reason == HELD_BY_US or not another)",
         "job.reason == HELD_BY_US",
     ),
+    Mutation("bound: held by Slurm, as it never starts", _REASONS, " or starts_no_more(job.reason)", ""),
     Mutation("bound: held, and not large enough", _IN_ITS_WAY, "one.fits_into(capacity.total) |", "True |"),
     Mutation("bound: TE jobs wait for a held one", _DEADLINES, "starts = in_turn or starts", "starts = starts"),
     Mutation("bound: held no more", _STEP, "isinstance(one, HoldJob) and one.job_id in due", "False"),

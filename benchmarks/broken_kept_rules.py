@@ -61,8 +61,8 @@ KEPT_MUTATIONS = (
     Mutation(
         "kept: by the job's own request",
         _CANDIDATES,
-        "return *counts_for_demands(job, snapshot), is_bindable(job)",
-        "return is_bindable(job)",
+        "return *counts_for_demands(job, snapshot), *of_binding",
+        "return of_binding",
     ),
     Mutation(
         "kept: of the candidates not those taken before",

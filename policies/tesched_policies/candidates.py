@@ -56,7 +56,7 @@ def counts_for_candidates(job: Job, view: View, capacity: Capacity) -> Hashable 
     if not rests_on_site_alone(job, snapshot, capacity):
         return None
     of_binding = can_be_fixed(job, view), _may_be_bound_for_s(job, view), view.memory.is_bound(job.job_id)
-    return *counts_for_demands(job, snapshot), is_bindable(job), *of_binding
+    return *counts_for_demands(job, snapshot), *of_binding
 
 
 def candidates_of(job: Job, view: View, capacity: Capacity) -> Candidates:

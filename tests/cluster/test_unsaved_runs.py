@@ -50,8 +50,9 @@ def test_the_job_that_saves_leaves_though_its_grace_period_is_longer_than_killwa
     with running_daemon(cluster, tmp_path, one_client):
         trial = cluster.sbatch(*WHOLE, "--job-name=te", "--time=10", wrap="sleep 1000")
         cluster.wait_state(trial, "RUNNING")
+        # Its node is free, and the trial starts, before the daemon has seen that it ended by itself, and requeues it.
+        cluster.wait_for(lambda: cluster.job(saves)["Restarts"] == "1", "the one that saves to be put back")
     assert (cluster.state(loses), cluster.job(loses)["Restarts"]) == ("RUNNING", "0")
-    assert cluster.job(saves)["Restarts"] == "1"
 
 
 @pytest.mark.gate

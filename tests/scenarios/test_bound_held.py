@@ -158,10 +158,12 @@ def test_a_trial_waits_for_one_with_the_reason_of_its_last_run() -> None:
     assert drive.why_not(LATER) is RefusalCode.BOUND
 
 
-def test_but_not_for_one_that_another_holds() -> None:
+@pytest.mark.parametrize("reason", ["JobHeldUser", "BadConstraints"])
+def test_but_not_for_one_that_another_holds(reason: str) -> None:
+    """Slurm holds a job itself that it says BadConstraints of; waited for, it would keep all trials for ever."""
     drive = with_c_in_its_place()
     polls(drive, 230, 300)
-    drive.change(A, reason="JobHeldUser")
+    drive.change(A, reason=reason)
     drive.submits(waiting(LATER, V100, user="ada", time_limit_s=590), like=TRIAL)
     drive.cycle(301)
     assert drive.why_not(LATER) is not RefusalCode.BOUND

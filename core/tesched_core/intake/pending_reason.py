@@ -123,9 +123,11 @@ def shows_no_other_hold(job: Job) -> bool:
     """Check whether a held job may be held as tesched holds one, and not in another way.
 
     A hold may reach Slurm as the job starts: it lasts over its requeue. At first Slurm gives the end of its last run as
-    the reason, such as NonZeroExitCode, or none; any other hold has a reason of its own.
+    the reason, such as NonZeroExitCode, or none; any other hold has a reason of its own, as has a job that Slurm holds
+    because it never starts (BadConstraints).
     """
-    return job.held and (job.reason == HELD_BY_US or not OF_A_HOLD.search(job.reason))
+    another = OF_A_HOLD.search(job.reason) is not None or starts_no_more(job.reason)
+    return job.held and (job.reason == HELD_BY_US or not another)
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:

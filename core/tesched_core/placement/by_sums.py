@@ -116,7 +116,9 @@ def _holds(request: Request, free: _Free, *, all_memory: bool = False) -> bool:
     if int(holds.sum()) < max(request.min_nodes, 1) or not holds[free.mask_of(request.required_nodes)].all():
         return False
     most = len(holds) if _leaves_its_tasks_open(request) else max(request.max_nodes, request.min_nodes, 1)
-    if _most_on(tasks, most) < max(request.tasks, 1) or _most_on(np.where(holds, cpus, 0), most) < request.cpus:
+    # 26.05 may start it with fewer GPUs, and with fewer CPUs of these.
+    with_cpus = len(holds) if free.in_all_anywhere and request.gres_per_job and request.cpus_per_gres else most
+    if _most_on(tasks, most) < max(request.tasks, 1) or _most_on(np.where(holds, cpus, 0), with_cpus) < request.cpus:
         return False
     per_job = ((_devices_with_shares((name, 1), request, free), count) for name, count in request.gres_per_job)
     if free.in_all_anywhere:

@@ -185,7 +185,7 @@ def demands_of(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool 
 def counts_for_demands(job: Job, snapshot: Snapshot) -> tuple[Hashable, ...]:
     """Key that jobs share which have the same demands, where these rest on the site and the job alone."""
     family = job.job_id if job.array_job_id is None else job.array_job_id
-    of_job = job.reason in NOT_EXAMINED, family in snapshot.declined
+    of_job = job.reason in NOT_EXAMINED, family in snapshot.declined, is_bindable(job)
     return job.request, job.partitions, job.reservation, barred_by(job, snapshot), *of_job
 
 
@@ -280,7 +280,8 @@ def _demand_in(
     limited = job.request if job.request.mem_per_cpu_mib is not None else of_job
     if partition is not None:
         given = memory_allowed(limited, partition) and count_allowed(request, least, partition)
-        if binds and least < most and not request.tasks_per_node and is_bindable(job):
+        is_open = request.min_nodes != request.max_nodes and not request.tasks_per_node
+        if binds and is_open and is_bindable(job):
             fewest_set = fewest_with_memory(limited, least, most, partition)
             given = given and fewest_set is not None
         allowed = allowed if given else np.zeros_like(where)
@@ -425,7 +426,8 @@ class _Amounts:
         exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
         threads = threads_of(self.capacity)
         found = start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
-        return found & tasks_fill_cores(self.request, nodes, threads, self.release)
+        more_cpus = self.whole or self.own_cpus_by_gpu
+        return found & tasks_fill_cores(self.request, nodes, threads, self.release, more_cpus=more_cpus)
 
     def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
         """Numbers of tasks that the job may have on its nodes; None if each node gets the same."""

@@ -52,15 +52,18 @@ def shares_of_tasks(request: Request, release: str) -> dict[str, int]:
     return found
 
 
-def tasks_fill_cores(request: Request, nodes: int, threads: NDArray[np.intp], release: str) -> NDArray[np.bool_]:
+def tasks_fill_cores(
+    request: Request, nodes: int, threads: NDArray[np.intp], release: str, *, more_cpus: bool
+) -> NDArray[np.bool_]:
     """Return [nodes] on which tasks with one device each, of those in all, share no core; all where they may.
 
     Bound to two nodes of two threads a core 26.05 says BadConstraints of `-N2 -n3 --gpus=3`, and of `-N2 -n4 --gpus=4`
     but where the first node has one free core. With more or fewer GPUs than tasks, one task a node, a task a core or
-    `-c2` it starts, and so does 22.05. `threads` are the hardware threads of a core, [nodes].
+    `-c2` it starts, and so does 22.05; and with `more_cpus` than those of its tasks: whole nodes, CPUs for each GPU.
+    `threads` are the hardware threads of a core, [nodes].
     """
     one_each = any(count == request.tasks for _, count in request.gres_per_job)
-    if nodes < 2 or request.tasks <= nodes or not one_each or release.startswith(_BY_DEVICES_ALONE):
+    if more_cpus or nodes < 2 or request.tasks <= nodes or not one_each or release.startswith(_BY_DEVICES_ALONE):
         return np.ones(len(threads), dtype=np.bool_)
     used = np.minimum(threads, 1 if request.tasks_per_core == 1 else request.threads_per_core or threads)
     found: NDArray[np.bool_] = used <= max(request.cpus_per_task, 1)
@@ -74,13 +77,14 @@ def with_groups_of_tasks(request: Request, nodes: int, release: str) -> Request:
     `-N2 -n6 --gpus=3` each node has two tasks or four, and bound to two nodes with three free CPUs each it waits. 22.05
     starts it; so may 26.05 where it is bound to none.
     """
-    if nodes < 2 or release.startswith(_BY_DEVICES_ALONE):
-        return request
+    each = max(request.cpus_per_task, 1)
+    if nodes < 2 or request.tasks * each > request.cpus or release.startswith(_BY_DEVICES_ALONE):
+        return request  # 22.05, or tasks that share CPUs (--overcommit)
     shared = [request.tasks // count for _, count in request.gres_per_job if count and request.tasks % count == 0]
     group, on_each = lcm(*shared), -(-request.tasks // nodes)
     if on_each % group == 0:
         return request
-    cpus = -(-on_each // group) * group * max(request.cpus_per_task, 1)
+    cpus = -(-on_each // group) * group * each
     return replace(request, min_cpus_per_node=max(request.min_cpus_per_node, cpus))
 
 

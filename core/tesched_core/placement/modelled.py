@@ -256,7 +256,9 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     with_two = start_with_two_devices(by_task, threads, partition, settings)
     if binds and nodes and not start_with_devices(by_task, request.min_nodes, threads, exact, with_two).any():
         yield f"devices for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
-    if binds and nodes and not tasks_fill_cores(request, request.min_nodes, threads, settings.release).any():
+    more_cpus = bool(request.cpus_per_gres or default) or takes_whole_nodes(request, partition)
+    several_alone = tasks_fill_cores(request, request.min_nodes, threads, settings.release, more_cpus=more_cpus)
+    if binds and nodes and not several_alone.any():
         yield f"a device in all for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)

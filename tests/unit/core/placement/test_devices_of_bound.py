@@ -84,6 +84,8 @@ def test_more_cpus_on_a_node_than_all_tasks_want_beside_devices_in_all(
         *(({"gres_per_job": (("gpu", count),)}, count != 3) for count in (2, 3, 4, 6)),
         *(({name: 1}, True) for name in ("threads_per_core", "tasks_per_core")),
         ({"cpus": 6, "cpus_per_task": 2}, True),
+        ({"cpus_per_gres": (("gpu", 2),)}, True),
+        ({"exclusive": True}, True),
         ({"cpus": 2, "tasks": 2, "gres_per_job": (("gpu", 2),)}, True),
     ],
 )
@@ -102,3 +104,12 @@ def test_tasks_with_one_device_of_those_in_all_that_share_cores(change: dict[str
     snapshot = cluster([*two, *one], [te], settings=SlurmSettings(release=NEWER))
     (demand,) = demands_of(te, snapshot, capacity_of(snapshot))
     assert demand.allowed.tolist() == [is_modelled, is_modelled, True, True]
+
+
+def test_tasks_that_share_cpus_want_none_for_whole_groups() -> None:
+    te = waiting(9, replace(OPEN, tasks=6, cpus=2, min_nodes=2, tasks_per_node=0))
+    snapshot = cluster(
+        [node(name, gres={"gpu": 4}) for name in ("n1", "n2")], [te], settings=SlurmSettings(release=NEWER)
+    )
+    (demand,) = demands_of(te, snapshot, capacity_of(snapshot))
+    assert demand.takes[:, 0].tolist() == [1, 1]

@@ -9,7 +9,7 @@ from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.capacity_of import capacity_of
-from tesched_core.placement.demand import demands_of
+from tesched_core.placement.demand import counts_for_demands, demands_of
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
@@ -109,6 +109,31 @@ def test_an_open_number_that_no_job_array_has_set_is_left_alone() -> None:
         te = replace(waiting(9, request, partitions=("small",)), array_job_id=array)
         snapshot = cluster(known, [te], partitions=parts)
         assert [one.nodes for one in demands_of(te, snapshot, capacity_of(snapshot))] == [fewest]
+
+
+def test_a_plain_job_and_a_task_of_an_array_have_demands_of_their_own() -> None:
+    """A poll keeps the demands that it has worked out, for jobs with the same key."""
+    parts = [partition("small", "n1", "n2", max_mem_per_node_mib=2500)]
+    request = Request(tasks=4, cpus=4, max_nodes=4, mem_per_cpu_mib=700)
+    plain = waiting(9, request, partitions=("small",))
+    task = replace(plain, job_id=JobId(8), array_job_id=JobId(8), array_task_id=1)
+    snapshot = cluster([node(name, cpus=8, mem_mib=16_000) for name in ("n1", "n2")], [plain, task], partitions=parts)
+    keys = {counts_for_demands(job, snapshot) for job in (plain, task)}
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize("max_nodes", [None, 1])
+def test_memory_of_a_number_that_is_set_though_only_the_fewest_nodes_are_modelled(max_nodes: int | None) -> None:
+    """Whole nodes, or a partition that gives one: Slurm would refuse the number one."""
+    limits = {"max_mem_per_node_mib": 2500} | ({} if max_nodes is None else {"max_nodes": max_nodes})
+    parts = [partition("small", "n1", "n2", **limits)]
+    request = Request(tasks=4, cpus=4, max_nodes=4, mem_per_cpu_mib=700, exclusive=max_nodes is None)
+    te = waiting(9, request, partitions=("small",))
+    jobs = [running(number, share(f"n{number}", 8)) for number in (1, 2)]
+    found = victims(
+        cluster([node(name, cpus=8, mem_mib=16_000) for name in ("n1", "n2")], [*jobs, te], partitions=parts)
+    )
+    assert found == []
 
 
 def test_an_open_number_far_above_the_fewest_nodes() -> None:
