@@ -6,7 +6,8 @@ from benchmarks.mutation import Mutation
 
 _OVERTAKEN = "core/tesched_core/orders/overtaken.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
-_JOBS = "policies/tesched_policies/gavel/jobs.py"
+_JOBS, _PUT_OFF = "policies/tesched_policies/gavel/jobs.py", "policies/tesched_policies/put_off.py"
+_PDORS = "policies/tesched_policies/pdors/jobs.py"
 _TURN = "policies/tesched_policies/gavel/turn.py"
 _STEP = "core/tesched_core/step.py"
 
@@ -52,12 +53,16 @@ TURN_MUTATIONS = (
     Mutation("turn: not planned while it is away", _JOBS, "job.pending and not off and", "job.pending and"),
     Mutation("turn: a begin time of its user's", _JOBS, "<= snapshot.settings.requeue_delay_s + _WHOLE_S", "<= 1e9"),
     Mutation("turn: put off by its user", _JOBS, "or is_put_off(job, view) or", "or"),
-    Mutation("turn: held by its user", _JOBS, "if job.held and not ours:", "if False:"),
-    Mutation("turn: put off by tesched", _JOBS, "and (begin is None or begin.restored)", ""),
+    Mutation("turn: held by its user", _PUT_OFF, "if job.held and not ours:", "if False:"),
+    Mutation("turn: put off by tesched", _PUT_OFF, "and (begin is None or begin.restored)", ""),
     Mutation(
-        "turn: put off by its requeue", _JOBS, "requeue_delay_s if job.restarts else", "requeue_delay_s if False else"
+        "turn: put off by its requeue",
+        _PUT_OFF,
+        "requeue_delay_s if job.restarts else",
+        "requeue_delay_s if False else",
     ),
-    Mutation("turn: Slurm's clock is ahead", _JOBS, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
+    Mutation("turn: pdors: put off by its user", _PDORS, "if is_put_off(job, view):", "if False:"),
+    Mutation("turn: Slurm's clock is ahead", _PUT_OFF, "_CLOCKS_DIFFER_S = 10.0", "_CLOCKS_DIFFER_S = 4.0"),
     Mutation("turn: another type where others have come", _TURN, "        self._give_up_taken()\n", ""),
     Mutation("turn: looked at when it may start", _TURN, "min([self.state.ends_at, *over])", "self.state.ends_at"),
     Mutation("turn: bound late before all else", _STEP, "snapshot.taken_at - _STARTED_WITHIN_S", "snapshot.taken_at"),

@@ -16,7 +16,8 @@ from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
-from tesched_policies.gavel.jobs import is_away, is_put_off
+from tesched_policies.gavel.jobs import is_away
+from tesched_policies.put_off import is_put_off
 
 from tests.builders import NOW, cluster, nodes_set, share, view_of, waiting
 from tests.scenarios.test_gavel_rounds import GPU, A, B, C, Site, kinds, on, queued

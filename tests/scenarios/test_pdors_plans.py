@@ -219,6 +219,26 @@ def test_a_job_that_slurm_has_not_considered_is_held_before_it_does() -> None:
     assert kinds(site) == [("hold", A)]
 
 
+@pytest.mark.parametrize("reason", ["", "BeginTime"])
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_job_that_its_user_puts_off_has_no_turn_and_none_waits_for_it(restarts: int, reason: str) -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    assert site.jobs[JobId(A)].held
+    site.change(A, eligible_time=NOW + 3600, restarts=restarts)
+    site.comes(wide(B))
+    site.obeys(*site.cycle(1))
+    assert not site.jobs[JobId(A)].held, "it waits for its time alone"
+    site.change(A, reason=reason)
+    site.ends(7)
+    site.obeys(*site.cycle(2))
+    assert kinds(site) == [("setnodes", B), ("release", B)], "B has the rack that A was to have"
+    site.begins(B, 2)
+    site.ends(8)
+    site.cycle(3)
+    assert site.decision.actions == (), "nor is it held again"
+
+
 def test_a_job_that_slurm_starts_first_is_taken_as_it_is() -> None:
     site = one_node_of_each_rack_is_taken()
     site.starts(A, share("a2", 32, 1), share("b2", 32, 1), at_s=0)

@@ -20,7 +20,6 @@ from tesched_core.intake.pending_reason import resources_would_not_help
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, OrderState
 from tesched_core.model.request import demand_per_node, requested_gpus
@@ -31,12 +30,11 @@ from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.policy import View
 
 from tesched_policies.gavel.throughput_estimate import filled
+from tesched_policies.put_off import is_put_off
 
 NOWHERE = -1
 #: Slurm's times are whole seconds, and its clock may be a little ahead.
 _WHOLE_S = 2.0
-#: Slurm's clock may be so far ahead: a job that was just submitted, or put back in the queue, keeps its turn.
-_CLOCKS_DIFFER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -252,24 +250,6 @@ def is_away(job: Job, snapshot: Snapshot) -> bool:
     if not job.pending or not job.restarts or job.eligible_time is None:
         return False
     return 0 < job.eligible_time - snapshot.taken_at <= snapshot.settings.requeue_delay_s + _WHOLE_S
-
-
-def is_put_off(job: Job, view: View) -> bool:
-    """Check whether its user has put a pending job off, by a hold or a begin time: it would not start in its turn.
-
-    Slurm may give either as its reason, and of a job that tesched holds it gives the hold alone.
-    """
-    if not job.pending:
-        return False
-    memory = view.memory
-    hold, begin = memory.changes_of(Field.HOLD).get(job.job_id), memory.changes_of(Field.BEGIN).get(job.job_id)
-    ours = hold is not None and hold.by is None and not hold.restored
-    if job.held and not ours:
-        return True
-    # One that is back in the queue has a begin time for that.
-    within_s = _CLOCKS_DIFFER_S + (view.snapshot.settings.requeue_delay_s if job.restarts else 0.0)
-    later = job.eligible_time is not None and job.eligible_time - view.now > within_s
-    return later and (begin is None or begin.restored)
 
 
 def _on(job: Job, kinds: Kinds, capacity: Capacity) -> int:

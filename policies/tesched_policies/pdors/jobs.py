@@ -22,6 +22,7 @@ from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.policy import View
 
 from tesched_policies.pdors.workload import Training, TrainingKind, training_of
+from tesched_policies.put_off import is_put_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,8 +97,11 @@ def _own(job: Job, view: View) -> Job:
 def _would_start(job: Job, view: View) -> bool:
     """Check whether the job waits for resources, or comes back from a requeue, or is held by tesched.
 
-    One that Slurm has not considered yet is held before it does: else it starts wherever it fits.
+    One that Slurm has not considered yet is held before it does: else it starts wherever it fits. One that its user has
+    put off would start in no turn of its own, whatever else is true of it.
     """
+    if is_put_off(job, view):
+        return False
     why = resources_would_not_help(job)
     if why is None or view.held_by_us(job) or (job.reason == "BeginTime" and job.restarts > 0):
         return True
