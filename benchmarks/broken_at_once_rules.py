@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
+_THERE = "core/tesched_core/placement/jobs_there.py"
 _SUMS, _READING = "core/tesched_core/placement/by_sums.py", "core/tesched_core/placement/memory_reading.py"
 
 AT_ONCE_MUTATIONS = (
@@ -28,8 +29,14 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: what is freed for a BE job's turn is no TE job's alone",
         "core/tesched_core/orders/first_look.py",
-        "one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE",
+        "one.preemptor != job.job_id and _is_te(one, snapshot)",
         "one.preemptor != job.job_id",
+    ),
+    Mutation(
+        "at once: a BE job's turn on free nodes keeps no TE job",
+        "core/tesched_core/orders/first_look.py",
+        "_is_on_free(one) and _is_te(one, context.snapshot)",
+        "_is_on_free(one)",
     ),
     Mutation(
         "sums: the record of several partitions is doubted",
@@ -56,9 +63,10 @@ AT_ONCE_MUTATIONS = (
         "capacity.total[:, 0]",
     ),
     Mutation("sums: GPUs in all of two nodes", _SUMS, "len(holds) if _leaves_its_tasks_open(request) else", ""),
+    Mutation("sums: CPUs of GPUs in all on 26.05", _SUMS, "0), with_cpus) < request.cpus", "0), most) < request.cpus"),
     Mutation("sums: GPUs in all on 26.05", _SUMS, "if free.in_all_anywhere:", "if False:"),
     Mutation("sums: cores for the system may be had", _SUMS, "cpus = np.maximum(cpus, self._of_shape())", "pass"),
-    Mutation("sums: a suspended job has no CPUs", _SUMS, "and job.state is not JobState.SUSPENDED", ""),
+    Mutation("sums: a suspended job has no CPUs", _THERE, "and job.state is not JobState.SUSPENDED", ""),
     Mutation(
         "sums: nodes of its user's jobs alone",
         _SUMS,

@@ -106,6 +106,7 @@ NEAR = {
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
+    "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
     "by_sums": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_first_look.py"),
     "can_return": ("tests/unit/core/placement/test_can_return.py", "tests/scenarios/test_first_look.py"),
     "within_limits": (

@@ -23,6 +23,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
 from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.deadlines import Deadlines
+from tesched_core.placement.jobs_there import JobsThere
 from tesched_core.placement.reserved import demand_there
 from tesched_core.placement.spread import fits_on
 
@@ -100,13 +101,9 @@ class CycleContext:
         return capacity_of(replace(self.snapshot, nodes=nodes))
 
     @cached_property
-    def jobs_on(self) -> Mapping[str, Sequence[Job]]:
-        """Return the jobs on each node, in the snapshot's order."""
-        found: dict[str, list[Job]] = {}
-        for job in self.snapshot.jobs.values():
-            for share in job.allocation:
-                found.setdefault(share.node, []).append(job)
-        return found
+    def there(self) -> JobsThere:
+        """Return the jobs on each node, and what they hold."""
+        return JobsThere(self.snapshot)
 
     @property
     def changes(self) -> dict[str, dict[JobId, Change[Any]]]:

@@ -128,3 +128,62 @@ def test_tasks_that_share_a_gpu_in_all_are_on_one_node(
         assert len(cluster.put_back(jobs)) == (2 if installed_release() == (22, 5) else 4)
         daemon.await_polls(cluster)
         assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_more_cpus_by_node_than_its_tasks_want_beside_gpus_in_all(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """22.05 starts `-n2 --mincpus=3 --gpus=1` on three CPUs; 26.05 says BadConstraints of it, whatever is free."""
+    cluster = make_cluster(two_nodes(1))
+    jobs = [running(cluster, "-w", name, "-n6", "--gres=gpu:1") for name in ("n1", "n2")]
+    options = ("--mem=100", "-n2", "--mincpus=3", "--gpus=1")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = cluster.sbatch("-H", "--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
+        cluster.run("scontrol", "release", str(te))
+        if installed_release() == (22, 5):
+            cluster.wait_state(te, "RUNNING")
+            assert len(cluster.put_back(jobs)) == 1
+            return
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "BadConstraints", "Slurm's word that it never starts")
+        daemon.await_polls(cluster)
+        assert cluster.put_back(jobs) == []
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_tasks_with_a_gpu_each_that_share_a_core_on_two_nodes(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """22.05 starts `-N2 -n3 --gpus=3` beside a task on one of a core's threads; bound to them 26.05 does not."""
+    group = NodeGroup(count=2, cpus=8, threads_per_core=2, gres={"gpu": 2})
+    cluster = make_cluster(ClusterDefinition(groups=(group,)))
+    full = running(cluster, "-N2", "-n2", "--gpus-per-node=2")
+    options = ("--mem=100", "-N2", "-n3", "--gpus=3")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
+        if installed_release() == (22, 5):
+            cluster.wait_state(te, "RUNNING")
+            assert cluster.put_back([full]) == [full]
+            return
+        cluster.wait_for(lambda: "Resources" in cluster.job(te)["Reason"], "Slurm's word that it lacks GPUs")
+        daemon.await_polls(cluster)
+        assert cluster.put_back([full]) == []
+        # Bound to no nodes it starts, once there is enough.
+        cluster.run("scancel", str(full))
+        cluster.wait_state(te, "RUNNING")
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_slurm_itself_declines_tasks_that_share_a_core_when_they_are_bound(make_cluster: MakeCluster) -> None:
+    group = NodeGroup(count=2, cpus=8, threads_per_core=2, gres={"gpu": 2})
+    cluster = make_cluster(ClusterDefinition(groups=(group,)))
+    te = cluster.sbatch("-H", "--output=/dev/null", "--mem=100", "-N2", "-n3", "--gpus=3", wrap=SLEEP)
+    cluster.run("scontrol", "update", f"jobid={te}", "reqnodelist=n[1-2]")
+    cluster.run("scontrol", "release", str(te))
+    if installed_release() == (22, 5):
+        cluster.wait_state(te, "RUNNING")
+    else:
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "BadConstraints", "Slurm's word that it never starts")

@@ -261,6 +261,21 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
     assert asked(drive) == [BE]
 
 
+def test_so_it_is_not_while_a_be_job_is_to_have_its_turn_on_them() -> None:
+    drive = two_nodes()
+    drive.nodes["n3"] = node("n3", cpus=8)
+    drive.start = replace(
+        drive.start, partitions={"p": replace(drive.start.partitions["p"], nodes=frozenset(drive.nodes))}
+    )
+    drive.jobs[JobId(8)] = waiting(8, cpus=8, reason="Priority", eligible_time=NOW - 1)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.TE)})
+    assert without_limits(drive) == []
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.BE)})
+    drive.cycle(1)
+    assert drive.open_orders() == [1, 2], "the first is as one of a round"
+    assert asked(drive) == [BE]
+
+
 @pytest.mark.parametrize(("victim_cpus", "notified"), [(16, []), (24, [BE])])
 def test_slurms_word_is_awaited_where_a_plan_counts_on_what_is_free(victim_cpus: int, notified: list[int]) -> None:
     drive = two_nodes()

@@ -31,8 +31,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.by_sums import JobsThere, may_start_by_sums
+from tesched_core.placement.by_sums import may_start_by_sums
 from tesched_core.placement.can_return import takes
+from tesched_core.placement.jobs_there import JobsThere
 from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
@@ -52,15 +53,19 @@ def at_the_head_first(
     """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet.
 
     While another TE job is to start on free resources (`on_free`, and orders without victims) Slurm's word is awaited:
-    that one is bound to no nodes, and would take what the victims free. So it is, with "auto", where a plan counts on
-    resources that are free: until the job is first in its queue, others may start on them. And so it is where by sums
-    alone the job may start on what is free: Slurm may count otherwise than the plan does, and need no victim.
+    that one is bound to no nodes, and would take what the victims free (a BE job in its turn is bound). So it is, with
+    "auto", where a plan counts on resources that are free: until the job is first in its queue, others may start on
+    them. And so it is where by sums alone the job may start on what is free: Slurm may count otherwise than the plan
+    does, and need no victim.
     """
-    on_free |= {one.preemptor for one in memory.open_orders() if one.state is OrderState.OPEN and _is_on_free(one)}
+    on_free |= {
+        one.preemptor
+        for one in memory.open_orders()
+        if one.state is OrderState.OPEN and _is_on_free(one) and _is_te(one, context.snapshot)
+    }
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
-    there = JobsThere(context.snapshot)
     for plan in plans:
         job = context.snapshot.jobs[plan.preemptor]
         if (
@@ -70,7 +75,7 @@ def at_the_head_first(
             or (
                 on_free <= {plan.preemptor}
                 and waits_for_resources_alone(job, context.snapshot, limits)
-                and (limits.await_first_look is False or _is_certain(plan, job, memory, context, there))
+                and (limits.await_first_look is False or _is_certain(plan, job, memory, context))
             )
         ):
             kept.append(plan)
@@ -83,15 +88,11 @@ def at_the_head_first(
     return tuple(kept), Refusals(refusals)
 
 
-def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext, there: JobsThere) -> bool:
+def _is_certain(plan: MakeRoom, job: Job, memory: Memory, context: CycleContext) -> bool:
     """Check whether a victim may be notified before Slurm's word; what is freed for a BE job's turn keeps no TE job."""
     snapshot = context.snapshot
-    others = [
-        one
-        for one in memory.open_orders()
-        if one.preemptor != job.job_id and snapshot.job_class(one.preemptor) is JobClass.TE
-    ]
-    return certainly_serves(plan, job, snapshot, context.columns.capacity, others, there)
+    others = [one for one in memory.open_orders() if one.preemptor != job.job_id and _is_te(one, snapshot)]
+    return certainly_serves(plan, job, snapshot, context.columns.capacity, others, context.there)
 
 
 def certainly_serves(  # noqa: PLR0917 - a plan, and what it is weighed by
@@ -116,6 +117,10 @@ def certainly_serves(  # noqa: PLR0917 - a plan, and what it is weighed by
 
 def _is_on_free(order: Order) -> bool:
     return not order.waits and not order.victims
+
+
+def _is_te(order: Order, snapshot: Snapshot) -> bool:
+    return snapshot.job_class(order.preemptor) is JobClass.TE
 
 
 def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> bool:

@@ -56,7 +56,7 @@ def _holders_of_what_it_lacks(order: Order, job: Job, context: CycleContext) -> 
     that is not modelled it is not known what it lacks: any job there may hold it.
     """
     capacity, snapshot = context.capacity_by_jobs, context.snapshot
-    there = [*{one.job_id: one for name in order.nodes for one in context.jobs_on.get(name, ())}.values()]
+    there = [*{one.job_id: one for name in order.nodes for one in context.there.on(name)}.values()]
     demand = demand_there(order, job, snapshot, capacity) if there else None
     if demand is None:
         return there

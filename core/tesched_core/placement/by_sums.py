@@ -15,51 +15,26 @@ Worked example
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.capacity import Capacity
-from tesched_core.model.cluster import Job, JobState, Partition, Request
+from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, by_device, takes_whole_nodes, wants_all_memory
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import allowed_anywhere, rows_of, with_other_users
+from tesched_core.placement.jobs_there import JobsThere
 from tesched_core.placement.memory_reading import defaults_of, least_memory, readings
 from tesched_core.placement.modelled import counts_anew, shares_cores
 from tesched_core.placement.uneven import threads_of
 
 #: of a node on which a job may have as many tasks, or as much memory, as it wants
 _ANY = 2**40
-
-
-class JobsThere:
-    """Which nodes have jobs, and what these hold: found when it is needed, and once for all jobs of a cycle."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._jobs = snapshot.jobs.values()
-        self._held: dict[str, Counter[str]] = {}
-
-    @cached_property
-    def busy(self) -> frozenset[str]:
-        """Nodes on which a job runs or completes."""
-        running = (job.nodes for job in self._jobs if job.allocation and job.state is not JobState.SUSPENDED)
-        return frozenset(chain.from_iterable(running))
-
-    def held(self, device: str) -> Mapping[str, int]:
-        """How many of these devices jobs hold whole, by node."""
-        if device not in self._held:
-            found = self._held[device] = Counter()
-            for job in self._jobs:
-                for share in job.allocation:
-                    found[share.node] += dict(share.tres.gres).get(device, 0)
-        return self._held[device]
 
 
 def may_start_by_sums(job: Job, snapshot: Snapshot, capacity: Capacity, there: JobsThere | None = None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,11 @@ def may(
     gres: Mapping[str, int] | None = None,
     settings: SlurmSettings | None = None,
     state: JobState = JobState.RUNNING,
+    names: Sequence[str] = ("n1", "n2"),
     **of_nodes: Any,
 ) -> bool:
-    """Ask for n1 and n2 of 8 CPUs and 1,000 MiB each, of which a job of another user holds these shares."""
-    nodes = [replace(node(name, cpus=8, mem_mib=1000, gres=gres), **of_nodes) for name in ("n1", "n2")]
+    """Ask for n1 and n2 (`names`) of 8 CPUs and 1,000 MiB each, of which a job of another user holds these shares."""
+    nodes = [replace(node(name, cpus=8, mem_mib=1000, gres=gres), **of_nodes) for name in names]
     job = replace(waiting(9, request), partitions=tuple(one.name for one in partitions), user="ann")
     holder = running(1, *held, user="bob", state=state)
     snapshot = cluster(nodes, [holder, job], partitions=partitions, settings=settings)
@@ -371,6 +372,19 @@ def test_the_cpus_of_gpus_in_all_may_be_those_of_several_nodes() -> None:
     held = [share(name, 4, 100, {"gpu": 1}) for name in ("n1", "n2")]
     assert may(request, *held, gres={"gpu": 2})
     assert not may(request, held[0], share("n2", 5, 100, {"gpu": 1}), gres={"gpu": 2})
+
+
+@pytest.mark.parametrize(("release", "expected"), [("22.05.8", False), ("26.05.5", True)])
+def test_26_05_may_start_gpus_in_all_with_the_cpus_of_some(release: str, *, expected: bool) -> None:
+    """There are CPUs for four GPUs, two each, on three nodes, but for three on the two that the job may have."""
+    request = replace(ONE, tasks=2, min_nodes=2, max_nodes=2, cpus=8, gres_per_job=(("gpu", 4),))
+    request = replace(request, cpus_per_gres=(("gpu", 2),))
+    names = ("n1", "n2", "n3")
+    parts = (Partition(name="p", nodes=frozenset(names)),)
+    for held, may_start in ((6, expected), (7, False)):
+        shares = (share("n1", 4, 100), share("n2", 6, 100), share("n3", held, 100))
+        settings = SlurmSettings(release=release)
+        assert may(request, *shares, gres={"gpu": 2}, settings=settings, partitions=parts, names=names) is may_start
 
 
 def test_memory_by_node_that_the_record_hides_is_not_that_of_each_cpu() -> None:
