@@ -280,14 +280,14 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "silent: one missed ping is no end",
-        "core/tesched_core/orders/advance.py",
-        "return [name for name in gone if not _is_silent(name, context)]",
+        "core/tesched_core/placement/lost_nodes.py",
+        "return [name for name in gone if not is_silent(name, snapshot)]",
         "return gone",
     ),
     Mutation(
         "silent: no victim is pressed",
         "core/tesched_core/orders/advance.py",
-        "(absent or any(_is_silent(name, context) for name in order.nodes))",
+        "(absent or any(is_silent(name, context.snapshot) for name in order.nodes))",
         "absent",
     ),
     Mutation(

@@ -7,7 +7,7 @@ from benchmarks.mutation import Mutation
 _JUMP, _LATELY = "core/tesched_core/orders/clock_jump.py", "core/tesched_core/fields/put_back_lately.py"
 _PRIORITY, _THROTTLE = "core/tesched_core/fields/priority.py", "core/tesched_core/fields/throttle.py"
 _SLURM = "sim/tesched_sim/slurm.py"
-_ADVANCE = "core/tesched_core/orders/advance.py"
+_ADVANCE, _LOST = "core/tesched_core/orders/advance.py", "core/tesched_core/placement/lost_nodes.py"
 _CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
 
 OUTAGE_MUTATIONS = (
@@ -17,8 +17,20 @@ OUTAGE_MUTATIONS = (
         "job.completing) or may_have_left(victim, context)",
         "job.completing)",
     ),
+    Mutation("silent node: one that has not reported", _LOST, "return has_not_reported(name, snapshot) or", "return"),
+    Mutation("lost node: awaited once its victims have left", _LOST, "return bool(left) and", "return False and"),
+    Mutation("lost node: and as they leave", _LOST, "return snapshot.taken_at <= order.expires_at", "return False"),
     Mutation(
-        "silent node: one that has not reported", _ADVANCE, "return _has_not_reported(name, context) or", "return"
+        "lost node: for as long as they may take", _LOST, "return snapshot.taken_at <= order.expires_at", "return True"
+    ),
+    Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
+    Mutation("lost node: for a short while", _LOST, "- max(left) <= limits.order_timeout_s", "- max(left) <= 1e9"),
+    Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE:", "is None:"),
+    Mutation(
+        "lost node: bound to none meanwhile",
+        "core/tesched_core/fields/node_binding.py",
+        "return bool(gone) or _long_enough",
+        "return _long_enough",
     ),
     Mutation("silent node: undo, too", "core/tesched_core/orders/undo.py", " or may_have_left(victim, context)", ""),
     Mutation(

@@ -99,6 +99,7 @@ NEAR = {
     "change": ("tests/scenarios/test_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (
+        "tests/scenarios/test_lost_nodes.py",
         "tests/scenarios/test_binding.py",
         "tests/scenarios/test_slow_to_leave.py",
         "tests/scenarios/test_refused_changes.py",
@@ -107,6 +108,7 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
+    "lost_nodes": ("tests/scenarios/test_lost_nodes.py", _SILENT, "tests/scenarios/test_levers_left.py"),
     "by_sums": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_first_look.py"),
     "can_return": ("tests/unit/core/placement/test_can_return.py", "tests/scenarios/test_first_look.py"),
     "within_limits": (

@@ -11,6 +11,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import HANG_S
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
@@ -217,3 +218,28 @@ def test_a_te_job_that_slurm_holds_for_its_prolog_while_its_epilog_runs_stays_he
         cluster.resume_node("n1")
         cluster.run("scontrol", "release", str(te))
         cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back")
+
+
+@pytest.mark.gate
+def test_a_node_that_is_out_of_service_for_a_moment_costs_no_victim_more(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    """As where the Prolog of another job fails there, and the site's health check resumes the node."""
+    cluster = make_cluster(site(tmp_path, nodes=1, short_s=int(HANG_S)))
+    victim = cluster.sbatch("--job-name=be-1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
+        cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] == "n1", "it to be bound to the victim's node")
+        cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
+        cluster.drain_node("n1")
+        cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] == "(null)", "it to be bound to no node")
+        hold.unlink()
+        cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "PENDING", "the victim to have left")
+        daemon.await_polls(cluster)
+        cluster.resume_node("n1")
+        cluster.wait_state(te, "RUNNING")
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+        (one,) = daemon.json("orders")["orders"]
+        assert one["order"]["ending"] == "started_here"

@@ -12,10 +12,10 @@ meanwhile is its user's.
 
 A job is set free when its order frees no more resources, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
-ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. Slurm does not change
-this of a job that runs. So the binding is remembered until the job has ended, and a job that is put back in the queue
-is set free there. As with priorities: it is believed to be free only when that is seen, and what others have set is
-left.
+ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. While one of its nodes
+is out of service a TE job is bound to none (`placement/lost_nodes.py`). Slurm does not change this of a job that runs.
+So the binding is remembered until the job has ended, and a job that is put back in the queue is set free there. As with
+priorities: it is believed to be free only when that is seen, and what others have set is left.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.allowed import is_bindable
+from tesched_core.placement.lost_nodes import gone_nodes
 from tesched_core.placement.node_count import is_open
 
 
@@ -65,7 +66,7 @@ class NodeBindingRule(FieldRule[Nodes]):
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
         if job is None or not (order.victims or in_round) or not is_bindable(job):
             return
-        if _long_enough(job.job_id, order, context):
+        if _needs_none(job.job_id, order, context):
             return
         nodes = tuple(sorted(order.nodes))
         why = Reason(
@@ -171,9 +172,17 @@ def _keeps_its_own(own: Nodes, nodes: tuple[str, ...], *, settable: bool) -> boo
 
 
 def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
-    """Check whether a bound job's order no longer frees resources, or it was bound for long enough."""
+    """Check whether a bound job's order no longer frees resources, or it needs no nodes of its own any more."""
     order = None if one.order_id is None else holding.get(one.order_id)
-    return order is None or _long_enough(job_id, order, context)
+    return order is None or _needs_none(job_id, order, context)
+
+
+def _needs_none(job_id: JobId, order: Order, context: CycleContext) -> bool:
+    """Check whether a TE job takes what comes first: it was bound for long enough, or a node is out of service."""
+    if context.snapshot.job_class(job_id) is JobClass.BE:
+        return False  # in a round it is bound however long it takes
+    gone = gone_nodes(order, context.snapshot, context.columns.capacity)
+    return bool(gone) or _long_enough(job_id, order, context)
 
 
 def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
@@ -182,8 +191,6 @@ def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
     An order after the first one does not count anew: the TE job would sit beside free nodes for as long as it waits.
     A victim that is ending when that time is over is awaited, and its nodes are the TE job's for as long after that.
     """
-    if context.snapshot.job_class(job_id) is JobClass.BE:
-        return False  # in a round it is bound however long it takes
     one, most_s = context.changes_of(Field.NODES).get(job_id), context.limits.bind_for_s
     since = context.now if one is None or one.since is None else one.since
     if most_s <= 0:

@@ -57,6 +57,7 @@ from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.can_return import why_it_cannot_return
+from tesched_core.placement.lost_nodes import gone_nodes, has_not_reported, is_silent, may_come_back
 
 
 def advance(
@@ -138,7 +139,9 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
-    elif gone := _gone_nodes(order, context):
+    elif gone := gone_nodes(order, context.snapshot, context.columns.capacity):
+        if may_come_back(order, context.snapshot, context.limits):
+            return order  # bound to none meanwhile (`fields/node_binding.py`)
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
     elif why := overtaken(order, job, context):
         ending, text = Ending.OVERTAKEN, why
@@ -178,38 +181,15 @@ def _moves(order: Order) -> bool:
     return any(victim.job_id == order.preemptor for victim in order.victims)
 
 
-def _gone_nodes(order: Order, context: CycleContext) -> list[str]:
-    capacity = context.columns.capacity
-    gone = [name for name in order.nodes if name not in capacity.index or not capacity.available[capacity.index[name]]]
-    return [name for name in gone if not _is_silent(name, context)]
-
-
-def _is_silent(name: str, context: CycleContext) -> bool:
-    """Check whether a node does nothing worse than not to respond, or not to have reported since slurmctld started.
-
-    What Slurm shows of its jobs may be old then. After SlurmdTimeout it says that the node is down.
-    """
-    node = context.snapshot.nodes.get(name)
-    if node is None or node.available:
-        return False
-    return _has_not_reported(name, context) or node.if_it_responds.available
-
-
-def _has_not_reported(name: str, context: CycleContext) -> bool:
-    """Check whether a node has not reported since slurmctld started, or took over; or can't be read, in this answer."""
-    node = context.snapshot.nodes.get(name)
-    return node is not None and (node.state == "UNKNOWN" or node.if_it_responds.has_not_reported)
-
-
 def may_have_left(victim: Victim, context: CycleContext) -> bool:
     """Check whether a victim that had its notice may have left its nodes though it is shown to run there."""
-    return victim.noticed_at is not None and any(_has_not_reported(name, context) for name in victim.nodes)
+    return victim.noticed_at is not None and any(has_not_reported(name, context.snapshot) for name in victim.nodes)
 
 
 def _is_unclear(order: Order, context: CycleContext) -> bool:
     """Check whether it is unclear now what more the order needs: then no victim is pressed."""
     absent = order.preemptor in context.absent
-    return order.state is OrderState.OPEN and (absent or any(_is_silent(name, context) for name in order.nodes))
+    return order.state is OrderState.OPEN and (absent or any(is_silent(name, context.snapshot) for name in order.nodes))
 
 
 def end_wait(order: Order, ending: Ending, text: str, context: CycleContext) -> Order:
