@@ -25,7 +25,7 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
     Mutation("lost node: for a short while", _LOST, "- max(left) <= limits.order_timeout_s", "- max(left) <= 1e9"),
-    Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE:", "is None:"),
+    Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE or", "is None or"),
     Mutation(
         "lost node: bound to none meanwhile",
         "core/tesched_core/fields/node_binding.py",
@@ -124,13 +124,13 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation(
         "backup: a node that misses its ping has not reported either",
-        _ADVANCE,
+        _LOST,
         "node.if_it_responds.has_not_reported",
         "node.has_not_reported",
     ),
     Mutation(
         "silent node: one whose record cannot be read in one answer",
-        _ADVANCE,
+        _LOST,
         '(node.state == "UNKNOWN" or node.if_it_responds.has_not_reported)',
         "node.if_it_responds.has_not_reported",
     ),

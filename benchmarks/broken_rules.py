@@ -466,7 +466,7 @@ MUTATIONS = (
     ),
     Mutation(
         "order: NODE_GONE",
-        "core/tesched_core/orders/advance.py",
+        "core/tesched_core/placement/lost_nodes.py",
         "gone = [name for name in order.nodes if name not in capacity.index or",
         "gone = [name for name in order.nodes if False and",
     ),
@@ -614,8 +614,8 @@ MUTATIONS = (
     Mutation(
         "bound: set free when the order is over",
         "core/tesched_core/fields/node_binding.py",
-        "order is None or _long_enough(job_id, order, context)",
-        "order is not None and _long_enough(job_id, order, context)",
+        "order is None or _needs_none(job_id, order, context)",
+        "order is not None and _needs_none(job_id, order, context)",
     ),
     Mutation(
         "undo: the preemptor's raise",
