@@ -229,6 +229,10 @@ def read_request(said: RequestWords) -> Request:
 
 def _request_of(said: RequestWords) -> Request:
     low, high = _node_count(said)
+    # Slurm leaves the number out, or writes another word, of a job that has none yet.
+    tasks, cpus_each, counts_as = _number(said.num_tasks) or 1, _number(said.cpus_per_task) or 1, 1
+    if over := _spread_over(said, low, tasks):
+        low = high = tasks = counts_as = over
     per_gres = asked_of_each(said.mem_per_tres)
     memory_for = "TRES" if per_gres else "CPU" if said.memory_for is None else said.memory_for
     memory = words.mebibytes(said.min_memory) if memory_for in {"CPU", "Node"} else None
@@ -238,14 +242,13 @@ def _request_of(said: RequestWords) -> Request:
     return Request(
         min_nodes=low,
         max_nodes=high,
-        cpus=int(said.num_cpus),
-        # Slurm leaves the number out, or writes another word, of a job that has none yet.
-        tasks=_number(said.num_tasks) or 1,
+        cpus=int(said.num_cpus) * counts_as,
+        tasks=tasks,
         min_cpus_per_node=int(said.min_cpus),
-        cpus_per_task=_number(said.cpus_per_task) or 1,
+        cpus_per_task=cpus_each,
         mem_per_node_mib=memory if memory_for == "Node" else None,
         mem_per_cpu_mib=memory if memory_for == "CPU" else None,
-        mem_counted_mib=None if memory else _counted_memory(said),
+        mem_counted_mib=None if memory else _counted_memory(said, 1 if words.gres(said.mem_per_tres) else counts_as),
         gres_per_node=words.asked_gres(said.tres_per_node),
         gres_per_job=words.asked_gres(said.tres_per_job),
         gres_per_task=words.asked_gres(said.tres_per_task),
@@ -290,12 +293,26 @@ def _node_count(said: RequestWords) -> tuple[int, int]:
     return low, _number(said.max_nodes) or by_tasks
 
 
-def _counted_memory(said: RequestWords) -> int | None:
-    """Return the memory over all nodes that Slurm counts for a waiting job."""
+def _spread_over(said: RequestWords, low: int, tasks: int) -> int:
+    """Return over how many nodes Slurm will spread a waiting job with GPUs in all and no number of tasks; 0: over none.
+
+    `sbatch --gpus=4` has the record of one task on one node, and where no node has four, once Slurm has considered it,
+    NumNodes=2: it starts two tasks on two nodes (22.05 and 26.05). Of -n1 and -N1 it says BadConstraints, and NumNodes
+    stays 1. Where it is bound its number of nodes is left alone: it would be its number of tasks, and stay that.
+    """
+    if not said.waits or not words.asked_gres(said.tres_per_job) or not said.num_nodes.isdecimal():
+        return 0
+    nodes = int(said.num_nodes)
+    return nodes if nodes > low == tasks == 1 else 0
+
+
+def _counted_memory(said: RequestWords, times: int) -> int | None:
+    """Return the memory over all nodes that Slurm counts for a waiting job, or so many times of it."""
     if not said.waits:
         return None
     counted = re.search(r"(?:^|,)mem=([^,]+)", said.tres_alloc)
-    return words.mebibytes(counted[1]) if counted else None
+    mib = words.mebibytes(counted[1]) if counted else None
+    return mib if mib is None else mib * times
 
 
 def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:

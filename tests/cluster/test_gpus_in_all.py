@@ -187,3 +187,26 @@ def test_slurm_itself_declines_tasks_that_share_a_core_when_they_are_bound(make_
         cluster.wait_state(te, "RUNNING")
     else:
         cluster.wait_for(lambda: cluster.job(te)["Reason"] == "BadConstraints", "Slurm's word that it never starts")
+
+
+@pytest.mark.gate
+@pytest.mark.release
+def test_gpus_alone_that_no_node_has_are_freed_on_several(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """Slurm makes a task for each node of `--gpus=4`; the same with -n1 never starts."""
+    cluster = make_cluster(two_nodes(2))
+    jobs = [running(cluster, "-w", name, "--gres=gpu:2") for name in ("n1", "n2")]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        never = cluster.sbatch("-H", "--job-name=te", "--output=/dev/null", "--mem=100", "-n1", "--gpus=4", wrap=SLEEP)
+        cluster.run("scontrol", "release", str(never))
+        said = {"BadConstraints"} if installed_release() == (22, 5) else {"Resources"}
+        cluster.wait_for(lambda: cluster.job(never)["Reason"] in said, "Slurm's word on it")
+        daemon.await_polls(cluster)
+        assert cluster.put_back(jobs) == []
+        te = cluster.sbatch("--job-name=te", "--output=/dev/null", "--mem=100", "--gpus=4", wrap=SLEEP)
+        cluster.wait_state(te, "RUNNING")
+        assert sorted(cluster.put_back(jobs)) == jobs
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+        assert cluster.job(te)["NumTasks"] == "2"

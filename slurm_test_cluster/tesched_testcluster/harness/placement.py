@@ -196,15 +196,16 @@ class Oracle:
         least_of: list[str] | None = None,
     ) -> tuple[Verdict, str, str, str]:
         victims = list(plan.victim_ids) if plan else []
-        if plan is None:
-            text = f"refuses: {refusal.code}: {refusal.text}" if refusal else "says nothing"
-        elif victims:
-            text = f"on {','.join(plan.nodes)} if {victims} go"
-        else:
-            text = f"now, on {','.join(plan.nodes)}"
+        text = _said(plan, refusal)
         self.cluster.run("scontrol", "release", str(te), check=False)  # Slurm also says here what can never start
         self._wait(lambda: self._reason(te)[1] not in {"None", HELD_BY_ITS_USER}, 4.0)
         state, reason = self._reason(te)
+        if plan is None and state == "PENDING" and reason in WAITS_FOR_RESOURCES and _may_be_spread(snapshot, te):
+            # As the daemon does in its next poll: over how many nodes is known once Slurm has considered it.
+            snapshot = self._snapshot(te)
+            plan, refusal = _asked(snapshot)
+            text = _said(plan, refusal)
+            victims = list(plan.victim_ids) if plan else []
         if state == "PENDING" and plan is not None and not victims:
             self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)
             state, reason = self._reason(te)
@@ -324,6 +325,20 @@ def _asked(snapshot: Snapshot) -> tuple[MakeRoom | None, Refusal | None]:
     plans = [one for one in proposal.intents if isinstance(one, MakeRoom)]
     about = [one for one in proposal.refusals if one.job_id == waiting[0].job_id]
     return (plans[0] if plans else None), (about[-1] if about else None)
+
+
+def _said(plan: MakeRoom | None, refusal: Refusal | None) -> str:
+    if plan is None:
+        return f"refuses: {refusal.code}: {refusal.text}" if refusal else "says nothing"
+    if plan.victim_ids:
+        return f"on {','.join(plan.nodes)} if {list(plan.victim_ids)} go"
+    return f"now, on {','.join(plan.nodes)}"
+
+
+def _may_be_spread(snapshot: Snapshot, te: int) -> bool:
+    """Check whether a job has devices in all, and neither a number of tasks nor of nodes, by its record."""
+    request = snapshot.jobs[JobId(te)].request
+    return bool(request.gres_per_job) and request.tasks == request.min_nodes == request.max_nodes == 1
 
 
 def _held(job: Job | None) -> str:
