@@ -103,8 +103,10 @@ def test_before_all_have_left_others_are_tried_at_once() -> None:
     drive = Driver([node("n1"), node("n2")], jobs, limits=LIMITS, graces={3: 300}, binds=True)
     drive.obeys(*drive.cycle(0))
     drive.requeued(1)
+    drive.obeys(*drive.cycle(LEFT_S))
+    assert [victim.state for victim in drive.order().victims] == [VictimState.LEFT, VictimState.NOTICED]
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=DRAINED)
-    drive.cycle(LEFT_S)
+    drive.cycle(LEFT_S + 1)
     assert drive.order().ending is Ending.NODE_GONE
 
 
