@@ -20,6 +20,17 @@ _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm
 
 REQUEST_MUTATIONS = (
     Mutation(
+        "records: GPUs alone on several nodes", _RECORDS, "return nodes if nodes > low == tasks == 1 else 0", "return 0"
+    ),
+    Mutation("records: not of several tasks or nodes", _RECORDS, "nodes > low == tasks == 1", "nodes > low"),
+    Mutation(
+        "records: the memory of GPUs is that of all nodes",
+        _RECORDS,
+        "1 if words.gres(said.mem_per_tres) else counts_as",
+        "counts_as",
+    ),
+    Mutation("records: other memory is that of each", _RECORDS, "mib if mib is None else mib * times", "mib"),
+    Mutation(
         "request: devices of further tasks by --mincpus, of a fixed number of nodes",
         _MODELLED,
         "return not release.startswith(_STARTS_WITH_TOO_FEW) or request.min_nodes != request.max_nodes",
