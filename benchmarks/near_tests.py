@@ -279,6 +279,7 @@ NEAR = {
     "lease": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
+    "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
         "tests/integration/test_store_lost.py",
         "tests/integration/test_store_cut_off.py",
