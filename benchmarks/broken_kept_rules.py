@@ -75,6 +75,12 @@ KEPT_MUTATIONS = (
     Mutation("left out: until an order changes", _HOPELESS, "memory.open_orders() != self._orders\n            or", ""),
     Mutation("left out: until a node goes", _HOPELESS, "or not np.array_equal(slurm.up, self._up)", ""),
     Mutation("left out: for the same user", _HOPELESS, " * (user.max(initial=0) + 1) + user)", ")"),
+    Mutation(
+        "left out: none for which a victim leaves",
+        _HOPELESS,
+        ".union(order.preemptor - 1 for order in self._orders)",
+        "",
+    ),
     Mutation("left out: not bound, not held", _HOPELESS, "and row not in others]", "]"),
     Mutation("left out: not after a plan was dropped", _HOPELESS, "one.code not in _OF_NO_PLAN for", "False for"),
     Mutation("left out: not after a suspension", _HOPELESS, "isinstance(one, Suspend | Resume) for", "False for"),

@@ -285,6 +285,7 @@ NEAR = {
         "tests/integration/test_store_cut_off.py",
         "tests/integration/test_db_store.py",
         _OUTAGES,
+        "tests/unit/sim/test_hopeless.py",
     ),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),

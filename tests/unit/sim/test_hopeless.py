@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Decision, Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import in_turn
+from tesched_core.step import step
 from tesched_policies.baselines import AtRandom
 from tesched_policies.fill import Fill
 from tesched_policies.fitgpp import FitGpp
-from tesched_sim.engine import NO_LIMITS, Simulation
+from tesched_sim import engine
+from tesched_sim.engine import NO_LIMITS, Daemon, Simulation
 from tesched_sim.hopeless import Hopeless, can_leave_out
 from tesched_sim.slurm import Slurm
 from tesched_sim.slurm_settings import Behaviour
@@ -100,6 +104,45 @@ def test_all_are_weighed_again_once_more_is_free_or_a_node_comes_or_goes(happens
     assert hopeless.rows(Memory()) == frozenset()
 
 
+def test_all_are_weighed_again_once_a_node_is_back() -> None:
+    slurm, hopeless = at_work(*FULL, *WHOLE)
+    slurm.start(0, (0,))
+    slurm.node_down(1)
+    hopeless.learn(decided(2))
+    hopeless.settle(Memory())
+    assert hopeless.rows(Memory()) == {1, 2, 3}
+    slurm.node_up(1)
+    assert hopeless.rows(Memory()) == frozenset()
+
+
+def with_an_order() -> Memory:
+    """Return a daemon's memory while job 1 has its notice for job 2."""
+    jobs = workload([Sketch(run=100, grace=30), te(5, 10)])
+    run = Simulation(jobs, PAPER, policies=in_turn(FitGpp()), limits=NO_LIMITS)
+    run.go_on(10)
+    assert run.daemon is not None
+    assert [one.preemptor for one in run.daemon.memory.open_orders()] == [2]
+    return run.daemon.memory
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_all_are_weighed_again_once_an_order_is_opened_or_ends(*, opens: bool) -> None:
+    before, after = (Memory(), with_an_order()) if opens else (with_an_order(), Memory())
+    _, hopeless = on_full()
+    hopeless.settle(before)
+    assert hopeless.rows(before) == {2, 3}
+    assert hopeless.rows(after) == frozenset()
+
+
+def test_a_job_for_which_a_victim_leaves_is_weighed() -> None:
+    slurm, hopeless = at_work(*FULL, *WHOLE)
+    slurm.start(0, (0,))
+    memory = with_an_order()
+    hopeless.learn(decided(2))
+    hopeless.settle(memory)
+    assert hopeless.rows(memory) == {2, 3}
+
+
 def test_a_job_that_may_leave_in_the_place_of_one_that_may_not_is_more() -> None:
     slurm, hopeless = refused(*FULL, *WHOLE, SAVES, starts={0: (0,), 1: (1,)})
     slurm.ends_now(0)
@@ -163,8 +206,8 @@ def test_a_limit_of_the_guards_has_all_of_them_weighed() -> None:
         assert (run.daemon.hopeless is not None) is leaves_out
 
 
-def test_with_many_waiting_the_policy_weighs_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two long TE jobs hold the cluster; forty more come one by one.
+def many_waiting() -> tuple[Simulation, Daemon]:
+    """Return a run in which two long TE jobs hold the cluster, and forty more come one by one."""
     run = Simulation(
         workload([te(0, 999), te(0, 999), *(te(1 + at, 10) for at in range(40))], nodes=2),
         PAPER,
@@ -172,15 +215,40 @@ def test_with_many_waiting_the_policy_weighs_few_of_them(monkeypatch: pytest.Mon
         limits=NO_LIMITS,
     )
     assert run.daemon is not None
+    return run, run.daemon
+
+
+def test_with_many_waiting_the_policy_weighs_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, daemon = many_waiting()
     left_out: list[int] = []
-    eyes = run.daemon.eyes
-    without = eyes.without
+    without = daemon.eyes.without
 
     def saw(rows: Container[int]) -> ClusterColumns:
         left_out.append(sum(row in rows for row in range(42)))
         return without(rows)
 
-    monkeypatch.setattr(eyes, "without", saw)
+    monkeypatch.setattr(daemon.eyes, "without", saw)
     run.go_on(100)
     # The cycle in which the sixteenth comes is the first: those before it were refused, and it wants the same.
     assert left_out == list(range(16, 41))
+
+
+def test_a_step_that_changes_an_order_is_done_anew_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, daemon = many_waiting()
+    run.go_on(30)
+    weighed: list[int] = []
+
+    def seen(memory: Memory, snapshot: Snapshot, *entries: Any, **more: Any) -> tuple[Memory, Decision]:
+        weighed.append(len(snapshot.columns.trials) if snapshot.columns is not None else 0)
+        after, decision = step(memory, snapshot, *entries, **more)
+        if len(weighed) == 1:
+            return replace(after, next_order=after.next_order + 1), decision
+        return after, replace(decision, refusals=Refusals())
+
+    monkeypatch.setattr(engine, "step", seen)
+    before = daemon.memory.next_order
+    run.go_on(31)
+    assert (weighed, daemon.memory.next_order) == ([0, 31], before)
+    # What was refused before was not refused in this one.
+    assert daemon.hopeless is not None
+    assert daemon.hopeless.rows(daemon.memory) == frozenset()
