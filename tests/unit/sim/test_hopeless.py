@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tesched_core.model.actions import Reason, ReasonCode, Suspend
+from tesched_core.model.actions import OrderId, Reason, ReasonCode, Suspend
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Decision, Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
@@ -242,7 +242,7 @@ def test_a_step_that_changes_an_order_is_done_anew_with_all_of_them(monkeypatch:
         weighed.append(len(snapshot.columns.trials) if snapshot.columns is not None else 0)
         after, decision = step(memory, snapshot, *entries, **more)
         if len(weighed) == 1:
-            return replace(after, next_order=after.next_order + 1), decision
+            return replace(after, next_order=OrderId(after.next_order + 1)), decision
         return after, replace(decision, refusals=Refusals())
 
     monkeypatch.setattr(engine, "step", seen)
