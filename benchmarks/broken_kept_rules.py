@@ -8,6 +8,7 @@ _GROUND, _LEDGER, _PASSED = (f"policies/tesched_policies/{name}.py" for name in 
 _READ, _CAPACITY = "core/tesched_core/placement/read_jobs.py", "core/tesched_core/placement/capacity_of.py"
 _COLUMNS = "core/tesched_core/placement/columns_of.py"
 _NODES, _CANDIDATES = "core/tesched_core/placement/node_prices.py", "policies/tesched_policies/candidates.py"
+_HOPELESS, _ENGINE = "sim/tesched_sim/hopeless.py", "sim/tesched_sim/engine.py"
 
 KEPT_MUTATIONS = (
     Mutation("kept: columns of another site", _READ, "before.jobs.lasting is site.lasting", "True"),
@@ -70,4 +71,24 @@ KEPT_MUTATIONS = (
         "[*self._ledger.taken_at(self._plans), *found.victims]",
         "[*found.victims]",
     ),
+    Mutation("left out: until more is free", _HOPELESS, "or (self._may_leave(memory) > self._at_most).any()", ""),
+    Mutation("left out: until an order changes", _HOPELESS, "memory.open_orders() != self._orders\n            or", ""),
+    Mutation("left out: until a node goes", _HOPELESS, "or not np.array_equal(slurm.up, self._up)", ""),
+    Mutation("left out: for the same user", _HOPELESS, " * (user.max(initial=0) + 1) + user)", ")"),
+    Mutation(
+        "left out: none for which a victim leaves",
+        _HOPELESS,
+        ".union(order.preemptor - 1 for order in self._orders)",
+        "",
+    ),
+    Mutation("left out: not bound, not held", _HOPELESS, "and row not in others]", "]"),
+    Mutation("left out: not after a plan was dropped", _HOPELESS, "one.code not in _OF_NO_PLAN for", "False for"),
+    Mutation("left out: not after a suspension", _HOPELESS, "isinstance(one, Suspend | Resume) for", "False for"),
+    Mutation("left out: what was preempted stays", _HOPELESS, "row not in stays and not", "not"),
+    Mutation("left out: by no other policy", _HOPELESS, " and entry.policy.refuses_alone", ""),
+    Mutation("left out: no limit of the guard's", _ENGINE, "limits == NO_LIMITS and can_leave_out", "can_leave_out"),
+    Mutation(
+        "left out: with them where something comes of it", _ENGINE, "if is_idle(memory, after, decision):", "if 1:"
+    ),
+    Mutation("left out: anew after all were weighed", _ENGINE, "hopeless.forget()  # all", "pass  # all"),
 )

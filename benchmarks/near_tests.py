@@ -284,11 +284,13 @@ NEAR = {
     "lease": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
+    "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
         "tests/integration/test_store_lost.py",
         "tests/integration/test_store_cut_off.py",
         "tests/integration/test_db_store.py",
         _OUTAGES,
+        "tests/unit/sim/test_hopeless.py",
     ),
     "answering": ("tests/integration/test_store_cut_off.py",),
     "liveness": ("tests/integration/test_cli_status.py",),

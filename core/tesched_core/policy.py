@@ -299,6 +299,9 @@ class Policy(ABC, Generic[S]):
     reads_speeds: ClassVar[bool] = False
     #: it reads the run times that are expected of waiting jobs (`Snapshot.expected_run`); of running ones anybody may
     reads_run_times: ClassVar[bool] = False
+    #: of one that serves TE jobs: it has no victim for a job (`NO_VICTIM`) only where not even all that may be victims
+    #: are enough, and such a job changes nothing of what it proposes for others: a simulation may leave it out
+    refuses_alone: ClassVar[bool] = False
     #: packages that `propose` imports and that may be missing: without them no daemon starts with the policy
     needs: ClassVar[Sequence[Extra]] = ()
 

@@ -107,8 +107,9 @@ def step(
     memory = context.draft.written(memory)
     memory = with_tasks(memory, context) if counts_bystanders else memory
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.capacity, longest_wait_s)
-    held = [job_id for job_id, one in memory.changes_of(Field.HOLD).items() if not one.restored]
-    free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
+    held_once = memory.changes_of(Field.HOLD)
+    held = [job_id for job_id, one in held_once.items() if not one.restored]
+    free = {job.job_id for job in columns.trials if memory.is_let_through(job)} if held_once else set()
     memory = replace(memory, outlived=outlived_lately(memory.outlived, snapshot, limits.te))
     barred = barred_users(memory.outlived, limits.te, context.now)
     above = above_te_limits(

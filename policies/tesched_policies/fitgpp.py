@@ -73,6 +73,7 @@ class FitGpp(Policy[None]):
     quality: Annotated[float, between(0, 1000)] = 0.0
     name: ClassVar[str] = "fitgpp"
     serves_te: ClassVar[bool] = True
+    refuses_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for a weight that would turn the rule round."""

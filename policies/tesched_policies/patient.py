@@ -56,6 +56,7 @@ class Patient(Policy[None]):
     tilt_s: SecondsOfADay = 1.0
     name: ClassVar[str] = "patient"
     serves_te: ClassVar[bool] = True
+    refuses_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for a wait that makes no sense."""

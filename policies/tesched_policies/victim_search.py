@@ -209,6 +209,8 @@ def plan_all(
     ground, running = Ground.of(view, search, drawn=drawn), view.running
     refusals: list[Part] = []
     admission = _Admission(view.admission(view) if view.admission else None, is_patient=patience is not None)
+    #: why a job has no victim, by how many may be
+    why_nobody: dict[int, str] = {}
     #: victims of this TE job that go first among equals, and why
     first: dict[int, str] = {}
     for job in view.waiting:
@@ -252,12 +254,16 @@ def plan_all(
                 continue
             refusals += may_be.excused(job.job_id)
             found = answer or FoundVictims((), ())
-            others = partial(would_do, demand, running, pool, found, ground.capacity)
-            first = prices.go_first(found.victims, running, others) if found.victims else {}
+            first = {}
+            if found.victims:
+                others = partial(would_do, demand, running, pool, found, ground.capacity)
+                first = prices.go_first(found.victims, running, others)
             if left:
                 refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
             if answer is None:
-                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, left)))
+                if left not in why_nobody:
+                    why_nobody[left] = _why_nobody(view, left)
+                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, why_nobody[left]))
                 continue
         by_suspending = suffices(demand, view, found.victims, found.nodes, ground.capacity)
         plan = MakeRoom(

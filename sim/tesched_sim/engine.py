@@ -33,6 +33,7 @@ from tesched_core.step import step
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.bound_use import BoundWatch
 from tesched_sim.fault_settings import FaultKind
+from tesched_sim.hopeless import Hopeless, can_leave_out, is_idle
 from tesched_sim.job_record import see_dependencies
 from tesched_sim.misbehaviour import MisbehavingActuator, MisbehavingObserver, Misbehaviour
 from tesched_sim.observer import SimulatedObserver
@@ -92,6 +93,9 @@ class Daemon:
         self.plans_be = any(not entry.policy.serves_te and entry.policy.State is not None for entry in policies)
         self.limits = limits
         self.memory = Memory()
+        leaves_out = limits == NO_LIMITS and can_leave_out(slurm, policies)
+        #: TE jobs that need not be weighed in each cycle; None: all are
+        self.hopeless = Hopeless(slurm) if leaves_out else None
         # A job of the same user's would count for no bound.
         sees = {"users_differ": limits.bound.is_set, "has_plugin": limits.lever is YieldBy.PLUGIN}
         self.faults = Misbehaviour(slurm, slurm.behaviour.faults) if slurm.behaviour.faults.is_on else None
@@ -196,17 +200,8 @@ class Daemon:
             return False
         self.seen_s = slurm.now
         seen = self._with_doubt(seen)
-        # It polls only after a change: what it saw says nothing of how long a job waited in between.
-        bounded = self.limits.bound.is_set
         before_it = self.memory
-        self.memory, decision = step(
-            self._after_a_jump(self.memory),
-            seen,
-            self.policies,
-            self.limits,
-            longest_wait_s=slurm.behaviour.poll_s if bounded else 0.0,
-            counts_bystanders=self.counts_bystanders,
-        )
+        self.memory, decision = self._decided(self._after_a_jump(self.memory), seen)
         failing = fails(self.faults, decision.actions)
         if failing is Failing.INTENT:
             self._has_no_store(before_it)
@@ -239,6 +234,8 @@ class Daemon:
         elif outcomes:
             self.memory, _ = learned(self.memory, outcomes, self.clock(), self.limits, seen=seen)
         self.copies.keep(self.memory, slurm.now)
+        if self.hopeless is not None:
+            self.hopeless.settle(self.memory)
         self._after(before)
         if self.faults is not None:
             changes = {name for name, some in self.memory.changes.items() if some}
@@ -247,6 +244,34 @@ class Daemon:
             elif changes:
                 self._look_again(self.limits.mark_for_s / 3)  # marks are renewed
         return bool(decision.actions)
+
+    def _decided(self, memory: Memory, seen: Snapshot) -> tuple[Memory, Decision]:
+        """Take a step: without the TE jobs that have no victim still, if nothing comes of that."""
+        hopeless = self.hopeless
+        if hopeless is None or self.watchers:
+            return self._step(memory, seen)
+        left_out = hopeless.rows(memory)
+        if left_out:
+            after, decision = self._step(memory, replace(seen, columns=self.eyes.without(left_out)))
+            if is_idle(memory, after, decision):
+                hopeless.learn(decision)
+                return after, decision
+        after, decision = self._step(memory, seen)
+        hopeless.forget()  # all of them were weighed anew
+        hopeless.learn(decision)
+        return after, decision
+
+    def _step(self, memory: Memory, seen: Snapshot) -> tuple[Memory, Decision]:
+        # It polls only after a change: what it saw says nothing of how long a job waited in between.
+        bounded = self.limits.bound.is_set
+        return step(
+            memory,
+            seen,
+            self.policies,
+            self.limits,
+            longest_wait_s=self.slurm.behaviour.poll_s if bounded else 0.0,
+            counts_bystanders=self.counts_bystanders,
+        )
 
     def _performed(self, actions: Sequence[Action]) -> list[Outcome]:
         """Take the actions: after one that failed the rest of its order is skipped, without an answer all are."""

@@ -30,7 +30,7 @@ from tesched_core.model.cluster import (
     Request,
     SlurmSettings,
 )
-from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.columns import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import ExitZero
@@ -81,6 +81,8 @@ class SimulatedObserver:
             }
         )
         self._reports: dict[int, Reported] = {}
+        #: by all that they depend on: class, grace period, whether it is a part of a training
+        self.traits: dict[tuple[bool, float, bool], Traits] = {}
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -143,6 +145,10 @@ class SimulatedObserver:
             speeds=self._speeds,
             reported_by_array=self._reported(),
         )
+
+    def without(self, left_out: Container[int]) -> ClusterColumns:
+        """Columns of the cluster as it is now in which these rows are no waiting TE jobs."""
+        return _Columns(self, left_out)
 
     def see(self) -> Snapshot | Failure:
         """Poll; this Slurm always answers."""
@@ -398,6 +404,19 @@ class _JobItems(ItemsView[JobId, Job]):
         return ((job_id, self._mapping.eyes.job(job_id - 1)) for job_id in self._mapping)
 
 
+def _traits(te: bool, grace_s: float, elastic: bool) -> Traits:
+    return Traits(
+        job_class=JobClass.TE if te else JobClass.BE,
+        rule="workload",
+        grace_period_s=grace_s,
+        grace_source="workload",
+        notice_signal="USR1" if grace_s > 0 else "",
+        notice_source="workload",
+        exit0=ExitZero.FINISHED,  # it has no other end
+        elastic=elastic,
+    )
+
+
 class _AllTraits(Mapping[JobId, Traits]):
     """Values of the workload for each job that Slurm knows."""
 
@@ -410,17 +429,13 @@ class _AllTraits(Mapping[JobId, Traits]):
     def __getitem__(self, job_id: JobId) -> Traits:
         if not 1 <= job_id <= len(self._slurm.te):
             raise KeyError(job_id)
-        row = job_id - 1
-        return Traits(
-            job_class=JobClass.TE if self._slurm.te[row] else JobClass.BE,
-            rule="workload",
-            grace_period_s=self._slurm.grace_s[row] if self._declare else 0.0,
-            grace_source="workload",
-            notice_signal="USR1" if self._declare and self._slurm.grace_s[row] > 0 else "",
-            notice_source="workload",
-            exit0=ExitZero.FINISHED,  # it has no other end
-            elastic=self._slurm.arrays is not None and self._slurm.arrays.of[row] >= 0,
-        )
+        row, slurm = job_id - 1, self._slurm
+        elastic = slurm.arrays is not None and slurm.arrays.of[row] >= 0
+        alike = slurm.te[row], slurm.grace_s[row] if self._declare else 0.0, elastic
+        found = self._jobs.eyes.traits.get(alike)
+        if found is None:
+            found = self._jobs.eyes.traits[alike] = _traits(*alike)
+        return found
 
     def __iter__(self) -> Iterator[JobId]:
         return iter(self._jobs)
@@ -432,8 +447,9 @@ class _AllTraits(Mapping[JobId, Traits]):
 class _Columns:
     """The hot questions, answered from the simulated cluster's own columns."""
 
-    def __init__(self, eyes: SimulatedObserver) -> None:
+    def __init__(self, eyes: SimulatedObserver, left_out: Container[int] = ()) -> None:
         self._eyes = eyes
+        self._left_out = left_out
 
     @cached_property
     def capacity(self) -> Capacity:
@@ -493,7 +509,7 @@ class _Columns:
 
     @cached_property
     def trials(self) -> tuple[Job, ...]:
-        return tuple(self._eyes.job(row) for row in sorted(self._eyes.slurm.te_pending))
+        return tuple(self._eyes.job(row) for row in sorted(self._eyes.slurm.te_pending) if row not in self._left_out)
 
     def _ends_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Expected end of each of these running jobs, [rows]; seconds."""

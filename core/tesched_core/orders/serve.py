@@ -193,6 +193,8 @@ def _patient(view: View, plans: Sequence[Plan]) -> Mapping[JobId, Why]:
 
 def _of_patient(refusals: Refusals, unplanned: Mapping[JobId, Why]) -> Refusals:
     """Return the refusals, which say of each patient job without a plan that it has no victim by its owner's word."""
+    if not unplanned:
+        return refusals
 
     def own(part: Part) -> bool:
         return isinstance(part, Refusal) and part.job_id == part.preemptor and part.preemptor in unplanned
