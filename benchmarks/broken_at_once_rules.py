@@ -35,8 +35,14 @@ AT_ONCE_MUTATIONS = (
     Mutation(
         "at once: a BE job's turn on free nodes keeps no TE job",
         "core/tesched_core/orders/first_look.py",
-        "_is_on_free(one) and _is_te(one, context.snapshot)",
-        "_is_on_free(one)",
+        "_takes_any(one, context) and _is_te(one, context.snapshot)",
+        "_takes_any(one, context)",
+    ),
+    Mutation(
+        "at once: nor while one's node is out of service",
+        "core/tesched_core/orders/first_look.py",
+        "return bool(gone_nodes(order, context.snapshot, context.columns.capacity))",
+        "return False",
     ),
     Mutation(
         "sums: the record of several partitions is doubted",

@@ -19,9 +19,26 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation("silent node: one that has not reported", _LOST, "return has_not_reported(name, snapshot) or", "return"),
     Mutation("lost node: awaited once its victims have left", _LOST, "return bool(left) and", "return False and"),
-    Mutation("lost node: and as they leave", _LOST, "return snapshot.taken_at <= order.expires_at", "return False"),
     Mutation(
-        "lost node: for as long as they may take", _LOST, "return snapshot.taken_at <= order.expires_at", "return True"
+        "lost node: and as they leave", _LOST, "return awaited or snapshot.taken_at <= order.expires_at", "return False"
+    ),
+    Mutation(
+        "lost node: for as long as they may take",
+        _LOST,
+        "return awaited or snapshot.taken_at <= order.expires_at",
+        "return True",
+    ),
+    Mutation(
+        "lost node: as long as an Epilog takes",
+        _LOST,
+        "return awaited or snapshot.taken_at <= order.expires_at",
+        "return snapshot.taken_at <= order.expires_at",
+    ),
+    Mutation(
+        "lost node: time to start once it is back",
+        _ADVANCE,
+        "max(order.expires_at, context.now + context.limits.order_timeout_s / 2)",
+        "order.expires_at",
     ),
     Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
     Mutation("lost node: for a short while", _LOST, "- max(left) <= limits.order_timeout_s", "- max(left) <= 1e9"),

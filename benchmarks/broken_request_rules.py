@@ -14,22 +14,31 @@ _BOUND = "core/tesched_core/placement/devices_of_bound.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
 _UNEVEN = "core/tesched_core/placement/uneven.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
-_RECORDS = "slurm/tesched_slurm/job_records.py"
+_RECORDS, _RECKONED = "slurm/tesched_slurm/job_records.py", "core/tesched_core/placement/reckoned.py"
 _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/record_details.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
 REQUEST_MUTATIONS = (
+    Mutation("reckoned: by its record", _RECORDS, "return nodes if nodes > low ==", "return 0 if nodes > low =="),
+    Mutation("reckoned: of one task", _RECORDS, "nodes > low == (_number(said.num_tasks) or 1) == 1", "nodes > low"),
     Mutation(
-        "records: GPUs alone on several nodes", _RECORDS, "return nodes if nodes > low == tasks == 1 else 0", "return 0"
+        "reckoned: where no node is enough",
+        _RECKONED,
+        "nodes < 2 or _is_enough_for(job,",
+        "nodes < 2 or False and _is_enough_for(job,",
     ),
-    Mutation("records: not of several tasks or nodes", _RECORDS, "nodes > low == tasks == 1", "nodes > low"),
     Mutation(
-        "records: the memory of GPUs is that of all nodes",
-        _RECORDS,
-        "1 if words.gres(said.mem_per_tres) else counts_as",
-        "counts_as",
+        "reckoned: of nodes that it may use", _RECKONED, "where &= allowed_anywhere(job, snapshot, capacity)", "pass"
     ),
-    Mutation("records: other memory is that of each", _RECORDS, "mib if mib is None else mib * times", "mib"),
+    Mutation("reckoned: a task on each", _RECKONED, "tasks=nodes,", "tasks=1,"),
+    Mutation("reckoned: each with its CPUs", _RECKONED, "nodes * max(request.cpus_per_task, 1)", "1"),
+    Mutation("reckoned: and its memory", _RECKONED, "counted *= nodes", "pass"),
+    Mutation(
+        "reckoned: but that of GPUs",
+        _RECKONED,
+        "if counted is not None and not _by_gpu(job, snapshot):",
+        "if counted is not None:",
+    ),
     Mutation(
         "request: devices of further tasks by --mincpus, of a fixed number of nodes",
         _MODELLED,

@@ -109,6 +109,7 @@ NEAR = {
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
     "lost_nodes": ("tests/scenarios/test_lost_nodes.py", _SILENT, "tests/scenarios/test_levers_left.py"),
+    "reckoned": ("tests/unit/core/placement/test_reckoned.py",),
     "by_sums": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_first_look.py"),
     "can_return": ("tests/unit/core/placement/test_can_return.py", "tests/scenarios/test_first_look.py"),
     "within_limits": (

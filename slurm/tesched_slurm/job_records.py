@@ -229,10 +229,6 @@ def read_request(said: RequestWords) -> Request:
 
 def _request_of(said: RequestWords) -> Request:
     low, high = _node_count(said)
-    # Slurm leaves the number out, or writes another word, of a job that has none yet.
-    tasks, cpus_each, counts_as = _number(said.num_tasks) or 1, _number(said.cpus_per_task) or 1, 1
-    if over := _spread_over(said, low, tasks):
-        low = high = tasks = counts_as = over
     per_gres = asked_of_each(said.mem_per_tres)
     memory_for = "TRES" if per_gres else "CPU" if said.memory_for is None else said.memory_for
     memory = words.mebibytes(said.min_memory) if memory_for in {"CPU", "Node"} else None
@@ -242,13 +238,15 @@ def _request_of(said: RequestWords) -> Request:
     return Request(
         min_nodes=low,
         max_nodes=high,
-        cpus=int(said.num_cpus) * counts_as,
-        tasks=tasks,
+        reckoned_nodes=_reckoned_nodes(said, low),
+        cpus=int(said.num_cpus),
+        # Slurm leaves the number out, or writes another word, of a job that has none yet.
+        tasks=_number(said.num_tasks) or 1,
         min_cpus_per_node=int(said.min_cpus),
-        cpus_per_task=cpus_each,
+        cpus_per_task=_number(said.cpus_per_task) or 1,
         mem_per_node_mib=memory if memory_for == "Node" else None,
         mem_per_cpu_mib=memory if memory_for == "CPU" else None,
-        mem_counted_mib=None if memory else _counted_memory(said, 1 if words.gres(said.mem_per_tres) else counts_as),
+        mem_counted_mib=None if memory else _counted_memory(said),
         gres_per_node=words.asked_gres(said.tres_per_node),
         gres_per_job=words.asked_gres(said.tres_per_job),
         gres_per_task=words.asked_gres(said.tres_per_task),
@@ -293,26 +291,23 @@ def _node_count(said: RequestWords) -> tuple[int, int]:
     return low, _number(said.max_nodes) or by_tasks
 
 
-def _spread_over(said: RequestWords, low: int, tasks: int) -> int:
-    """Return over how many nodes Slurm will spread a waiting job with GPUs in all and no number of tasks; 0: over none.
+def _reckoned_nodes(said: RequestWords, low: int) -> int:
+    """Return over how many nodes Slurm reckons to spread a waiting job of one task on one node; 0: it does not say.
 
-    `sbatch --gpus=4` has the record of one task on one node, and where no node has four, once Slurm has considered it,
-    NumNodes=2: it starts two tasks on two nodes (22.05 and 26.05). Of -n1 and -N1 it says BadConstraints, and NumNodes
-    stays 1. Where it is bound its number of nodes is left alone: it would be its number of tasks, and stay that.
+    `sbatch --gpus=4` has such a record, and may have NumNodes=2 once Slurm has considered it; with -n1 or -N1 it has 1.
     """
     if not said.waits or not words.asked_gres(said.tres_per_job) or not said.num_nodes.isdecimal():
         return 0
     nodes = int(said.num_nodes)
-    return nodes if nodes > low == tasks == 1 else 0
+    return nodes if nodes > low == (_number(said.num_tasks) or 1) == 1 else 0
 
 
-def _counted_memory(said: RequestWords, times: int) -> int | None:
-    """Return the memory over all nodes that Slurm counts for a waiting job, or so many times of it."""
+def _counted_memory(said: RequestWords) -> int | None:
+    """Return the memory over all nodes that Slurm counts for a waiting job."""
     if not said.waits:
         return None
     counted = re.search(r"(?:^|,)mem=([^,]+)", said.tres_alloc)
-    mib = words.mebibytes(counted[1]) if counted else None
-    return mib if mib is None else mib * times
+    return words.mebibytes(counted[1]) if counted else None
 
 
 def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:

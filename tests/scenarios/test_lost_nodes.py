@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Requeue, SetField, sets
+from tesched_core.model.actions import Notify, Requeue, SetField, sets
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, VictimState
@@ -61,6 +61,30 @@ def test_what_has_left_has_not_left_for_nothing_if_the_node_is_back_in_service_s
     assert by_job(drive.memory, "retry_at") == {}
 
 
+def test_a_node_that_is_back_late_has_time_to_start_the_job() -> None:
+    drive = with_left()
+    drive.cycle(LEFT_S + 60)
+    drive.nodes["n1"] = node("n1")
+    drive.obeys(*drive.cycle(LEFT_S + 85))
+    assert (drive.open_orders(), bound_to(drive)) == ([1], ("n1",))
+
+
+def test_while_it_may_take_any_nodes_slurms_word_is_awaited_for_another() -> None:
+    drive = with_left()
+    drive.nodes["n3"] = node("n3")
+    part = drive.start.partitions["p"]
+    drive.start = replace(drive.start, partitions={"p": replace(part, nodes=frozenset(drive.nodes))})
+    drive.jobs[JobId(5)] = running(5, share("n3", 32))
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): traits(JobClass.BE)})
+    drive.submits(waiting(10, cpus=32, reason="Priority", eligible_time=NOW), like=TE)
+    drive.enforces_limits = False
+    drive.cycle(LEFT_S + 1)
+    assert not any(isinstance(one, Requeue | Notify) for one in drive.decision.actions)
+    drive.nodes["n1"] = node("n1")
+    drive.cycle(LEFT_S + 2)
+    assert any(isinstance(one, Requeue | Notify) and one.job_id == 5 for one in drive.decision.actions)
+
+
 def test_meanwhile_it_starts_wherever_it_can_at_the_head_of_its_queue() -> None:
     drive = with_left()
     assert bound_to(drive) == ()
@@ -82,12 +106,21 @@ def test_a_node_that_stays_away_ends_it(flags: frozenset[str], state: str) -> No
     assert not any(sets(one, Field.NODES) for one in drive.decision.actions), "it is set free already"
 
 
-def test_a_victim_that_does_not_leave_is_awaited_no_longer_than_any() -> None:
+def test_a_victim_that_does_not_begin_to_end_is_awaited_no_longer_than_any() -> None:
     drive = leaving()
     drive.cycle(drive.order().expires_at - NOW)
     assert drive.open_orders() == [1]
     drive.cycle(drive.order().expires_at - NOW + 1)
     assert drive.order().ending is Ending.NODE_GONE
+
+
+def test_one_that_ends_in_a_long_epilog_is_awaited() -> None:
+    drive = leaving()
+    over = drive.order().expires_at - NOW + 1
+    drive.change(BE, flags=frozenset({"COMPLETING"}))
+    drive.cycle(over - 20)
+    drive.cycle(over)
+    assert drive.open_orders() == [1], "it can't take back what it has paid"
 
 
 def test_a_node_that_is_taken_from_the_cluster_is_none_of_its_nodes() -> None:

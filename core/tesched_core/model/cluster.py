@@ -65,6 +65,9 @@ class Request:
     #: fewest and most nodes that the job takes (sbatch --nodes=MIN-MAX)
     min_nodes: int = 1
     max_nodes: int = 1
+    #: over how many nodes Slurm reckons to spread a waiting job with devices in all, of one task and one node by its
+    #: record; 0: it does not say. On its preferred nodes: others may do with fewer
+    reckoned_nodes: int = 0
     #: CPUs and tasks over all nodes, as Slurm computed them
     cpus: int = 1
     tasks: int = 1

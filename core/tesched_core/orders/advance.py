@@ -140,8 +140,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := gone_nodes(order, context.snapshot, context.columns.capacity):
-        if may_come_back(order, context.snapshot, context.limits):
-            return order  # bound to none meanwhile (`fields/node_binding.py`)
+        if may_come_back(order, context.snapshot, context.limits, awaited=context.is_awaited(order)):
+            return _with_time_to_start(order, context)  # bound to none meanwhile (`fields/node_binding.py`)
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, of this order, starts no jobs any more"
     elif why := overtaken(order, job, context):
         ending, text = Ending.OVERTAKEN, why
@@ -162,6 +162,13 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     else:
         return order
     return end_wait(order, ending, text, context)
+
+
+def _with_time_to_start(order: Order, context: CycleContext) -> Order:
+    """Return an order whose nodes are awaited, with time for its job to start there once they are back."""
+    if any(victim.state in HOLDS_RESOURCES for victim in order.victims):
+        return order
+    return replace(order, expires_at=max(order.expires_at, context.now + context.limits.order_timeout_s / 2))
 
 
 def _soon_over(order: Order, context: CycleContext) -> bool:

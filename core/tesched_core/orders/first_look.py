@@ -34,6 +34,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.by_sums import may_start_by_sums
 from tesched_core.placement.can_return import takes
 from tesched_core.placement.jobs_there import JobsThere
+from tesched_core.placement.lost_nodes import gone_nodes
 from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
@@ -61,7 +62,7 @@ def at_the_head_first(
     on_free |= {
         one.preemptor
         for one in memory.open_orders()
-        if one.state is OrderState.OPEN and _is_on_free(one) and _is_te(one, context.snapshot)
+        if one.state is OrderState.OPEN and _takes_any(one, context) and _is_te(one, context.snapshot)
     }
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
@@ -115,8 +116,11 @@ def certainly_serves(  # noqa: PLR0917 - a plan, and what it is weighed by
     return not may_start_by_sums(job, snapshot, beside_preemptors(others, snapshot, capacity), there)
 
 
-def _is_on_free(order: Order) -> bool:
-    return not order.waits and not order.victims
+def _takes_any(order: Order, context: CycleContext) -> bool:
+    """Check whether its job is bound to no nodes: it needs no victim, or one of its nodes is out of service."""
+    if not order.victims:
+        return not order.waits
+    return bool(gone_nodes(order, context.snapshot, context.columns.capacity))
 
 
 def _is_te(order: Order, snapshot: Snapshot) -> bool:

@@ -106,10 +106,9 @@ def _leaves_its_tasks_open(request: Request) -> bool:
     """Check whether the job may have named devices in all, and neither tasks nor nodes: `sbatch --gpus=2`.
 
     Slurm then has as many of both as it needs for what is free: with one GPU free on each of two nodes it starts two
-    tasks (22.05 and 26.05). The record is that of -n1, which waits; where no node has so many devices that of -N2 -n2.
+    tasks (22.05 and 26.05). The record is that of -n1, which waits.
     """
-    one_each = request.tasks == request.min_nodes == request.max_nodes
-    return bool(request.gres_per_job) and one_each and not request.tasks_per_node
+    return bool(request.gres_per_job) and request.tasks == 1 and request.min_nodes == 1 and not request.tasks_per_node
 
 
 def _tasks_on_each(request: Request, free: _Free) -> NDArray[np.int64]:

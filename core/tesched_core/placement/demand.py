@@ -67,6 +67,7 @@ from tesched_core.placement.modelled import (
     with_whole_nodes,
     with_whole_tasks,
 )
+from tesched_core.placement.reckoned import as_reckoned
 from tesched_core.placement.uneven import (
     MOST_TASKS,
     Uneven,
@@ -169,6 +170,7 @@ def demands_of(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool 
     With `binds` what certainly starts it if it is bound to nodes; else all with which Slurm may start it by itself.
     Raises UnsupportedRequestError for a request that is not modelled.
     """
+    job = as_reckoned(job, snapshot, capacity)
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
     answers = snapshot.answers

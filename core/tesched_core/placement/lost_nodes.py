@@ -5,6 +5,7 @@ Prolog of another job has failed there, or an admin drains it. While a victim ca
 nodes are tried at once. Afterwards nothing is gained by that: what has left has left, and no further victim leaves for
 the job for `guard.retry_after_s`. So the order goes on for `guard.order_timeout_s`: a site's health check may put the
 node back in service, and until then the job is bound to none, at the head of its queue, for whatever comes free first.
+Meanwhile Slurm's word is awaited for other TE jobs, as what their victims free might be its (`orders/first_look.py`).
 
 Worked example
     Job 4 has left n1 at 09:00:00 for job 9, and at 09:00:01 a Prolog fails on n1: DRAIN. Job 9 may start anywhere. At
@@ -28,16 +29,16 @@ def gone_nodes(order: Order, snapshot: Snapshot, capacity: Capacity) -> list[str
     return [name for name in gone if not is_silent(name, snapshot)]
 
 
-def may_come_back(order: Order, snapshot: Snapshot, limits: Limits) -> bool:
+def may_come_back(order: Order, snapshot: Snapshot, limits: Limits, *, awaited: bool) -> bool:
     """Check whether a TE job's order awaits its nodes: no victim can be let go any more, and the last left lately.
 
-    A BE job in its turn gets other nodes at once.
+    With `awaited` a victim takes its time to end there. A BE job in its turn gets other nodes at once.
     """
     states = {victim.state for victim in order.victims}
     if snapshot.job_class(order.preemptor) is not JobClass.TE or not states.isdisjoint(_MAY_BE_LET_GO):
         return False
     if VictimState.REQUEUING in states:
-        return snapshot.taken_at <= order.expires_at
+        return awaited or snapshot.taken_at <= order.expires_at
     left = [victim.left_at for victim in order.victims if victim.left_at is not None]
     return bool(left) and snapshot.taken_at - max(left) <= limits.order_timeout_s
 

@@ -273,6 +273,9 @@ class Oracle:
         bound = self.cluster.run(
             "scontrol", "update", f"jobid={te}", *count, f"reqnodelist={','.join(plan.nodes)}", check=False
         )
+        if bound.returncode and self._reason(te)[0] != "PENDING":
+            # The daemon notifies none whose TE job can't be bound: a later pass has started it on what was free.
+            return Verdict.AT_SLURMS_WORD, text, "started before it was bound", ""
         self._end([int(job_id) for job_id in plan.victim_ids])
         # It must start: that it does not is known only after a time in which any machine would have started it. One
         # that may want all memory is tried again (`_second_reading`).

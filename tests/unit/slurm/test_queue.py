@@ -182,39 +182,32 @@ def test_a_job_that_names_no_most_gets_up_to_a_node_a_task(said: str, column: st
     assert only(row, answer).request.max_nodes == most
 
 
-@pytest.mark.parametrize(("per_gpu", "counted"), [("N/A", 1000), ("gpu:500", 500)])
-def test_of_gpus_in_all_alone_memory_is_counted_on_each_node_but_that_of_the_gpus(per_gpu: str, counted: int) -> None:
-    waiting = PLAIN._replace(state="PENDING", num_nodes="2", tres_per_job="gres:gpu:4", min_memory="0")
-    row = waiting._replace(tres_alloc="cpu=1,mem=500M,node=1,billing=1", mem_per_tres=per_gpu)
-    assert read_job(row, None).request.mem_counted_mib == counted
-
-
 @pytest.mark.parametrize(
-    ("changes", "nodes", "tasks", "cpus"),
+    ("changes", "reckoned"),
     [
-        ({}, (2, 2), 2, 6),
-        ({"tres_per_job": "N/A"}, (1, 1), 1, 3),
-        ({"num_nodes": "1"}, (1, 1), 1, 3),
-        ({"num_tasks": "2", "num_cpus": "6", "max_nodes": "2"}, (1, 2), 2, 6),
-        ({"tres_alloc": "cpu=3,mem=2000M,node=2", "max_nodes": "2"}, (2, 2), 1, 3),
+        ({}, 2),
+        ({"tres_per_job": "N/A"}, 0),
+        ({"num_nodes": "1"}, 0),
+        ({"num_tasks": "2", "max_nodes": "2"}, 0),
+        ({"tres_alloc": "cpu=3,mem=2000M,node=2", "max_nodes": "2", "num_nodes": "3"}, 0),
+        ({"state": "RUNNING", "node_list": "n[1-2]"}, 0),
     ],
-    ids=["gpus alone", "no gpus", "not considered yet", "of several tasks", "of several nodes"],
+    ids=["gpus alone", "no gpus", "not considered yet", "of several tasks", "of several nodes", "running"],
 )
-def test_gpus_in_all_alone_are_spread_over_the_nodes_that_slurm_says(
-    changes: dict[str, str], nodes: tuple[int, int], tasks: int, cpus: int
+def test_slurms_reckoning_of_gpus_in_all_alone_is_read_beside_the_request(
+    changes: dict[str, str], reckoned: int
 ) -> None:
     waiting = PLAIN._replace(
         state="PENDING",
         node_list="",
         num_nodes="2",
         num_tasks="1",
-        num_cpus="3",
-        cpus_per_task="3",
         tres_per_job="gres:gpu:4",
         tres_alloc="cpu=3,mem=2000M,node=1,billing=3",
     )._replace(**changes)
     request = read_job(waiting, None).request
-    assert ((request.min_nodes, request.max_nodes), request.tasks, request.cpus) == (nodes, tasks, cpus)
+    assert request.reckoned_nodes == reckoned
+    assert changes or (request.min_nodes, request.max_nodes, request.tasks) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -359,16 +359,6 @@ def test_gpus_in_all_of_a_job_that_may_have_named_no_tasks(
         assert may(request, *held, gres={"gpu": 2}, settings=SlurmSettings(release=release)) is may_start, release
 
 
-def test_gpus_in_all_that_no_node_has_may_be_spread_over_more_nodes_than_are_needed() -> None:
-    request = replace(ONE, cpus=2, tasks=2, min_nodes=2, max_nodes=2, gres_per_job=(("gpu", 3),))
-    names = ("n1", "n2", "n3")
-    parts = (Partition(name="p", nodes=frozenset(names)),)
-    held = [share(name, 1, 100, {"gpu": 1}) for name in names]
-    assert may(request, *held, gres={"gpu": 2}, partitions=parts, names=names)
-    more = (*held[:2], share("n3", 1, 100, {"gpu": 2}))
-    assert not may(request, *more, gres={"gpu": 2}, partitions=parts, names=names)
-
-
 @pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
 def test_gpus_on_nodes_where_nothing_else_is_free_are_no_jobs(release: str) -> None:
     request = replace(ONE, gres_per_job=(("gpu", 1),))
