@@ -19,6 +19,12 @@ _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/recor
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
 REQUEST_MUTATIONS = (
+    Mutation(
+        "request: GPUs of two types with CPUs of its own",
+        _MODELLED,
+        "        if request.cpus_per_gres:\n            yield",
+        "        if False:\n            yield",
+    ),
     Mutation("reckoned: by its record", _RECORDS, "return nodes if nodes > low ==", "return 0 if nodes > low =="),
     Mutation("reckoned: of one task", _RECORDS, "nodes > low == (_number(said.num_tasks) or 1) == 1", "nodes > low"),
     Mutation(
@@ -392,7 +398,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
     Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "if several and not fill", "if False and not fill"),
-    Mutation("DefCpuPerGPU: GPUs of two types on 26.05", _MODELLED, "if binds and default and types > 1", "if False"),
+    Mutation("DefCpuPerGPU: GPUs of two types on 26.05", _MODELLED, "if binds and types > 1 and", "if False and"),
     Mutation(
         "whole nodes in all partitions: but on 26.05",
         _MODELLED,

@@ -152,19 +152,22 @@ def test_each_kind_starts_where_just_its_victims_have_left(
 
 @pytest.mark.gate
 @pytest.mark.release
+@pytest.mark.parametrize("own", [(), ("--cpus-per-gpu=1",)], ids=["by default", "by itself"])
 def test_no_victim_leaves_for_gpus_of_two_types_with_cpus_by_default_but_on_22_05(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, own: tuple[str, ...]
 ) -> None:
-    """26.05 starts it on no node, be that empty; with -n1, of which the record says nothing, it does."""
+    """26.05 starts it on no node, be that empty; by default with -n1, of which the record says nothing, it does."""
+    default = {} if own else {"DefCpuPerGPU": "2"}
     two = ClusterDefinition(
-        groups=(NodeGroup(count=1, cpus=8, sockets=1, gres={"gpu:a": 2, "gpu:b": 2}),),
-        partitions=(PartitionDefinition(name="main", default=True, settings={"DefCpuPerGPU": "2"}),),
+        groups=(NodeGroup(count=2, cpus=8, sockets=1, gres={"gpu:a": 2, "gpu:b": 2}),),
+        partitions=(PartitionDefinition(name="main", default=True, settings=default),),
     )
-    cluster, options = make_cluster(two), (MEM, "--gres=gpu:a:1,gpu:b:1")
-    full = submitted(cluster, "be", MEM, "-n8")
+    cluster, options = make_cluster(two), (MEM, "--gres=gpu:a:1,gpu:b:1", *own)
+    full = submitted(cluster, "be", MEM, "-N2", "-n16")
     cluster.wait_state(full, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
-        te = submitted(cluster, "te", *options)
+        te = submitted(cluster, "te", "-H", *options)  # else 26.05 may refuse it at its submission
+        cluster.run("scontrol", "release", str(te))
         if installed_release() < (26, 5):
             cluster.wait_state(te, "RUNNING")
             assert cluster.put_back([full]) == [full]
@@ -173,7 +176,8 @@ def test_no_victim_leaves_for_gpus_of_two_types_with_cpus_by_default_but_on_22_0
         daemon.await_polls(cluster)
         assert cluster.put_back([full]) == []
         cluster.run("scancel", str(full), str(te))
-        cluster.wait_state(submitted(cluster, "te", "-n1", *options), "RUNNING")
+        more = ("-n2", "-N1") if own else ("-n1",)
+        cluster.wait_state(submitted(cluster, "te", *more, *options), "RUNNING")
 
 
 @pytest.mark.gate

@@ -241,9 +241,12 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
     types = len(_gpus_by_type(request, max(request.min_nodes, 1)))
-    if binds and default and types > 1 and request.tasks < 2 and counts_anew(settings.release):
-        # 26.05 leaves it waiting on empty nodes, or holds it; with -n1, which has the same record, it starts.
-        yield f"DefCpuPerGPU={default} with GPUs of {types} types"
+    if binds and types > 1 and request.tasks < 2 and counts_anew(settings.release):
+        # 26.05 leaves it waiting on empty nodes, or holds it; by default with -n1, of the same record, it starts.
+        if request.cpus_per_gres:
+            yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with GPUs of {types} types"
+        elif default:
+            yield f"DefCpuPerGPU={default} with GPUs of {types} types"
     by_task, _ = with_cpus_of_tasks(request, PerGpu(cpus=default), settings.release)
     several = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
     if several and not fill_cores(by_task, threads).all() and not counts_anew(settings.release):

@@ -213,7 +213,11 @@ def test_gpus_of_two_types_with_cpus_by_default(release: str, *, served: bool) -
     full = [running(1, share("n1", 32))]
     assert bool(plans(nodes, full, one, settings)) is served
     assert plans(nodes, full, replace(one, tasks=2, cpus=2, max_nodes=1), settings) == [("n1", (1,))]
-    assert plans(nodes, full, one, replace(settings, def_cpus_per_gpu=0)) == [("n1", (1,))]
+    of_none = replace(settings, def_cpus_per_gpu=0)
+    assert plans(nodes, full, one, of_none) == [("n1", (1,))]
+    by_itself = replace(one, cpus=2, cpus_per_gres=(("gpu", 1),))
+    assert bool(plans(nodes, full, by_itself, of_none)) is served
+    assert plans(nodes, full, replace(by_itself, tasks=2, max_nodes=1), of_none) == [("n1", (1,))]
 
 
 class TestDevicesForEachTask:
