@@ -17,10 +17,10 @@ from tests.builders import cluster, node, waiting
 FOUR = Request(cpus=3, cpus_per_task=3, gres_per_job=(("gpu", 4),), mem_per_node_mib=100, reckoned_nodes=2)
 
 
-def site(request: Request, *gpus: int, settings: SlurmSettings | None = None, **of_job: object) -> tuple[Job, Snapshot]:
+def site(request: Request, *gpus: int, settings: SlurmSettings | None = None) -> tuple[Job, Snapshot]:
     """Return a job, and nodes n1, n2 and so on with so many GPUs each."""
     nodes = [node(f"n{number}", cpus=8, gres={"gpu": each}) for number, each in enumerate(gpus, start=1)]
-    job = replace(waiting(9, request), **of_job)
+    job = waiting(9, request)
     partition = Partition(name="p", nodes=frozenset(one.name for one in nodes))
     return job, cluster(nodes, [job], partitions=(partition,), settings=settings)
 
