@@ -154,7 +154,7 @@ BOUND_MUTATIONS = (
     Mutation("te limits: running jobs", _TE_LIMITS, "running > limits.max_running_per_user", "False"),
     Mutation("te limits: near begin times", _TE_LIMITS, "snapshot.taken_at, 2 * poll_s)", "snapshot.taken_at, 0.0)"),
     Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
-    Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
+    Mutation("te limits: the nodes", _TE_LIMITS, "_nodes(job) * most_run_s", "most_run_s"),
     Mutation("te limits: the share", _TE_LIMITS, "amount > limits.max_cluster_share * total", "False"),
     Mutation("te limits: whole nodes", _TE_LIMITS, "max(known) if known else job", "max(known) if False else job"),
     Mutation("te limits: one that may start counts", _TE_LIMITS, "held.add(wanted)", "pass"),

@@ -28,10 +28,18 @@ REQUEST_MUTATIONS = (
     Mutation("reckoned: by its record", _RECORDS, "return nodes if nodes > low ==", "return 0 if nodes > low =="),
     Mutation("reckoned: of one task", _RECORDS, "nodes > low == (_number(said.num_tasks) or 1) == 1", "nodes > low"),
     Mutation(
-        "reckoned: where no node is enough",
+        "reckoned: where no node is enough", _RECKONED, "if _is_enough_for(job, snapshot, capacity):", "if False:"
+    ),
+    Mutation(
+        "reckoned: TE jobs alone",
         _RECKONED,
-        "nodes < 2 or _is_enough_for(job,",
-        "nodes < 2 or False and _is_enough_for(job,",
+        "reckoned_nodes > 1 and snapshot.job_class(job.job_id) is JobClass.TE",
+        "reckoned_nodes > 1",
+    ),
+    Mutation("reckoned: enough CPUs", _RECKONED, "where &= capacity.total[:, 0] >= cpus", "pass"),
+    Mutation("reckoned: enough memory", _RECKONED, "where &= capacity.total[:, 1] >= memory", "pass"),
+    Mutation(
+        "reckoned: bound without a number", _BINDING, "settable = settable and job.request.reckoned_nodes < 2", "pass"
     ),
     Mutation(
         "reckoned: of nodes that it may use", _RECKONED, "where &= allowed_anywhere(job, snapshot, capacity)", "pass"

@@ -107,6 +107,8 @@ class NodeBindingRule(FieldRule[Nodes]):
         # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
         release = context.snapshot.settings.release
         settable = is_open(job, release, len(nodes)) and len(nodes) <= job.request.max_nodes
+        # It would be its number of tasks ever after (`placement/reckoned.py`).
+        settable = settable and job.request.reckoned_nodes < 2
         keeps = not in_round and _keeps_its_own(previous, nodes, settable=settable)
         if one is None and previous.names and not keeps:
             return None

@@ -140,7 +140,12 @@ def _cpus(job: Job, snapshot: Snapshot, largest: Callable[[str], int]) -> int:
     """Return the CPUs that a job, or a task of an array, gets; of one that gets whole nodes, at most."""
     whole = [name for name in job.partitions if takes_whole_nodes(job.request, snapshot.partitions.get(name))]
     known = [largest(name) for name in whole if name in snapshot.partitions]
-    return job.request.min_nodes * max(known) if known else job.request.cpus
+    return _nodes(job) * max(known) if known else job.request.cpus
+
+
+def _nodes(job: Job) -> int:
+    """Return the nodes that it gets, or may get where Slurm spreads its GPUs."""
+    return max(job.request.min_nodes, job.request.reckoned_nodes)
 
 
 def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
@@ -148,7 +153,7 @@ def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
     tasks = tasks_in(job)
     if job.array_tasks and job.array_throttle:
         tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
-    node_minutes = job.request.min_nodes * most_run_s(job) / 60
+    node_minutes = _nodes(job) * most_run_s(job) / 60
     gpus = tasks * requested_gpus(job.request)
     return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, gpus, tasks_in(job))
 

@@ -103,7 +103,8 @@ class WithoutSome:
             for name in job.partitions
             if name in partitions
         }
-        one_count = request.max_nodes <= max(request.min_nodes, 1)
+        # On how many nodes its GPUs are may follow from who keeps which (`reckoned.py`).
+        one_count = request.max_nodes <= max(request.min_nodes, 1) and request.reckoned_nodes < 2
         return one_count and len(apart) == 1 and all(one.uneven is None for one in now)
 
     def _if_alone(self, job: Job) -> Sequence[Demand]:

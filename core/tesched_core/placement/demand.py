@@ -67,7 +67,7 @@ from tesched_core.placement.modelled import (
     with_whole_nodes,
     with_whole_tasks,
 )
-from tesched_core.placement.reckoned import as_reckoned
+from tesched_core.placement.reckoned import as_reckoned, is_reckoned
 from tesched_core.placement.uneven import (
     MOST_TASKS,
     Uneven,
@@ -170,7 +170,8 @@ def demands_of(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool 
     With `binds` what certainly starts it if it is bound to nodes; else all with which Slurm may start it by itself.
     Raises UnsupportedRequestError for a request that is not modelled.
     """
-    job = as_reckoned(job, snapshot, capacity)
+    if is_reckoned(job, snapshot):
+        job = _with_reckoned_nodes(job, snapshot, capacity)
     if binds and may_want_whole_nodes(job, snapshot):
         job = with_whole_nodes(job)
     answers = snapshot.answers
@@ -182,6 +183,16 @@ def demands_of(job: Job, snapshot: Snapshot, capacity: Capacity, *, binds: bool 
     if isinstance(found, str):
         raise UnsupportedRequestError(found)
     return tuple([one if one.job is job else replace(one, job=job) for one in found])
+
+
+def _with_reckoned_nodes(job: Job, snapshot: Snapshot, capacity: Capacity) -> Job:
+    answers = snapshot.answers
+    if answers is None or not answers.is_of(capacity) or not rests_on_site_alone(job, snapshot, capacity):
+        request = as_reckoned(job, snapshot, capacity)
+    else:
+        key = as_reckoned, *counts_for_demands(job, snapshot)
+        request = answers.find(key, partial(as_reckoned, job, snapshot, capacity))
+    return replace(job, request=request)
 
 
 def counts_for_demands(job: Job, snapshot: Snapshot) -> tuple[Hashable, ...]:
