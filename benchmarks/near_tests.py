@@ -50,6 +50,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_lost_nodes.py",
         _SILENT,
         "tests/scenarios/test_bound.py",
         "tests/scenarios/test_left_held.py",
@@ -99,6 +100,7 @@ NEAR = {
     "change": ("tests/scenarios/test_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (
+        "tests/unit/core/placement/test_reckoned.py",
         "tests/scenarios/test_lost_nodes.py",
         "tests/scenarios/test_binding.py",
         "tests/scenarios/test_slow_to_leave.py",
@@ -247,7 +249,7 @@ NEAR = {
         "tests/scenarios/test_fill.py",
         "tests/scenarios/test_fill_free_resources.py",
     ),
-    "first_look": ("tests/scenarios/test_first_look.py",),
+    "first_look": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_lost_nodes.py"),
     "futility": (
         "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_came_back.py",
