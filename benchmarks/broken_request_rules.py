@@ -30,12 +30,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "reckoned: where no node is enough", _RECKONED, "if _is_enough_for(job, snapshot, capacity):", "if False:"
     ),
-    Mutation(
-        "reckoned: TE jobs alone",
-        _RECKONED,
-        "reckoned_nodes > 1 and snapshot.job_class(job.job_id) is JobClass.TE",
-        "reckoned_nodes > 1",
-    ),
+    Mutation("reckoned: TE jobs alone", _RECKONED, "> 1 and is_te and", "> 1 and"),
+    Mutation("reckoned: before 26.05", _RECKONED, "and not counts_anew(snapshot.settings.release)", ""),
     Mutation("reckoned: enough CPUs", _RECKONED, "where &= capacity.total[:, 0] >= cpus", "pass"),
     Mutation("reckoned: enough memory", _RECKONED, "where &= capacity.total[:, 1] >= memory", "pass"),
     Mutation(

@@ -3,7 +3,8 @@
 `sbatch --gpus=4` has the record of one task on one node. Where Slurm spreads it over two nodes it starts two tasks
 (22.05 and 26.05), and once it has considered the job NumNodes says so. That is the number for the nodes that Slurm
 prefers: where any node has four, that one is planned, as with one task. Of -n1 and -N1 the number stays 1, and Slurm
-says BadConstraints, or that it waits. So it is of TE jobs alone: of a BE job a round sets the number of nodes.
+says BadConstraints, or that it waits. So it is of TE jobs alone: of a BE job a round sets the number of nodes. And
+before 26.05 alone: there it may start bound to three nodes on two, and where the record hides its memory wait on two.
 
 The job is bound to the nodes alone: a number of nodes that is set becomes its number of tasks, and with both put back
 22.05 leaves it waiting for ever (BadConstraints).
@@ -23,11 +24,13 @@ from tesched_core.model.request import by_device
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.allowed import allowed_anywhere
+from tesched_core.placement.modelled import counts_anew
 
 
 def is_reckoned(job: Job, snapshot: Snapshot) -> bool:
     """Check whether it may be spread so: TE jobs alone, as a round sets the number of nodes of a BE job."""
-    return job.request.reckoned_nodes > 1 and snapshot.job_class(job.job_id) is JobClass.TE
+    is_te = snapshot.job_class(job.job_id) is JobClass.TE
+    return job.request.reckoned_nodes > 1 and is_te and not counts_anew(snapshot.settings.release)
 
 
 def as_reckoned(job: Job, snapshot: Snapshot, capacity: Capacity) -> Request:

@@ -69,6 +69,12 @@ def test_a_number_that_slurm_does_not_say_is_none() -> None:
     assert nodes_of(replace(FOUR, reckoned_nodes=0), 2, 2) == [1]
 
 
+@pytest.mark.parametrize(("release", "nodes"), [("22.05.8", 2), ("26.05.5", 1)])
+def test_26_05_is_left_to_spread_it_by_itself(release: str, nodes: int) -> None:
+    job, snapshot = site(FOUR, 2, 2, settings=SlurmSettings(release=release))
+    assert [one.nodes for one in demands_of(job, snapshot, columns_of(snapshot).capacity)] == [nodes]
+
+
 def test_a_be_job_is_left_to_slurm_as_a_round_would_set_its_number_of_nodes() -> None:
     job, snapshot = site(FOUR, 2, 2)
     snapshot = snapshot.with_traits({job.job_id: traits(JobClass.BE)})
