@@ -20,6 +20,36 @@ _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm
 
 REQUEST_MUTATIONS = (
     Mutation(
+        "request: Slurm's word of one task in one partition alone",
+        _MODELLED,
+        "return job.reason not in NOT_EXAMINED and len(job.partitions) < 2",
+        "return job.reason not in NOT_EXAMINED",
+    ),
+    Mutation(
+        "request: whole nodes with more CPUs by GPUs in all",
+        _MODELLED,
+        "return by_default and not request.gres_per_job and settings",
+        "return by_default and settings",
+    ),
+    Mutation(
+        "request: --mincpus above the CPUs of a node's tasks",
+        _MODELLED,
+        "if by_node and (nodes > 1 or a_node):",
+        "if by_node and nodes > 1:",
+    ),
+    Mutation(
+        "request: parts of tasks that a limit leaves",
+        "core/tesched_core/placement/whole_cores.py",
+        "return limited and counts_anew(release) and",
+        "return False and",
+    ),
+    Mutation(
+        "request: one task on each node, whatever a limit leaves",
+        "core/tesched_core/placement/whole_cores.py",
+        "and 1 < nodes < request.tasks",
+        "and 1 < nodes",
+    ),
+    Mutation(
         "request: GPUs of two types with CPUs of its own",
         _MODELLED,
         "        if request.cpus_per_gres:\n            yield",

@@ -51,8 +51,8 @@ from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
-from tesched_core.placement.modelled import may_want_whole_nodes, with_whole_nodes
 from tesched_core.placement.te_runs import covered_s, free_without, in_their_places, left_since
+from tesched_core.placement.whole_nodes import may_want_whole_nodes, with_whole_nodes
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
 #: them: a tenth of a second's work. One whose tasks may be spread unevenly, or whose demands are to be worked out anew

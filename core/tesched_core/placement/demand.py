@@ -58,13 +58,11 @@ from tesched_core.placement.modelled import (
     counts_least_memory,
     default_cpus_per_gpu,
     is_held_again,
-    may_want_whole_nodes,
     unsupported,
     unsupported_in,
     wants_for_further_tasks,
     wants_shards,
     with_cpus_of_tasks,
-    with_whole_nodes,
     with_whole_tasks,
 )
 from tesched_core.placement.reckoned import as_reckoned, is_reckoned
@@ -81,7 +79,8 @@ from tesched_core.placement.uneven import (
     tasks_together,
     threads_of,
 )
-from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus
+from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus, takes_parts_of_tasks
+from tesched_core.placement.whole_nodes import may_want_whole_nodes, with_whole_nodes
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
@@ -439,6 +438,8 @@ class _Amounts:
         exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
         threads = threads_of(self.capacity)
         found = start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
+        if takes_parts_of_tasks(self.request, nodes, self.partition, self.release):
+            return np.zeros_like(found)
         more_cpus = self.whole or self.own_cpus_by_gpu
         return found & tasks_fill_cores(self.request, nodes, threads, self.release, more_cpus=more_cpus)
 
@@ -454,6 +455,8 @@ class _Amounts:
 
         if self.binds:
             allowed = allowed & self._limit_allows(least)
+            if takes_parts_of_tasks(self.request, max(least, 2), self.partition, self.release):
+                return None
 
         def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             on_one = replace(request, tasks=tasks * together, cpus=tasks * together * each, min_nodes=1)

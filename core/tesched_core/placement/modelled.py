@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job, Node, Partition, Request
+from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
@@ -169,8 +169,11 @@ def _of_tasks(request: Request, release: str) -> Iterator[str]:
     nodes, a_node, a_task = request.min_nodes, request.tasks_per_node, max(request.cpus_per_task, 1)
     if a_node and not nodes * a_node <= request.tasks <= max(request.max_nodes, nodes) * a_node:
         yield f"--ntasks-per-node={a_node} with {request.tasks} tasks on {nodes} nodes"
-    if nodes > 1 and request.min_cpus_per_node > a_task * max(a_node, 1) and not more_by_node_starts(release):
-        yield f"--mincpus={request.min_cpus_per_node} on {nodes} nodes"
+    by_node = request.min_cpus_per_node > a_task * max(a_node, 1) and not more_by_node_starts(release)
+    if by_node and (nodes > 1 or a_node):
+        # 26.05 starts it on no node; submitted with a hold, in several partitions, it says Resources of it for ever.
+        where = f"on {nodes} nodes" if nodes > 1 else f"with --ntasks-per-node={a_node}"
+        yield f"--mincpus={request.min_cpus_per_node} {where}"
     elif (
         request.gres_per_job and request.min_cpus_per_node > a_task * request.tasks and not more_by_node_starts(release)
     ):
@@ -265,13 +268,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"a device in all for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
-    # 22.05 says BadConstraints of it, once its number of nodes is set; of one task where its user has set that alone,
-    # which it then says at once. Whole nodes, and GPUs by node with DefCpuPerGPU, start.
-    seen = request.tasks < 2 and job.reason not in NOT_EXAMINED
-    by_default = not (request.cpus_per_gres or request.gres_per_job or request.gres_per_task)
-    by_default |= takes_whole_nodes(request, partition)
-    seen |= by_default and settings.release.startswith(_STARTS_WITH_TOO_FEW)
-    if others_gres and one_node and not seen and _brings_more(request, default):
+    if others_gres and one_node and _brings_more(request, default) and not _starts_with_more(job, partition, settings):
         yield f"--gres={others_gres[0]} with CPUs for each GPU"
     if binds:
         yield from too_few_with_exactly(request, nodes, settings.release)
@@ -280,24 +277,6 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
-
-
-def may_want_whole_nodes(job: Job, snapshot: Snapshot) -> bool:
-    """Check whether one of the job's several partitions gives whole nodes alone (OverSubscribe=EXCLUSIVE).
-
-    Once Slurm has tried the job in that one, it wants whole nodes in the others, too, also on nodes that are in these
-    alone (22.05). When that will be is not known; its record does not say so for certain. 26.05 gives it what it
-    requested.
-    """
-    if counts_anew(snapshot.settings.release):
-        return False
-    parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
-    return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE" for part in parts)
-
-
-def with_whole_nodes(job: Job) -> Job:
-    """Return the job as Slurm (before 26.05) counts it once it has tried it in such a partition."""
-    return replace(job, request=replace(job.request, exclusive=True))
 
 
 def shares_cores(partition: Partition, sharing: str) -> bool:
@@ -325,6 +304,19 @@ def counts_anew(release: str) -> bool:
     """Check whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
     number = release.partition(".")[0]
     return number.isdecimal() and int(number) >= _COUNTS_ANEW
+
+
+def _starts_with_more(job: Job, partition: Partition, settings: SlurmSettings) -> bool:
+    """Check whether Slurm starts a job whose GPUs bring more CPUs than its tasks want, beside another GRES.
+
+    22.05 says BadConstraints of it, once its number of nodes is set. Whole nodes, and GPUs by node with DefCpuPerGPU,
+    it starts. Of one task whose user has set that it says so at once, but Resources for ever in several partitions.
+    """
+    request = job.request
+    if request.tasks < 2:
+        return job.reason not in NOT_EXAMINED and len(job.partitions) < 2
+    by_default = not (request.cpus_per_gres or request.gres_per_task) or takes_whole_nodes(request, partition)
+    return by_default and not request.gres_per_job and settings.release.startswith(_STARTS_WITH_TOO_FEW)
 
 
 def _brings_more(request: Request, cpus_per_gpu: int) -> bool:

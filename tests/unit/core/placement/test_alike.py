@@ -12,7 +12,7 @@ from tesched_core.placement import alike
 from tesched_core.placement.alike import WithoutSome, kind_of
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.demand import Demand, demands_of
-from tesched_core.placement.modelled import with_whole_nodes
+from tesched_core.placement.whole_nodes import with_whole_nodes
 
 from tests.builders import cluster, node, running, share, waiting
 

@@ -378,7 +378,44 @@ def test_gres_beside_gpus_that_bring_cpus(release: str, *, is_modelled: bool) ->
     assert not unsupported(te, snapshot, binds=False), "its number of nodes stays as it was"
     enough = waiting(9, replace(request, cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1))
     assert not unsupported(enough, snapshot)
-    assert not unsupported(replace(te, request=replace(te.request, exclusive=True)), snapshot)
+    # Of whole nodes a job with GPUs in all was once seen to be refused, bound to an empty one.
+    whole = replace(te, request=replace(te.request, exclusive=True))
+    assert bool(unsupported(whole, snapshot)) is not is_modelled
+    by_node = replace(whole.request, gres_per_node=(("gpu", 3), ("tmp", 1)), gres_per_job=())
+    assert not unsupported(replace(whole, request=by_node), snapshot)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("partitions", "reason", "is_modelled"),
+    [(("p",), "Resources", True), (("p", "q"), "Resources", False), (("p",), "Priority", False)],
+)
+def test_of_one_task_whose_gpus_bring_more_cpus_slurms_word_says_more_in_one_partition(
+    partitions: tuple[str, ...], reason: str, *, whole: bool, is_modelled: bool
+) -> None:
+    """With -n1 22.05 starts it on no node (`-n1 --gres=gpu:2,tmp:3G` with DefCpuPerGPU=2, `--exclusive`, too)."""
+    request = Request(gres_per_node=(("gpu", 2), ("tmp", 1)), mem_per_node_mib=1, exclusive=whole)
+    te = replace(waiting(9, request, partitions=partitions), reason=reason)
+    known = [Partition(name=name, nodes=EVERYWHERE) for name in ("p", "q")]
+    settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], partitions=known, settings=settings)
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+
+
+@pytest.mark.parametrize(
+    ("each", "on_a_node", "least", "is_modelled"),
+    [(1, 2, 3, False), (1, 3, 3, True), (2, 2, 4, True), (2, 3, 7, False)],
+)
+def test_more_cpus_by_mincpus_than_a_nodes_tasks_have(
+    each: int, on_a_node: int, least: int, *, is_modelled: bool
+) -> None:
+    """26.05 starts it on no node (one to three tasks a node, 2 to 7 CPUs by --mincpus); 22.05 does."""
+    tasks = Request(tasks=on_a_node, cpus=on_a_node * each, cpus_per_task=each, tasks_per_node=on_a_node)
+    te = waiting(9, replace(tasks, min_cpus_per_node=least, mem_per_node_mib=1))
+    for release in ("22.05.8", "26.05.5"):
+        snapshot = cluster([node("n1")], [te], settings=SlurmSettings(release=release))
+        named = f"--mincpus={least} with --ntasks-per-node={on_a_node}"
+        assert unsupported(te, snapshot) == ("" if is_modelled or release == "22.05.8" else named)
 
 
 @pytest.mark.parametrize(

@@ -166,3 +166,16 @@ def test_cores_on_several_sockets_are_sure_to_be_free_once_one_socket_is_too_sma
     ((where, gone),) = victims(cluster(nodes, [*jobs, te]))
     assert (where, len(gone)) == (("n2",), 1)
     assert victims(cluster(nodes[:1], [te])) == []
+
+
+@pytest.mark.parametrize(("release", "tasks", "leave"), [("26.05.5", 3, [1]), ("26.05.5", 4, []), ("22.05.8", 4, [1])])
+def test_no_victim_for_tasks_of_which_a_limit_may_leave_parts(release: str, tasks: int, leave: list[int]) -> None:
+    """26.05 takes 2, 3 and 3 of the 2, 3 and 4 CPUs that are left for four tasks of two, and leaves the job waiting."""
+    parts = [partition("few", "n1", "n2", "n3", max_cpus_per_node=4)]
+    request = Request(min_nodes=3, max_nodes=3, tasks=tasks, cpus=2 * tasks, cpus_per_task=2, mem_per_node_mib=1)
+    nodes = [node(name, cpus=8) for name in ("n1", "n2", "n3")]
+    others = [running(2, share("n1", 6), partitions=("p",)), running(3, share("n2", 1), partitions=("few",))]
+    jobs = [running(1, share("n3", 8), partitions=("p",)), *(replace(job, requeueable=False) for job in others)]
+    te = waiting(9, request, partitions=("few",))
+    snapshot = cluster(nodes, [*jobs, te], partitions=parts, settings=SlurmSettings(release=release))
+    assert victims(snapshot) == ([(("n1", "n2", "n3"), leave)] if leave else [])
