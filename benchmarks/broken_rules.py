@@ -905,6 +905,7 @@ MUTATIONS = (
         "msgspec.convert((value,), holds)",
         "pass",
     ),
+    Mutation("store: None is no JSON", "db/tesched_db/declared.py", "JSON(none_as_null=True)", "JSON()"),
     Mutation(
         "store: a word for a number is no traceback", "db/tesched_db/checked.py", "if type(value) in kinds:", "if True:"
     ),
