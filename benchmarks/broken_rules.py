@@ -905,6 +905,9 @@ MUTATIONS = (
         "msgspec.convert((value,), holds)",
         "pass",
     ),
+    Mutation(
+        "store: a size of another shape is named", "db/tesched_db/tables.py", "    tres: TresRecord", "    tres: Any"
+    ),
     Mutation("store: None is no JSON", "db/tesched_db/declared.py", "JSON(none_as_null=True)", "JSON()"),
     Mutation(
         "store: a word for a number is no traceback", "db/tesched_db/checked.py", "if type(value) in kinds:", "if True:"

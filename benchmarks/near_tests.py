@@ -281,6 +281,7 @@ NEAR = {
     **dict.fromkeys(("memory_rows", "order_rows", "history_rows"), ("tests/integration/test_db_journal.py",)),
     "declared": ("tests/unit/db/test_declared.py", "tests/integration/test_db_many_rows.py"),
     "checked": ("tests/integration/test_store_damaged.py",),
+    "tables": ("tests/integration/test_store_damaged.py",),
     "use": ("tests/integration/test_cli_status.py",),
     "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
