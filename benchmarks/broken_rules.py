@@ -778,6 +778,12 @@ MUTATIONS = (
         "return bool((unseen > own)",
         "return True or bool((unseen > own)",
     ),
+    Mutation(
+        "robbed: its own job's tasks are spread over what was free",
+        _ROBBED,
+        "order, preemptor=_NOBODY)], snapshot, by_jobs)",
+        "order, preemptor=_NOBODY)], snapshot, capacity)",
+    ),
     Mutation("robbed: by what nodes hold beside its own job", _ROBBED, "(unseen > own).any() or ", ""),
     Mutation("a job that took the resources and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
