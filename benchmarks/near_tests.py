@@ -110,6 +110,12 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "jobs_there": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_overtaken.py"),
+    "until": (
+        "tests/integration/test_cli_lost_nodes.py",
+        "tests/integration/test_cli_explain.py",
+        "tests/unit/core/guard/test_until.py",
+    ),
+    "out_of_service": ("tests/scenarios/test_lost_nodes.py", "tests/integration/test_cli_lost_nodes.py"),
     "lost_nodes": ("tests/scenarios/test_lost_nodes.py", _SILENT, "tests/scenarios/test_levers_left.py"),
     "reckoned": ("tests/unit/core/placement/test_reckoned.py",),
     "by_sums": ("tests/unit/core/placement/test_by_sums.py", "tests/scenarios/test_first_look.py"),

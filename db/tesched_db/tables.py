@@ -78,6 +78,14 @@ class SizeRecord(TypedDict):
     seen_waiting: NotRequired[bool]
 
 
+class LostNodeRecord(TypedDict):
+    """A `LostNode`."""
+
+    name: str
+    state: str
+    reason: str
+
+
 class ChangeRecord(TypedDict):
     """What is read first of a `Change`: it says how the rest is to be read."""
 
@@ -356,6 +364,8 @@ class OrderRow(Base):
     waits_until: Stored[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Stored[int | None]
+    #: its nodes that are out of service and awaited
+    lost_nodes: Stored[list[LostNodeRecord]] = stored(holds=list[LostNodeRecord])
     #: what its preemptor requested when it was made
     size: Stored[SizeRecord | None] = stored(holds=SizeRecord)
     #: how often it had been requeued then, or at its start, and since when that is yet to become a useful run

@@ -198,7 +198,7 @@ def test_a_size_of_another_shape_is_an_error_that_names_its_column(
 
 
 @pytest.mark.parametrize("record", [Size, Tres])
-def test_what_a_job_asked_for_has_the_fields_of_a_size(record: type[Any]) -> None:
+def test_the_record_of_a_size_has_the_fields_of_one(record: type[Any]) -> None:
     kept = {Size: SizeRecord, Tres: TresRecord}[record]
     assert kept.__annotations__.keys() == record.__dataclass_fields__.keys()
 
