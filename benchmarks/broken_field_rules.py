@@ -62,10 +62,10 @@ FIELD_MUTATIONS = (
     ),
     Mutation("field: what shadow mode would have set", _FIELD, "one.value if one.dry else shown", "shown"),
     Mutation(
-        "field: one that is not seen is left as it is",
+        "field: what is wanted stays",
         _FIELD,
-        "            if job_id in wants or job_id in context.absent:",
-        "            if job_id in wants:",
+        "context.changes_of(self.name).items() if job_id not in wants}",
+        "context.changes_of(self.name).items()}",
     ),
     Mutation(
         "field: one that is not seen is not over",

@@ -6,11 +6,28 @@ from benchmarks.mutation import Mutation
 
 _JUMP, _LATELY = "core/tesched_core/orders/clock_jump.py", "core/tesched_core/fields/put_back_lately.py"
 _PRIORITY, _THROTTLE = "core/tesched_core/fields/priority.py", "core/tesched_core/fields/throttle.py"
+_OUT_OF_SERVICE = "core/tesched_core/orders/out_of_service.py"
 _SLURM = "sim/tesched_sim/slurm.py"
 _ADVANCE, _LOST = "core/tesched_core/orders/advance.py", "core/tesched_core/placement/lost_nodes.py"
 _CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
 
 OUTAGE_MUTATIONS = (
+    Mutation(
+        "lost nodes: until when",
+        "cli/tesched_cli/render/until.py",
+        "left_at + until.limits.order_timeout_s",
+        "order.expires_at",
+    ),
+    Mutation("lost nodes: said once", _OUT_OF_SERVICE, "if one.name not in before", "if True"),
+    Mutation(
+        "lost nodes: an order that is over awaits none", _OUT_OF_SERVICE, "replace(order, lost_nodes=()) if", "order if"
+    ),
+    Mutation(
+        "lost nodes: not of a job that is not seen",
+        _OUT_OF_SERVICE,
+        "if order.preemptor in context.absent:",
+        "if False:",
+    ),
     Mutation(
         "silent node: its victim is followed",
         _ADVANCE,
@@ -18,7 +35,9 @@ OUTAGE_MUTATIONS = (
         "job.completing)",
     ),
     Mutation("silent node: one that has not reported", _LOST, "return has_not_reported(name, snapshot) or", "return"),
-    Mutation("lost node: awaited once its victims have left", _LOST, "return bool(left) and", "return False and"),
+    Mutation(
+        "lost node: awaited once its victims have left", _LOST, "return left_at is not None and", "return False and"
+    ),
     Mutation(
         "lost node: and as they leave", _LOST, "return awaited or snapshot.taken_at <= order.expires_at", "return False"
     ),
@@ -41,7 +60,7 @@ OUTAGE_MUTATIONS = (
         "order.expires_at",
     ),
     Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
-    Mutation("lost node: for a short while", _LOST, "- max(left) <= limits.order_timeout_s", "- max(left) <= 1e9"),
+    Mutation("lost node: for a short while", _LOST, "- left_at <= limits.order_timeout_s", "- max(left) <= 1e9"),
     Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE or", "is None or"),
     Mutation(
         "lost node: bound to none meanwhile",

@@ -778,6 +778,12 @@ MUTATIONS = (
         "return bool((unseen > own)",
         "return True or bool((unseen > own)",
     ),
+    Mutation(
+        "robbed: its own job's tasks are spread over what was free",
+        _ROBBED,
+        "order, preemptor=_NOBODY)], snapshot, by_jobs)",
+        "order, preemptor=_NOBODY)], snapshot, capacity)",
+    ),
     Mutation("robbed: by what nodes hold beside its own job", _ROBBED, "(unseen > own).any() or ", ""),
     Mutation("a job that took the resources and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
@@ -905,6 +911,10 @@ MUTATIONS = (
         "msgspec.convert((value,), holds)",
         "pass",
     ),
+    Mutation(
+        "store: a size of another shape is named", "db/tesched_db/tables.py", "    tres: TresRecord", "    tres: Any"
+    ),
+    Mutation("store: None is no JSON", "db/tesched_db/declared.py", "JSON(none_as_null=True)", "JSON()"),
     Mutation(
         "store: a word for a number is no traceback", "db/tesched_db/checked.py", "if type(value) in kinds:", "if True:"
     ),

@@ -31,6 +31,7 @@ from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
     Ending,
+    LostNode,
     Order,
     OrderState,
     Purpose,
@@ -121,6 +122,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         newest_task=st.none() | job_ids,
         restarts=st.none() | counts,
         run_seen_at=st.none() | times,
+        lost_nodes=st.lists(st.builds(LostNode, name=words, state=words, reason=words), max_size=2).map(tuple),
         size=st.none() | sizes,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),

@@ -55,6 +55,7 @@ from tesched_cli.render.until import (
     bound_ends,
     change_lines,
     grace_ends,
+    lost_nodes,
     order_ends,
     until_json,
     until_of,
@@ -308,6 +309,7 @@ def _as_preemptor(view: OrderView, until: Until) -> Iterator[str]:
             yield f"  job {label} would {asked}: {victim.why}"
         return
     yield f"order {order.order_id}: resources were freed for it on {hostlist(order.nodes)} ({ending})"
+    yield from lost_nodes(order, until)
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
         asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _state_in_words(victim)
         yield f"  job {label} {asked}: {victim.why}"

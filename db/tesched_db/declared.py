@@ -123,4 +123,5 @@ def _type(column: str, kind: str, holds: Any, *, nullable: bool) -> TypeEngine[A
         of, kinds = _VALUES[kind]
         return CheckedValue(column, of, *kinds)
     shape = holds or _SHAPES[kind]
-    return CheckedJson(column, JSON(), shape | None if nullable else shape)
+    # Else None would be JSON's null, which is no NULL: a column that may not be NULL would take it.
+    return CheckedJson(column, JSON(none_as_null=True), shape | None if nullable else shape)

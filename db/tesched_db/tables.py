@@ -15,9 +15,9 @@ Over 400 lines: one list of all tables; foreign keys and migrations refer to the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, NotRequired, TypedDict
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData
+from sqlalchemy import BigInteger, ForeignKey, Index, MetaData
 
 from tesched_db.declared import KEY, Stored, TableBase, stored
 
@@ -55,6 +55,35 @@ class RunQuestion(TypedDict):
     qos: str
     account: str
     time_limit_s: int | None
+
+
+class TresRecord(TypedDict):
+    """A `Tres`."""
+
+    cpus: NotRequired[int]
+    mem_mib: NotRequired[int]
+    gres: NotRequired[list[tuple[str, int]]]
+
+
+class SizeRecord(TypedDict):
+    """A `Size`, whose module takes longer to import than most readers need."""
+
+    nodes: int
+    tres: TresRecord
+    exclusive: NotRequired[bool]
+    all_memory: NotRequired[bool]
+    time_limit_s: NotRequired[int | None]
+    licenses: NotRequired[str]
+    partitions: NotRequired[list[str]]
+    seen_waiting: NotRequired[bool]
+
+
+class LostNodeRecord(TypedDict):
+    """A `LostNode`."""
+
+    name: str
+    state: str
+    reason: str
 
 
 class ChangeRecord(TypedDict):
@@ -335,8 +364,10 @@ class OrderRow(Base):
     waits_until: Stored[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Stored[int | None]
+    #: its nodes that are out of service and awaited
+    lost_nodes: Stored[list[LostNodeRecord]] = stored(holds=list[LostNodeRecord])
     #: what its preemptor requested when it was made
-    size: Stored[Any | None] = stored(JSON(none_as_null=True))
+    size: Stored[SizeRecord | None] = stored(holds=SizeRecord)
     #: how often it had been requeued then, or at its start, and since when that is yet to become a useful run
     restarts: Stored[int | None]
     run_seen_at: Stored[float | None]
@@ -391,7 +422,7 @@ class VictimRow(Base):
     #: when it leaves it ends for good, as its owner has said
     ends: Stored[bool]
     #: what it had when it was chosen
-    size: Stored[Any | None] = stored(JSON(none_as_null=True))
+    size: Stored[SizeRecord | None] = stored(holds=SizeRecord)
 
 
 class BystanderRow(Base):

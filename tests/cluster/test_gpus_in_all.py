@@ -6,12 +6,13 @@ the first it wants one of the second, which is less than 2. A job that is not bo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
-from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster, installed_release
 
 from tests.cluster.conftest import MakeCluster
@@ -41,6 +42,22 @@ def running(cluster: LocalCluster, *options: str) -> int:
 
 def submitted(cluster: LocalCluster, *options: str) -> int:
     return cluster.sbatch("--job-name=te", "--output=/dev/null", *BY_NODE_AND_IN_ALL, *options, wrap=SLEEP)
+
+
+def starts_bound_on_22_05_alone(
+    cluster: LocalCluster, daemon: Daemon, te: int, full: int, *, awaited: Callable[[], bool]
+) -> None:
+    """Check that the BE job that holds all nodes leaves for the TE job on 22.05; else not, once that is `awaited`."""
+    if installed_release() == (22, 5):
+        cluster.wait_state(te, "RUNNING")
+        assert cluster.put_back([full]) == [full]
+        return
+    cluster.wait_for(awaited, "the word on why it waits")
+    daemon.await_polls(cluster)
+    assert cluster.put_back([full]) == []
+    # Bound to no nodes it starts, once there is enough.
+    cluster.run("scancel", str(full))
+    cluster.wait_state(te, "RUNNING")
 
 
 @pytest.mark.gate
@@ -99,15 +116,13 @@ def test_tasks_by_node_that_share_gpus_in_all(
     options = ("--mem=100", "-N2", "--ntasks-per-node=2", "--gpus=4")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
-        if installed_release() == (22, 5):
-            cluster.wait_state(te, "RUNNING")
-            assert cluster.put_back([full]) == [full]
-            return
-        cluster.wait_for(lambda: "--ntasks-per-node=2 with" in daemon.ask("explain", str(te)).stdout, "why it waits")
-        daemon.await_polls(cluster)
-        assert cluster.put_back([full]) == []
-        cluster.run("scancel", str(full))
-        cluster.wait_state(te, "RUNNING")
+        starts_bound_on_22_05_alone(
+            cluster,
+            daemon,
+            te,
+            full,
+            awaited=lambda: "--ntasks-per-node=2 with" in daemon.ask("explain", str(te)).stdout,
+        )
 
 
 @pytest.mark.gate
@@ -163,16 +178,7 @@ def test_tasks_with_a_gpu_each_that_share_a_core_on_two_nodes(
     options = ("--mem=100", "-N2", "-n3", "--gpus=3")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         te = cluster.sbatch("--job-name=te", "--output=/dev/null", *options, wrap=SLEEP)
-        if installed_release() == (22, 5):
-            cluster.wait_state(te, "RUNNING")
-            assert cluster.put_back([full]) == [full]
-            return
-        cluster.wait_for(lambda: "Resources" in cluster.job(te)["Reason"], "Slurm's word that it lacks GPUs")
-        daemon.await_polls(cluster)
-        assert cluster.put_back([full]) == []
-        # Bound to no nodes it starts, once there is enough.
-        cluster.run("scancel", str(full))
-        cluster.wait_state(te, "RUNNING")
+        starts_bound_on_22_05_alone(cluster, daemon, te, full, awaited=lambda: "Resources" in cluster.job(te)["Reason"])
 
 
 @pytest.mark.gate

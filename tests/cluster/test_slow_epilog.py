@@ -237,6 +237,9 @@ def test_a_node_that_is_out_of_service_for_a_moment_costs_no_victim_more(
         hold.unlink()
         cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "PENDING", "the victim to have left")
         daemon.await_polls(cluster)
+        said = " ".join(daemon.ask("explain", str(te)).stdout.split())
+        assert "+DRAIN: test" in said
+        assert "is out of service: the job is bound to no nodes meanwhile; awaited until" in said
         cluster.resume_node("n1")
         cluster.wait_state(te, "RUNNING")
         daemon.await_polls(cluster)

@@ -183,3 +183,24 @@ def test_a_statement_for_postgresql_has_so_many_values_at_most_and_one_row_at_le
     together = store.dialect.name == "sqlite"
     inserts, updates = (1 if together else ceil(7 / max(most // len(row), 1)) for row in (rows[0], changes[0]))
     assert (said.count("INSERT"), said.count("UPDATE")) == (inserts, updates)
+
+
+def test_none_is_no_json_and_is_refused_where_a_column_may_not_be_null(store: Engine) -> None:
+    rows = [new_row(1), new_row(2, nodes=None)]
+    for write in (
+        lambda connection: insert_rows(connection, JobRow, rows),
+        lambda connection: connection.execute(insert(JobRow), rows),
+    ):
+        with pytest.raises(RowError), store_errors("write", reads=False), writing(store).begin() as connection:
+            write(connection)
+    assert stored(store) == {}
+
+
+def test_none_is_null_where_a_column_may_be(store: Engine) -> None:
+    with writing(store).begin() as connection:
+        insert_rows(connection, JobRow, [new_row(1), new_row(2, question=QUESTION)])
+        connection.execute(insert(JobRow), [new_row(3)])
+        update_rows(connection, JobRow, [{"key": 2, "question": None}])
+    with store.connect() as connection:
+        found = connection.execute(select(JobRow.key).where(JobRow.question.is_(None)).order_by(JobRow.key))
+        assert [*found.scalars()] == [1, 2, 3]

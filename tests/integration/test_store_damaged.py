@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from click.testing import CliRunner
 from sqlalchemy import JSON, Boolean, Column, Connection, create_engine, literal_column, select
 from tesched_cli.main import main
 from tesched_core.intake.classify import Question
+from tesched_core.model.resources import Tres
+from tesched_core.model.size import Size
 from tesched_db.checked import CheckedJson, CheckedValue
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError, store_errors
-from tesched_db.tables import Base, RunQuestion
+from tesched_db.tables import Base, RunQuestion, SizeRecord, TresRecord
 
 from tests.integration.damaged import READINGS, full_store, loop_on
 
@@ -173,6 +176,31 @@ def test_what_is_only_shown_keeps_no_daemon_from_its_work_which_replaces_it(colu
     assert (turn.trouble, turn.saw) == ("", True)
     # A row of an older cycle stays as it is
     assert _refusals(store) == [] or column == "cycles.counts"
+
+
+SIZE = {"nodes": 1, "tres": {"cpus": 1, "mem_mib": 0, "gres": []}, "exclusive": False, "all_memory": False}
+SIZE |= {"time_limit_s": None, "licenses": "", "partitions": ["main"], "seen_waiting": True}
+
+
+@pytest.mark.parametrize("table", ["orders", "victims"])
+@pytest.mark.parametrize(
+    "wrong", [{"nodes": "many"}, {"nodes": None}, {"tres": {"cpus": 1, "gres": [["gpu"]]}}, {"partitions": [1]}]
+)
+def test_a_size_of_another_shape_is_an_error_that_names_its_column(
+    table: str, wrong: dict[str, Any], store: Path
+) -> None:
+    _damage(store, f"{table}.size", json.dumps(SIZE))
+    assert _refusals(store) == []
+    _damage(store, f"{table}.size", json.dumps(SIZE | wrong))
+    refused = _refusals(store)
+    assert refused
+    assert all(f"{table}.size: " in said and HINT in said and "\n" not in said for said in refused)
+
+
+@pytest.mark.parametrize("record", [Size, Tres])
+def test_the_record_of_a_size_has_the_fields_of_one(record: type[Any]) -> None:
+    kept = {Size: SizeRecord, Tres: TresRecord}[record]
+    assert kept.__annotations__.keys() == record.__dataclass_fields__.keys()
 
 
 def test_what_a_job_said_as_its_run_began_has_the_fields_of_a_question() -> None:

@@ -246,7 +246,8 @@ def test_a_limit_that_slurm_names_counts_whatever_was_known_before() -> None:
     assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.LIMIT)
 
 
-def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resources() -> None:
+def beside_one_that_fits() -> Driver:
+    """Return a site without limits after its first cycle: TE job 8, which fits on n3, keeps job 9 without a victim."""
     drive = two_nodes()
     drive.nodes["n3"] = node("n3", cpus=8)
     drive.start = replace(
@@ -255,6 +256,11 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
     drive.jobs[JobId(8)] = waiting(8, cpus=8, reason="Priority", eligible_time=NOW - 1)
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.TE)})
     assert without_limits(drive) == []
+    return drive
+
+
+def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resources() -> None:
+    drive = beside_one_that_fits()
     # Once that has started nothing takes what the victim frees.
     drive.jobs[JobId(8)] = running(8, share("n3", 8))
     drive.cycle(1)
@@ -262,14 +268,7 @@ def test_slurms_word_is_awaited_while_another_te_job_is_to_start_on_free_resourc
 
 
 def test_so_it_is_not_while_a_be_job_is_to_have_its_turn_on_them() -> None:
-    drive = two_nodes()
-    drive.nodes["n3"] = node("n3", cpus=8)
-    drive.start = replace(
-        drive.start, partitions={"p": replace(drive.start.partitions["p"], nodes=frozenset(drive.nodes))}
-    )
-    drive.jobs[JobId(8)] = waiting(8, cpus=8, reason="Priority", eligible_time=NOW - 1)
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.TE)})
-    assert without_limits(drive) == []
+    drive = beside_one_that_fits()
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(8): traits(JobClass.BE)})
     drive.cycle(1)
     assert drive.open_orders() == [1, 2], "the first is as one of a round"

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Notify, Requeue, SetField, sets
+from tesched_core.model.cluster import Request
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
-from tesched_core.model.order import Ending, VictimState
+from tesched_core.model.order import Ending, LostNode, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 
@@ -148,3 +149,69 @@ def test_a_be_job_in_its_turn_gets_other_nodes_at_once() -> None:
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(TE): traits(JobClass.BE)})
     drive.cycle(LEFT_S + 1)
     assert drive.order().ending is Ending.NODE_GONE
+
+
+def test_it_is_said_in_words_that_a_node_is_out_of_service_once_and_when_it_is_back() -> None:
+    drive = leaving()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], reason="Prolog error")
+    drive.requeued(BE)
+    said = steps(drive, *range(3, 9))
+    assert said == [], "it was said when it was seen"
+    assert drive.order().lost_nodes == (LostNode(name="n1", state="IDLE+DRAIN", reason="Prolog error"),)
+    drive.nodes["n1"] = node("n1")
+    assert steps(drive, 20, 21) == ["in service again: n1"]
+    assert drive.order().lost_nodes == ()
+
+
+def test_what_is_said_names_its_state_and_reason_and_for_how_long_it_is_awaited() -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], limits=LIMITS, graces={BE: 0})
+    drive.obeys(*(one for one in drive.cycle(0) if not isinstance(one, Requeue)))
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=DRAINED, reason="Prolog error")
+    (said,) = steps(drive, 1)
+    assert said == (
+        "out of service: n1 (IDLE+DRAIN: Prolog error); job 9 is bound to no nodes meanwhile, and its order goes on "
+        "until 60 s after its victims have left (guard.order_timeout_s)"
+    )
+    drive.cycle(2)
+    awaits = "; order 1 awaits what is out of service: n1 "
+    assert drive.decision.summary.endswith(f"{awaits}(IDLE+DRAIN: Prolog error)")
+    drive.nodes.pop("n1")
+    drive.cycle(3)
+    assert drive.decision.summary.endswith(f"{awaits}(no node of Slurm's any more)")
+
+
+def test_an_order_that_has_ended_awaits_no_node() -> None:
+    drive = with_left()
+    drive.cycle(LEFT_S + 61)
+    assert (drive.order().ending, drive.order().lost_nodes) == (Ending.NODE_GONE, ())
+
+
+def test_nothing_is_said_of_a_node_while_the_job_that_awaits_it_is_not_seen() -> None:
+    drive = with_left()
+    job = drive.jobs.pop(JobId(TE))
+    drive.nodes["n1"] = node("n1")
+    assert (steps(drive, 20), len(drive.order().lost_nodes)) == ([], 1)
+    drive.jobs[JobId(TE)] = job
+    assert steps(drive, 21) == ["in service again: n1"]
+
+
+def test_of_many_nodes_three_are_named() -> None:
+    names = [f"n{number}" for number in range(1, 6)]
+    jobs = [running(BE, *(share(name, 32) for name in names))]
+    request = Request(min_nodes=5, max_nodes=5, cpus=5, tasks=5, mem_per_node_mib=1)
+    drive = Driver([node(name) for name in names], [*jobs, waiting(TE, request)], limits=LIMITS, graces={BE: 0})
+    drive.obeys(*(one for one in drive.cycle(0) if not isinstance(one, Requeue)))
+    for name in names:
+        drive.nodes[name] = replace(drive.nodes[name], flags=DRAINED)
+    (said,) = steps(drive, 1)
+    assert said.startswith("out of service: n1 (IDLE+DRAIN), n2 (IDLE+DRAIN), n3 (IDLE+DRAIN) and 2 more; job 9")
+    assert [one.name for one in drive.order().lost_nodes] == names
+
+
+def steps(drive: Driver, *at_s: float) -> list[str]:
+    """Return the steps of the order itself in cycles at these times."""
+    said = []
+    for at in at_s:
+        drive.obeys(*drive.cycle(at))
+        said += [one.text for one in drive.decision.transitions if one.job_id is None]
+    return said

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Notify, Status
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
@@ -89,6 +89,40 @@ def test_its_own_start_between_the_read_of_the_jobs_and_that_of_the_nodes_takes_
         drive.nodes["n1"] = replace(drive.nodes["n1"], held=Tres(cpus=32, mem_mib=1))
         drive.cycle(5)
         assert (asked(drive), bound_to(drive), drive.order().nodes) == ([], [], ("n1",))
+
+
+@pytest.mark.parametrize(
+    ("victim", "on_n2", "moves"),
+    [("none", 8, False), ("gone", 8, False), ("still seen", 8, False), ("none", 12, True), ("gone", 12, True)],
+)
+def test_so_it_is_where_its_tasks_are_spread_unevenly(victim: str, on_n2: int, moves: bool) -> None:
+    """Of five tasks of 8 CPUs four are on n1 and one is on n2, beside job 2: not the three on each of an even spread.
+
+    On n2 there was a victim of 12 CPUs, whose end the jobs may not show yet.
+    """
+    jobs = [
+        running(2, share("n2", 16), requeueable=False),
+        running(4, share("n3", 32), share("n4", 32), requeueable=False),
+    ]
+    if victim != "none":
+        jobs.append(running(BE, share("n2", 12)))
+    request = Request(min_nodes=2, max_nodes=2, cpus=40, tasks=5, cpus_per_task=8, mem_per_node_mib=1)
+    drive = Driver(
+        [node("n1"), node("n2", cpus=28), node("n3"), node("n4")],
+        [*jobs, waiting(TE, request, priority=50)],
+        binds=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    assert (asked(drive), drive.order().nodes) == ([] if victim == "none" else [BE], ("n1", "n2"))
+    if victim == "gone":
+        drive.requeued(BE)
+    del drive.jobs[JobId(4)]  # two other nodes are free by now
+    before = drive.order()
+    held = {"n1": 32, "n2": 16 + on_n2}
+    for name, cpus in held.items():
+        drive.nodes[name] = replace(drive.nodes[name], held=Tres(cpus=cpus, mem_mib=1))
+    drive.cycle(5)
+    assert (drive.order().nodes != before.nodes) is moves
 
 
 def test_what_a_node_holds_beside_its_own_job_is_taken_by_others() -> None:

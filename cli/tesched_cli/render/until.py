@@ -148,10 +148,27 @@ def order_ends(order: Order, until: Until) -> str:
     """Time at which an order that is under way is given up, or notifies a victim, at the latest."""
     if order.ended_at is not None or order.started_at is not None:
         return ""
+    if (awaited := lost_nodes_until(order, until)) is not None:
+        return f", awaits its nodes until {until.at(awaited)}"
     if order.waits_until is not None:
         return f", awaits free resources until {until.at(order.waits_until)}"
     comma = "," if until.is_over(order.expires_at) else ""
     return f", until {until.at(order.expires_at)}{comma} unless it starts or a victim takes longer to end"
+
+
+def lost_nodes_until(order: Order, until: Until) -> UnixSeconds | None:
+    """Time until which an order awaits nodes that are out of service; None: it awaits none, or a victim is to leave."""
+    left_at = order.all_left_at if order.lost_nodes else None
+    return None if left_at is None else left_at + until.limits.order_timeout_s
+
+
+def lost_nodes(order: Order, until: Until) -> Iterator[str]:
+    """Yield which nodes of an order are out of service, what that means for its job, and until when it awaits them."""
+    for one in order.lost_nodes:
+        awaited = lost_nodes_until(order, until)
+        limit = f"{until.limits.order_timeout_s:.0f} s after its victims have left"
+        at = until.at(awaited) if awaited is not None else limit
+        yield f"  node {one} is out of service: the job is bound to no nodes meanwhile; awaited until {at}"
 
 
 def grace_ends(victim: Victim, until: Until) -> Iterator[str]:
@@ -173,7 +190,7 @@ class UntilJson:
     job: str
     #: the TE job that it is about, as squeue writes it; null: it is about none
     preemptor: str | None
-    #: a refusal's code, a change's name, or "grace_period"
+    #: a refusal's code, a change's name, "grace_period", or "lost_nodes": of its order, which are out of service
     what: str
     at: UnixSeconds
     #: it has ended
@@ -195,6 +212,9 @@ def _known(story: JobStory, until: Until) -> Iterator[tuple[str, str | None, str
         for what, at, words in _changes(story.job, until):
             if words.endswith("until "):
                 yield story.job.label, None, what, at
+    for view in story.orders_as_preemptor:
+        if (awaited := lost_nodes_until(view.order, until)) is not None:
+            yield story.job.label, None, "lost_nodes", awaited
     for view in story.orders_as_victim:
         for victim in view.order.victims:
             if victim.job_id == story.job.job_id and [*grace_ends(victim, until)]:

@@ -35,7 +35,7 @@ Source
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import inf
@@ -247,6 +247,17 @@ class FieldRule(FieldLever[V]):
     def follow(self, context: CycleContext) -> None:
         """See which changes have arrived, which are over, and which others have made theirs."""
         changes = context.changes_of(self.name)
+        for one, job in self._settable(changes, context):
+            if one.restored or one.dry:
+                continue
+            where = self.state_of(one, job)
+            if where is FieldState.IN_PLACE and one.taken_at is None:
+                changes[one.job_id] = replace(one, taken_at=context.now)
+            elif where is FieldState.OTHERS:
+                self._keep(one, self.taken_over(one), context)
+
+    def _settable(self, changes: Mapping[JobId, Change[V]], context: CycleContext) -> Iterator[tuple[Change[V], Job]]:
+        """Yield the changes whose jobs are seen and can be set; what follows for those that can't be is kept."""
         for job_id, one in list(changes.items()):
             if job_id in context.absent:
                 continue
@@ -254,13 +265,7 @@ class FieldRule(FieldLever[V]):
             if job is None or not self.can_be_set(job):
                 self._keep(one, self.unset(one, job), context)
                 continue
-            if one.restored or one.dry:
-                continue
-            where = self.state_of(one, job)
-            if where is FieldState.IN_PLACE and one.taken_at is None:
-                changes[job_id] = replace(one, taken_at=context.now)
-            elif where is FieldState.OTHERS:
-                self._keep(one, self.taken_over(one), context)
+            yield one, job
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Set what is wanted in this cycle, and put back what is not wanted any more."""
@@ -278,13 +283,8 @@ class FieldRule(FieldLever[V]):
 
     def put_back_others(self, wants: Collection[JobId], context: CycleContext) -> None:
         """Put back what is set of all jobs but these."""
-        for job_id, one in list(context.changes_of(self.name).items()):
-            if job_id in wants or job_id in context.absent:
-                continue
-            job = self.record(job_id, context)
-            if job is None or not self.can_be_set(job):
-                self._keep(one, self.unset(one, job), context)
-                continue
+        others = {job_id: one for job_id, one in context.changes_of(self.name).items() if job_id not in wants}
+        for one, job in self._settable(others, context):
             after, is_ours = unwanted(one, self.state_of(one, job), context.now)
             self._keep(one, self.over(one) if after is None else after, context)
             if is_ours and self._may_send(one, job, context, puts_back=True):

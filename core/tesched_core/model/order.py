@@ -234,6 +234,21 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A node of an order that is out of service, as Slurm shows it."""
+
+    name: str
+    #: base state and flags, as scontrol writes them ("IDLE+DRAIN"); empty: it is none of Slurm's nodes any more
+    state: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Return its name, with what is known of why."""
+        why = ": ".join(filter(None, (self.state, self.reason))) or "no node of Slurm's any more"
+        return f"{self.name} ({why})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One preemption under way."""
 
@@ -252,6 +267,8 @@ class Order:
     #: of a preemptor that is a job array: the newest task that it had started when the order was made, and from its
     #: start on the task that has started; None: no array, or no task
     newest_task: JobId | None = None
+    #: its nodes that are out of service and awaited: its preemptor is bound to none meanwhile
+    lost_nodes: tuple[LostNode, ...] = ()
     #: what its preemptor requested when it was made; None: not known
     size: Size | None = None
     #: how often its preemptor had been requeued then, or at its start; None: not known, or tasks of an array
@@ -267,6 +284,13 @@ class Order:
     def run_id(self) -> JobId:
         """Return the job that has started: of a job array the task, which has a record of its own from then on."""
         return self.preemptor if self.newest_task is None else self.newest_task
+
+    @property
+    def all_left_at(self) -> UnixSeconds | None:
+        """Time at which the last of its victims left; None: one holds its nodes, or none has left."""
+        if any(victim.state in HOLDS_RESOURCES for victim in self.victims):
+            return None
+        return max((victim.left_at for victim in self.victims if victim.left_at is not None), default=None)
 
     @property
     def waits(self) -> bool:

@@ -49,6 +49,7 @@ from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
 from tesched_core.orders.others_victims import awaits_others, is_lacked
+from tesched_core.orders.out_of_service import with_lost_nodes
 from tesched_core.orders.overtaken import is_held_by_us, overtaken
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.requeue import REQUEUE_LEVER, lost
@@ -92,7 +93,7 @@ def advance(
 def _advance_order(order: Order, context: CycleContext) -> Order:
     before = order.state
     if order.state is OrderState.OPEN:
-        order = _look_at_preemptor(order, context)
+        order = with_lost_nodes(_look_at_preemptor(order, context), context)
     if order.state is OrderState.OPEN and order.preemptor not in context.absent:
         if why := given_up(order, context):
             order = end_wait(order, Ending.CHANGE_REFUSED, why, context)

@@ -38,7 +38,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
 from tesched_core.orders.open import victim_of
-from tesched_core.placement.reserved import beside_preemptors, capacity_after_orders
+from tesched_core.placement.reserved import capacity_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
 #: stands for no job
@@ -167,7 +167,9 @@ def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleConte
         return False
     by_jobs = context.capacity_by_jobs
     unseen = (by_jobs.free - capacity.free)[rows]
-    own = (capacity.free - beside_preemptors([order], snapshot, capacity).free)[rows]
+    # Its tasks were spread over what was free before it: its nodes' records have nothing left for them.
+    before = capacity_after_orders([replace(order, preemptor=_NOBODY)], snapshot, by_jobs)
+    own = (before.free - capacity_after_orders([order], snapshot, by_jobs).free)[rows]
     return bool((unseen > own).any() or (capacity_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())
 
 

@@ -11,13 +11,23 @@ from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
+from tesched_core.orders.out_of_service import awaits_in_words
 from tesched_core.policy import AwaitRoom, Plan
 
 
 def summary(
     plans: Sequence[Plan], context: CycleContext, waiting: Sequence[Job], memory: Memory, not_now: Sequence[Refusal]
 ) -> str:
-    """Return the line; `waiting` and `not_now` are the TE jobs that would start, and the refusals of the others."""
+    """Return the line; `waiting` and `not_now` are the TE jobs that would start, and the refusals of the others.
+
+    Orders that await nodes which are out of service are named as long as they do.
+    """
+    return "; ".join((_done(plans, context, waiting, memory, not_now), *awaits_in_words(memory.open_orders())))
+
+
+def _done(
+    plans: Sequence[Plan], context: CycleContext, waiting: Sequence[Job], memory: Memory, not_now: Sequence[Refusal]
+) -> str:
     tried_later = [one for one in not_now if one.code in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}]
     if plans:
         return "; ".join(_in_short(plan) for plan in plans)

@@ -39,8 +39,8 @@ def may_come_back(order: Order, snapshot: Snapshot, limits: Limits, *, awaited: 
         return False
     if VictimState.REQUEUING in states:
         return awaited or snapshot.taken_at <= order.expires_at
-    left = [victim.left_at for victim in order.victims if victim.left_at is not None]
-    return bool(left) and snapshot.taken_at - max(left) <= limits.order_timeout_s
+    left_at = order.all_left_at
+    return left_at is not None and snapshot.taken_at - left_at <= limits.order_timeout_s
 
 
 def is_silent(name: str, snapshot: Snapshot) -> bool:

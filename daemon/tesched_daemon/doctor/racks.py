@@ -27,17 +27,22 @@ USUAL_DELAY_S = 3.0
 def planning(config: Config, commands: Commands, values: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is to be said of the racks, and of how soon Slurm starts jobs; `values` are slurm.conf's."""
     settings = Settings(commands=commands).now()
-    said = commands.run(("scontrol", "-o", "show", "node"))
-    try:
-        nodes = said if isinstance(said, Failure) else read_nodes(said)
-    except (KeyError, ValueError) as error:
-        nodes = strange("scontrol show node", error)
+    nodes = seen_nodes(commands)
     failed = next((one for one in (settings, nodes) if isinstance(one, Failure)), None)
     if failed is not None:
         yield warn("racks", f"they cannot be seen: {failed.message}", "ask again")
     elif not isinstance(settings, Failure) and not isinstance(nodes, Failure):
         yield racks(config, nodes, settings)
     yield in_time(config, values)
+
+
+def seen_nodes(commands: Commands) -> Sequence[Node] | Failure:
+    """Read all nodes, or say why they cannot be."""
+    said = commands.run(("scontrol", "-o", "show", "node"))
+    try:
+        return said if isinstance(said, Failure) else read_nodes(said)
+    except (KeyError, ValueError) as error:
+        return strange("scontrol show node", error)
 
 
 def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Finding:

@@ -23,7 +23,7 @@ from tesched_policies.gavel.jobs import Kinds
 from tesched_slurm import clients
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
-from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
+from tesched_slurm.scontrol_cluster import read_partitions, read_settings
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor import bound, plugin
@@ -31,7 +31,7 @@ from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.first_look import first_look
 from tesched_daemon.doctor.new_jobs import new_jobs
 from tesched_daemon.doctor.partitions import first_in_line
-from tesched_daemon.doctor.racks import planning
+from tesched_daemon.doctor.racks import planning, seen_nodes
 from tesched_daemon.doctor.rate_limit import rate_limit
 from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.settings import Mode
@@ -105,11 +105,7 @@ def examine(config: Config) -> Iterator[Finding]:
 
 
 def _nodes_share(config: Config, commands: Commands) -> Finding:
-    said = commands.run(("scontrol", "-o", "show", "node"))
-    try:
-        nodes = said if isinstance(said, Failure) else read_nodes(said)
-    except (KeyError, ValueError) as error:
-        nodes = strange("scontrol show node", error)
+    nodes = seen_nodes(commands)
     if isinstance(nodes, Failure):
         return warn("shards", f"whether GPUs are shared cannot be seen: {nodes.message}", "ask again")
     return shares_gpus(config, nodes)

@@ -336,6 +336,7 @@ def upgrade() -> None:
         sa.Column("nodes", sa.JSON(), nullable=False),
         sa.Column("waits_until", sa.Float(53), nullable=True),
         sa.Column("newest_task", sa.BigInteger(), nullable=True),
+        sa.Column("lost_nodes", sa.JSON(), nullable=False),
         sa.Column("size", sa.JSON(), nullable=True),
         sa.Column("restarts", sa.BigInteger(), nullable=True),
         sa.Column("run_seen_at", sa.Float(53), nullable=True),
