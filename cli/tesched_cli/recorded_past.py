@@ -43,8 +43,12 @@ DAY_S = 86_400.0
 _OF_NODES = frozenset({"nodes", "cpus", "mem_gib", "gpus"})
 
 
+class _Days(NumberRange):
+    name = "days"
+
+
 #: of `--days`: sacct is read for ten years at most
-DAYS = NumberRange(0, 3650, min_open=True)
+DAYS = _Days(0, 3650, min_open=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
