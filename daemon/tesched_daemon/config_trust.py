@@ -33,7 +33,7 @@ def descriptor(path: Path) -> int:
 
 
 def named_descriptor(path: Path) -> int:
-    """Open a file that a user has named, whoever may write to it. Raises as `descriptor`."""
+    """Open a file that was named, also one that others may write to. Raises as `descriptor`."""
     return _opened(path, path, lambda _: None, 0)
 
 
