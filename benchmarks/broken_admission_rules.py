@@ -151,6 +151,23 @@ ADMISSION_MUTATIONS = (
         'gone.add(_LAST_INDEX.sub("", key))',
         'gone.add(f"{table}.{name}"); gone.update(f"{one}.{name}" for one in tree.values)',
     ),
+    Mutation("config: a bounded depth", "daemon/tesched_daemon/config_files.py", "    if level:\n", "    if False:\n"),
+    Mutation(
+        "config: no pipe, no device",
+        "daemon/tesched_daemon/config_trust.py",
+        "if not stat.S_ISREG(status.st_mode):",
+        "if False:",
+    ),
+    Mutation(
+        "config: jobs, too, go by the last file", "report/tesched_report/where.py", "in reversed(said)", "in said"
+    ),
+    Mutation("intervals: nan is none", "cli/tesched_cli/common.py", "if isnan(number):", "if False:"),
+    Mutation(
+        "check: a number of very many digits",
+        "daemon/tesched_daemon/submission/read.py",
+        'if re.search(r"\\d{11}", text):',
+        "if False:",
+    ),
     Mutation("own files: the configuration's are others", _CHECKS, "if path.samefile(file):", "if False:"),
     Mutation("bound: mode shadow is told", _CHECKS, "if config.mode is not Mode.ENFORCE:", "if False:"),
     Mutation("bound: no TE job is told", _CHECKS, "if not config.classes.makes_te:", "if False:"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from io import TextIOWrapper
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,6 +73,17 @@ class Duration(click.ParamType[float]):
         return int(found[1]) * float(_UNITS[found[2] or "s"])
 
 
+class NumberRange(click.FloatRange):
+    """A number in a range: nan is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raises BadParameter for another one."""
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Return the names that stand between commas, each once."""
     return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
@@ -87,6 +99,9 @@ named_config_option = click.option(
     help=f"The configuration (environment: {VARIABLE}).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+iterate_option = click.option(
+    "-i", "--iterate", "every_s", type=NumberRange(0.5, 86_400), default=2.0, help="Seconds between updates."
+)
 
 
 def config_option(command: Callable[..., T]) -> Callable[..., T]:

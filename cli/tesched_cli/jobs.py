@@ -218,7 +218,9 @@ def jobs(
 @click.option("--futile", "futile_only", is_flag=True, help="Only those for which a job was preempted for nothing.")
 @click.option("-u", "--user", "users", callback=_list, help=f"Only those with jobs of these users, {_MANY}.")
 @click.option("--mine", "--me", is_flag=True, help="Only those in which a job of yours is the TE job or a victim.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="The newest so many."
+)
 @_as_squeue(ORDER_FIELDS, variable=None)
 def orders(
     *,

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from math import isnan
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 import numpy as np
@@ -35,7 +34,7 @@ from tesched_sim.traces.recorded import Recorded
 from tesched_sim.traces.sacct import printed
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
-from tesched_cli.common import say, store
+from tesched_cli.common import NumberRange, say, store
 
 T = TypeVar("T")
 
@@ -44,17 +43,8 @@ DAY_S = 86_400.0
 _OF_NODES = frozenset({"nodes", "cpus", "mem_gib", "gpus"})
 
 
-class _Days(click.FloatRange):
-    """A number of days: nan is none."""
-
+class _Days(NumberRange):
     name = "days"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Raises BadParameter for another one."""
-        days: float = super().convert(value, param, ctx)
-        if isnan(days):
-            self.fail(f"{value!r} is no number of days", param, ctx)
-        return days
 
 
 #: of `--days`: sacct is read for ten years at most

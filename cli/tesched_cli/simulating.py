@@ -15,7 +15,7 @@ T = TypeVar("T")
 seeds_option = click.option(
     "--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on."
 )
-processes_option = click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
+processes_option = click.option("--processes", type=click.IntRange(1, 1024), help="Runs at once. Default: one a core.")
 
 
 def pair(word: str, option: str) -> tuple[str, str]:

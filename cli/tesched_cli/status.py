@@ -30,6 +30,7 @@ from tesched_cli.common import (
     console,
     duration,
     hostlist,
+    iterate_option,
     json_option,
     shown_configuration,
     store_of,
@@ -47,7 +48,7 @@ from tesched_cli.render.troubles import overdue, trouble_lines
 @config_option
 @json_option
 @click.option("--watch", is_flag=True, help="Go on showing it, until Ctrl-C.")
-@click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between updates.")
+@iterate_option
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
     """Show how the daemon and its queues are.
@@ -55,10 +56,12 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
     It also shows how far trainings are that report (docs/howto/reports.md).
 
     Exit status 0 if the daemon is well, 1 if it has trouble (it cannot see Slurm, or does not answer), 3 if no daemon
-    runs; with --watch always 0.
+    runs; with --watch 0, however it is. 2 if the state store cannot be read.
     """
     if html is not None and (watch or as_json):
         raise click.UsageError(f"--html writes one page: it cannot be together with {'--watch' if watch else '--json'}")
+    if watch and as_json:
+        raise click.UsageError("--watch shows it on a terminal: it cannot be together with --json")
     config = shown_configuration(config_path)
     limits = config.guard
     with store_of(config) as engine:

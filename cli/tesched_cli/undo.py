@@ -84,9 +84,10 @@ class UndoJson:
 def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     """Put back what tesched has changed, and withdraw its orders.
 
-    For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). A victim that has left waits
-    in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if a change could
-    not be put back.
+    For a daemon that is dead, stopped or silent; while it polls, nothing is done (exit status 2). A silent one is there
+    and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. A victim
+    that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1
+    if a change could not be put back.
     """
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)

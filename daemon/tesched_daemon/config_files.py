@@ -21,6 +21,8 @@ from tesched_daemon.config_trust import SearchedPath
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 DROP_INS = "conf.d"
+#: levels of tables and lists that are taken; the deepest key has six
+_DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +96,38 @@ def _opened(path: Path) -> TextIO:
     """Open the file for reading, with or without the mark that some editors put before UTF-8."""
     if isinstance(path, SearchedPath):
         return os.fdopen(config_trust.descriptor(path), encoding="utf-8-sig")
-    return path.open(encoding="utf-8-sig")
+    return os.fdopen(config_trust.named_descriptor(path), encoding="utf-8-sig")
 
 
 def parse(text: str, source: str) -> dict[str, object]:
     """Parse a configuration's text; `source` names it in errors. Raises ConfigError."""
     try:
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
     except RecursionError:
-        raise ConfigError(f"{source}: not valid TOML: lists and tables are nested too deeply") from None
+        raise _too_deep(source) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: {not_toml(text, str(error))}") from None
     except ValueError:
         # Python reads numbers of some thousand digits at most.
         raise ConfigError(f"{source}: not valid TOML: a number must have fewer digits") from None
+    # A table's header of many parts nests as deeply, and is read without recursion.
+    level: list[object] = [values]
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+    if level:
+        raise _too_deep(source)
+    return values
+
+
+def _inside(value: object) -> Iterable[object]:
+    """Values in a list or table; none in another value."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep(source: str) -> ConfigError:
+    return ConfigError(f"{source}: not valid TOML: lists and tables are nested too deeply")
 
 
 def merged(files: Iterable[tuple[str, Mapping[str, object]]]) -> Tree:

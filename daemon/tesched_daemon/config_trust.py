@@ -13,6 +13,7 @@ import grp
 import os
 import pwd
 import stat
+from collections.abc import Callable
 from pathlib import Path, PosixPath
 
 from tesched_daemon.config_errors import ConfigError
@@ -28,10 +29,20 @@ class SearchedPath(PosixPath):
 def descriptor(path: Path) -> int:
     """Open the file for reading. Raises ConfigError if another user may say what is in it, and OSError."""
     # What is opened is what is checked, whatever the folder's owner puts in its place meanwhile.
-    opened = os.open(_followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return _opened(path, _followed(path), lambda status: _check(path, status), os.O_NOFOLLOW)
+
+
+def named_descriptor(path: Path) -> int:
+    """Open a file that was named, also one that others may write to. Raises as `descriptor`."""
+    return _opened(path, path, lambda _: None, 0)
+
+
+def _opened(path: Path, target: Path, check: Callable[[os.stat_result], None], flags: int) -> int:
+    # To open a pipe would else wait for its writer.
+    opened = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         status = os.fstat(opened)
-        _check(path, status)
+        check(status)
         _check_file(path, status)
     except BaseException:
         os.close(opened)

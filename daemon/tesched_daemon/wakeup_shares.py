@@ -1,7 +1,7 @@
 """Bounds on pokes: for each user by the kernel's word, for the submission hook by the user of each submission.
 
 Definitions
-    poke        "poll now"; what it costs is up to two polls of everything, six calls to slurmctld each.
+    poke        "poll now"; what it costs is up to two polls of everything, eight RPCs to slurmctld each.
     sender      the user of the process that sent the poke, as the kernel says (SCM_CREDENTIALS): only root can
                 send as another user.
     hook        a sender that slurmctld's plugin runs as, root or SlurmUser. It may name the user of the submission.

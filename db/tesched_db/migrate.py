@@ -8,6 +8,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine
 
 from tesched_db.engine import SCHEMA, make_engine, release_of, schema_of, writing
@@ -37,7 +38,11 @@ def upgrade(url: str) -> str:
             if connection.dialect.name == "postgresql":
                 # A large table may take longer than any statement of the daemon's.
                 connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-            command.upgrade(configuration(connection), "head")
+            try:
+                command.upgrade(configuration(connection), "head")
+            except CommandError as error:
+                hint = "run `tesched undo` of the version that made it, move the store away, and have a new one made"
+                raise StoreError(f"there is no way from schema {before} to {SCHEMA} ({error}); {hint}") from None
     finally:
         engine.dispose()
     return SCHEMA

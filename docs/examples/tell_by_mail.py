@@ -25,6 +25,10 @@ def main() -> None:
     told = json.load(sys.stdin)
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(told["preempted_at"]))
     now = "could NOT be put back in the queue: please submit it again" if told["lost"] else "is back in the queue"
+    if told["left"] == "ended":
+        now = "is not put back in the queue, as its owner said"
+    # One for a trial-and-error job of its own user is not counted, and has no number.
+    count = f"That was preemption {told['times']} of at most {told['most']}.\n" if told["times"] else ""
     mail = EmailMessage()
     mail["From"] = sender
     # Quoted as an address must be, and refused if it holds a line feed.
@@ -33,8 +37,7 @@ def main() -> None:
     # The name is the user's own text: in the body alone, where it means nothing.
     mail.set_content(
         f"Job {told['job']} ({told['name']}) was preempted at {at} for {told['for']}, and {now}.\n"
-        f"That was preemption {told['times']} of at most {told['most']}.\n\n"
-        f"squeue -j {told['job']} shows it; docs/howto/preempted.md says what to do.\n"
+        f"{count}\nsqueue -j {told['job']} shows it; docs/howto/preempted.md says what to do.\n"
     )
     with smtplib.SMTP(host, int(port or 25), timeout=8) as smtp:
         smtp.send_message(mail)

@@ -137,3 +137,15 @@ def test_a_configuration_that_is_named_has_to_be_right(tmp_path: Path) -> None:
 def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --signal=B:USR1@60\n./x '\x1b[31m[/red]' &\nwait\n")
     assert "\x1b" not in run("job.sh").stdout
+
+
+@pytest.mark.parametrize("time", ["9" * 5000, f"1-{'9' * 5000}", f"{'9' * 5000}:00"])
+def test_a_time_of_very_many_digits_is_refused(tmp_path: Path, time: str) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    (tmp_path / "inside.sh").write_text(f"#!/bin/bash\n#SBATCH --time={time}\ntrue\n")
+    for words in ((f"--time={time}", "job.sh"), (f"--time-min={time}", f"--time={time}", "job.sh"), ("inside.sh",)):
+        said = run(*words)
+        assert (said.exit_code, said.stdout) == (2, "")
+        (line,) = said.stderr.splitlines()
+        assert "has too many digits" in line
+        assert len(line) < 200

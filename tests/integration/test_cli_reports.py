@@ -256,6 +256,10 @@ class TestThroughputs:
         assert self.listed(config) == [("lstm", 1, "v100", "", 0, 3.0)]
 
     def test_a_file_that_cannot_be_read_is_reported(self, config: Path, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "fifo")
+        for file in (tmp_path / "fifo", Path("/dev/zero")):
+            answer = tesched("throughputs", "import", str(file), "--config", str(config))
+            assert (answer.exit_code, ", not a file" in answer.stderr) == (2, True)
         for path, said in (("nowhere", "cannot be read: No such file"), ("", "cannot be read: Is a directory")):
             answer = tesched("throughputs", "import", str(tmp_path / path), "--config", str(config))
             assert (answer.exit_code, said in answer.stderr) == (2, True)

@@ -322,3 +322,22 @@ def test_on_a_narrow_terminal_lines_fit_and_no_head_is_broken(
     shown = runner.invoke(main, [*command.split(), "--config", str(config)]).stdout
     assert set(words.split()) <= set(shown.split())
     assert max(map(len, shown.splitlines()[command == "config show" :])) <= int(columns)
+
+
+@pytest.mark.parametrize("every", ["nan", "inf", "-inf", "1e300", "0.4"])
+@pytest.mark.parametrize("command", [("status", "--watch"), ("top",)])
+def test_an_interval_is_a_finite_number_of_seconds(config: Path, command: tuple[str, ...], every: str) -> None:
+    answer = tesched(config, *command, "-i", every)
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert "Invalid value for '-i' / '--iterate'" in answer.stderr
+
+
+def test_watching_prints_no_json(config: Path) -> None:
+    answer = tesched(config, "status", "--watch", "--json")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert "--watch" in answer.stderr
+
+
+def test_a_limit_is_one_that_the_store_can_count_to(config: Path) -> None:
+    answer = tesched(config, "orders", "-n", "99999999999999999999")
+    assert (answer.exit_code, "Invalid value for '-n' / '--limit'" in answer.stderr) == (2, True)

@@ -97,6 +97,14 @@ def test_a_newer_store_is_not_upgraded(url: str, store: Engine) -> None:
         migrate.upgrade(url)
 
 
+def test_a_store_from_which_no_migration_leads_is_not_upgraded(url: str, store: Engine) -> None:
+    with writing(store).begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0.1'"))
+    with pytest.raises(StoreError, match=r"no way from schema 0\.1"):
+        migrate.upgrade(url)
+    assert migrate.current(url) == "0.1"
+
+
 def test_an_upgrade_that_fails_leaves_nothing(empty_url: str) -> None:
     engine = make_engine(empty_url, create=True)
     with writing(engine).begin() as connection:

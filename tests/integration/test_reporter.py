@@ -312,6 +312,19 @@ class TestWhere:
             config.write_text(text)
             assert spool_of({"TESCHED_CONFIG": str(config)}) is None
 
+    def test_a_spool_that_a_drop_in_names_is_found_the_last_one_by_name(self, tmp_path: Path) -> None:
+        config, drop_ins = tmp_path / "tesched.toml", tmp_path / "conf.d"
+        drop_ins.mkdir()
+        config.write_text("mode = 'shadow'\n")
+        (drop_ins / "50-b.toml").write_text('\ufeff[reports]\nspool = "/shared/b"\n', encoding="utf-8")
+        (drop_ins / "50-a.toml").write_text('[reports]\nspool = "/shared/a"\n')
+        (drop_ins / "60-other.toml").write_text("[reports]\nsocket = ':6820'\n")
+        for not_read in (".70-open.toml", "80-note.txt"):
+            (drop_ins / not_read).write_text('[reports]\nspool = "/nowhere"\n')
+        assert spool_of({"TESCHED_CONFIG": str(config)}) == Path("/shared/b")
+        (drop_ins / "90-bad.toml").write_text("not TOML")
+        assert spool_of({"TESCHED_CONFIG": str(config)}) is None
+
     @pytest.mark.parametrize(("spool_mode", "mode"), [(0o1777, 0o755), (0o3777, 0o2750)])
     def test_a_users_folder_is_open_to_the_daemon_and_shut_to_writers(
         self, spool: Path, spool_mode: int, mode: int

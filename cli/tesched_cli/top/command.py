@@ -16,7 +16,7 @@ from tesched_daemon.config import Config
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.common import Terminal, config_option, configuration, refuse_without, store_of
+from tesched_cli.common import Terminal, config_option, configuration, iterate_option, refuse_without, store_of
 from tesched_cli.explain import explained, story_lines
 from tesched_cli.health import health
 from tesched_cli.render.troubles import trouble_lines
@@ -28,7 +28,7 @@ _HERE = JobFilter(states=frozenset({JobState.PENDING, JobState.RUNNING, JobState
 
 @click.command()
 @config_option
-@click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between updates.")
+@iterate_option
 def top(*, config_path: Path, every_s: float) -> None:
     """Watch queue, orders and nodes on a terminal.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _OURS = "tesched: preempted "
 #: For what kind of job a job was preempted.
 FOR_TRIAL, FOR_OWN, FOR_TURN = "a trial-and-error job", "a trial-and-error job of its own user", "another job's turn"
-#: Releases of Slurm that give jobs an `extra`; on the newer of them an Operator may not write AdminComment.
+#: Slurm's first release that gives jobs an `extra`, which an Operator may write; AdminComment it may not.
 _HAS_EXTRA = "23.11"
 #: Notes written in one cycle: each is a query of the job and a command, some 30 ms.
 MOST_NOTES = 50

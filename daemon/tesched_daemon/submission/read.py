@@ -16,6 +16,7 @@ from tesched_core.model.limits import YieldBy
 from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, Target, read_signal
 from tesched_core.model.resources import JobId
+from tesched_core.model.visible import shortened
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import SbatchOption, option_lines
 from tesched_slurm.scontrol_cluster import read_settings
@@ -168,9 +169,14 @@ def _gpus(options: Mapping[str, SbatchOption]) -> int:
 
 
 def time_limit_s(text: str | None) -> int | None:
-    """Return the seconds of `30` (minutes), `30:00`, `1:00:00`, `2-12` (days, hours), `2-12:30`; None: no limit."""
+    """Return the seconds of `30` (minutes), `30:00`, `1:00:00`, `2-12` (days, hours), `2-12:30`; None: no limit.
+
+    Raises SubmissionError for a number of more digits than sbatch takes.
+    """
     if text is None:
         return None
+    if re.search(r"\d{11}", text):
+        raise SubmissionError(f"--time={shortened(text, LONGEST_SAID)}: a number in it has too many digits")
     days, dash, rest = text.rpartition("-")
     if dash and days.isdecimal() and re.fullmatch(r"\d+(:\d+){0,2}", rest):
         parts = [int(part) for part in rest.split(":")] + [0, 0]

@@ -368,6 +368,8 @@ BROKEN = [
     ("SlurmctldHost=here", "line 1 (SlurmctldHost)", "texts stand in quotes"),
     ("{}", "line 1", "key = value"),
     ("x = " + "[" * 5000, "nested too deeply", "not valid TOML"),
+    ("[" + ".".join("a" * 1100) + "]", "nested too deeply", "not valid TOML"),
+    (".".join("a" * 100) + " = 1", "nested too deeply", "not valid TOML"),
     ("x = " + "9" * 5000, "a number must have fewer digits", "not valid TOML"),
 ]
 

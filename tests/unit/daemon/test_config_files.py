@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,14 @@ def test_a_conf_d_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "conf.d").touch()
     with pytest.raises(ConfigError, match=r"conf\.d: must be a folder"):
         load(path)
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="must be a file"):
+            load(path)
+    drop_in = site(tmp_path, "mode = 'shadow'").parent / "conf.d" / "a.toml"
+    os.mkfifo(drop_in)
+    with pytest.raises(ConfigError, match=r"a\.toml: must be a file"):
+        load(tmp_path / "tesched.toml")

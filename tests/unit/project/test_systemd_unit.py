@@ -139,7 +139,7 @@ def test_a_refused_system_call_does_not_kill(unit: configparser.ConfigParser) ->
 def test_memory_and_tasks_are_bounded_well_above_what_was_measured(unit: configparser.ConfigParser) -> None:
     service = unit["Service"]
     most, unit_of = re.fullmatch(r"(\d+)([GM])", service["MemoryMax"]).groups()  # type: ignore[union-attr]
-    # 780 MiB for 100,000 jobs; scontrol's own text of them stands beside it.
+    # 780 MiB for 100,000 jobs by pyslurm, the larger of the clients; scontrol's own text of them stands beside it.
     assert 2 * 2 * 780 <= int(most) * {"M": 1, "G": 1024}[unit_of] <= 8 * 1024
     # OpenBLAS of NumPy and of SciPy: 64 threads each.
     assert int(service["TasksMax"]) >= 4 * 64

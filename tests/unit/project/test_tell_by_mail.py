@@ -85,6 +85,16 @@ def test_the_user_gets_one_mail_whatever_the_job_is_called() -> None:
     assert "That was preemption 1 of at most 2." in body
 
 
+def test_a_job_that_has_ended_is_not_said_to_be_back_and_what_is_not_counted_has_no_number() -> None:
+    with mail_server() as (server, _, mails):
+        done = run(server, left="ended", times=0)
+    assert done.returncode == 0, done.stderr
+    mail = message_from_bytes(mails[0], policy=default)
+    assert mail["Subject"] == "Slurm job 10_2 was preempted and is not put back in the queue, as its owner said"
+    assert "is back" not in mail.get_content()
+    assert "preemption 0" not in mail.get_content()
+
+
 def test_a_user_name_that_is_no_address_is_refused() -> None:
     done = run("127.0.0.1:9", user="ada\nBcc: everybody")
     assert done.returncode == 1
