@@ -435,15 +435,25 @@ REQUEST_MUTATIONS = (
     Mutation("DefCpuPerGPU: GPUs of two types on 26.05", _MODELLED, "if binds and types > 1 and", "if False and"),
     Mutation(
         "whole nodes in all partitions: but on 26.05",
-        _MODELLED,
+        "core/tesched_core/placement/whole_nodes.py",
         "if counts_anew(snapshot.settings.release):",
         "if False:",
     ),
     Mutation(
         "GRES beside GPUs that bring CPUs: by default", _MODELLED, "by_default = not (", "by_default = False and ("
     ),
-    Mutation("GRES beside GPUs that bring CPUs: whole nodes", _MODELLED, "by_default |= takes_whole", "takes_whole"),
-    Mutation("GRES beside GPUs that bring CPUs: by job", _MODELLED, "seen |= by_default and", "seen |="),
+    Mutation(
+        "GRES beside GPUs that bring CPUs: whole nodes",
+        _MODELLED,
+        "gres_per_task) or takes_whole",
+        "gres_per_task) and takes_whole",
+    ),
+    Mutation(
+        "GRES beside GPUs that bring CPUs: on 22.05 alone",
+        _MODELLED,
+        "and settings.release.startswith(_STARTS_WITH_TOO_FEW)",
+        "",
+    ),
     Mutation(
         "GRES: tasks that share cores on one node alone",
         "core/tesched_core/placement/demand.py",

@@ -219,6 +219,7 @@ NEAR = {
     "until_touched": (_KEPT,),
     "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
+    "whole_nodes": ("tests/unit/core/placement/test_modelled.py", "tests/unit/core/placement/test_alike.py"),
     "whole_cores": (
         "tests/unit/core/placement/test_whole_cores.py",
         "tests/unit/core/placement/test_partition_limits.py",
