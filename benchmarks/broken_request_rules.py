@@ -177,7 +177,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "request: whole nodes in all partitions where one gives no others",
-        _MODELLED,
+        "core/tesched_core/placement/whole_nodes.py",
         'return len(parts) > 1 and any(part.oversubscribe == "EXCLUSIVE"',
         'return len(parts) > 9 and any(part.oversubscribe == "EXCLUSIVE"',
     ),
