@@ -430,3 +430,5 @@ def test_gres_beside_gpus_that_bring_cpus_by_default(
     settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
     snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=settings)
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+    between = replace(snapshot, settings=replace(settings, release="23.11.1"))
+    assert unsupported(te, between), "tried on 22.05 alone"
