@@ -202,6 +202,7 @@ NEAR = {
         "tests/unit/core/placement/test_has_gres.py",
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
+        "tests/unit/core/placement/test_never_starts.py",
         "tests/unit/core/placement/test_capacity.py",
         _PLACES,
         _UNEVEN,

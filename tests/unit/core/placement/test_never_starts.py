@@ -1,0 +1,62 @@
+"""What Slurm starts on no node, and of which it may say Resources all the same: no victim leaves for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.cluster import Partition, Request, SlurmSettings
+from tesched_core.placement.modelled import unsupported
+
+from tests.builders import cluster, node, waiting
+
+EVERYWHERE = frozenset({"n1"})
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("partitions", "reason", "is_modelled"),
+    [(("p",), "Resources", True), (("p", "q"), "Resources", False), (("p",), "Priority", False)],
+)
+def test_slurms_word_of_one_task_with_more_cpus_by_its_gpus_says_more_in_one_partition(
+    partitions: tuple[str, ...], reason: str, *, whole: bool, is_modelled: bool
+) -> None:
+    """With -n1 22.05 starts it on no node (`-n1 --gres=gpu:2,tmp:3G` with DefCpuPerGPU=2, `--exclusive`, too)."""
+    request = Request(gres_per_node=(("gpu", 2), ("tmp", 1)), mem_per_node_mib=1, exclusive=whole)
+    te = replace(waiting(9, request, partitions=partitions), reason=reason)
+    known = [Partition(name=name, nodes=EVERYWHERE) for name in ("p", "q")]
+    settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], partitions=known, settings=settings)
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+
+
+@pytest.mark.parametrize(
+    ("each", "on_a_node", "least", "is_modelled"),
+    [(1, 2, 3, False), (1, 3, 3, True), (2, 2, 4, True), (2, 3, 7, False)],
+)
+def test_more_cpus_by_mincpus_than_a_nodes_tasks_have(
+    each: int, on_a_node: int, least: int, *, is_modelled: bool
+) -> None:
+    """26.05 starts it on no node (one to three tasks a node, 2 to 7 CPUs by --mincpus); 22.05 does."""
+    tasks = Request(tasks=on_a_node, cpus=on_a_node * each, cpus_per_task=each, tasks_per_node=on_a_node)
+    te = waiting(9, replace(tasks, min_cpus_per_node=least, mem_per_node_mib=1))
+    for release in ("22.05.8", "26.05.5"):
+        snapshot = cluster([node("n1")], [te], settings=SlurmSettings(release=release))
+        named = f"--mincpus={least} with --ntasks-per-node={on_a_node}"
+        assert unsupported(te, snapshot) == ("" if is_modelled or release == "22.05.8" else named)
+
+
+@pytest.mark.parametrize(
+    ("by_node", "by_job", "is_modelled"), [((("gpu", 3),), (), True), ((), (("gpu", 3),), False)], ids=["node", "job"]
+)
+def test_gres_beside_gpus_that_bring_cpus_by_default(
+    by_node: tuple[tuple[str, int], ...], by_job: tuple[tuple[str, int], ...], *, is_modelled: bool
+) -> None:
+    """Seen on 22.05 with one to three tasks, 1 to 4 GPUs of two and three CPUs each, and just so many CPUs free."""
+    request = Request(tasks=3, cpus=3, gres_per_node=(("tmp", 1), *by_node), gres_per_job=by_job, mem_per_node_mib=1)
+    te = waiting(9, request)
+    settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=settings)
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+    between = replace(snapshot, settings=replace(settings, release="23.11.1"))
+    assert unsupported(te, between), "tried on 22.05 alone"
