@@ -12,7 +12,7 @@ _BINDING, _NUMBER = "core/tesched_core/fields/node_binding.py", "core/tesched_co
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _BOUND = "core/tesched_core/placement/devices_of_bound.py"
 _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core/placement/demand.py"
-_UNEVEN = "core/tesched_core/placement/uneven.py"
+_UNEVEN, _PARTS = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/parts_of_tasks.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
 _RECORDS, _RECKONED = "slurm/tesched_slurm/job_records.py", "core/tesched_core/placement/reckoned.py"
 _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/record_details.py"
@@ -37,18 +37,18 @@ REQUEST_MUTATIONS = (
         "if by_node and (nodes > 1 or a_node):",
         "if by_node and nodes > 1:",
     ),
+    Mutation("request: parts of tasks that a limit leaves", _PARTS, "if most is None or by_itself", "if True"),
     Mutation(
-        "request: parts of tasks that a limit leaves",
-        "core/tesched_core/placement/whole_cores.py",
-        "return limited and counts_anew(release) and",
-        "return False and",
+        "request: one task on each node, whatever a limit leaves", _PARTS, "1 < nodes < request.tasks", "1 < nodes"
     ),
+    Mutation("request: tasks by node, whatever a limit leaves", _PARTS, "or request.tasks_per_node or", "or"),
     Mutation(
-        "request: one task on each node, whatever a limit leaves",
-        "core/tesched_core/placement/whole_cores.py",
-        "and 1 < nodes < request.tasks",
-        "and 1 < nodes",
+        "request: nodes of no more CPUs than the limit",
+        _DEMAND,
+        "< (2**62 if least is None else least)",
+        "< (2**62 if least is None else 0)",
     ),
+    Mutation("request: parts of tasks on 22.05", _PARTS, "or release.startswith(_STARTS_WITH_FEWER)", ""),
     Mutation(
         "request: GPUs of two types with CPUs of its own",
         _MODELLED,

@@ -221,10 +221,8 @@ NEAR = {
     "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_nodes": ("tests/unit/core/placement/test_modelled.py", "tests/unit/core/placement/test_alike.py"),
-    "whole_cores": (
-        "tests/unit/core/placement/test_whole_cores.py",
-        "tests/unit/core/placement/test_partition_limits.py",
-    ),
+    "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
+    "parts_of_tasks": ("tests/unit/core/placement/test_partition_limits.py",),
     "memory_reading": (
         "tests/unit/core/placement/test_memory_reading.py",
         "tests/unit/core/placement/test_by_sums.py",

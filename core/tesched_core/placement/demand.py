@@ -65,6 +65,7 @@ from tesched_core.placement.modelled import (
     with_cpus_of_tasks,
     with_whole_tasks,
 )
+from tesched_core.placement.parts_of_tasks import least_with_parts
 from tesched_core.placement.reckoned import as_reckoned, is_reckoned
 from tesched_core.placement.uneven import (
     MOST_TASKS,
@@ -79,7 +80,7 @@ from tesched_core.placement.uneven import (
     tasks_together,
     threads_of,
 )
-from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus, takes_parts_of_tasks
+from tesched_core.placement.whole_cores import limit_allows, memory_for_all_cpus
 from tesched_core.placement.whole_nodes import may_want_whole_nodes, with_whole_nodes
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
@@ -433,13 +434,17 @@ class _Amounts:
     def _limit_allows(self, nodes: int) -> NDArray[np.bool_]:
         return limit_allows(self.own, nodes, self.capacity, self.partition, by_gpu=self.own_cpus_by_gpu)
 
+    def _has_no_parts(self, nodes: int) -> NDArray[np.bool_]:
+        least = least_with_parts(self.request, nodes, self.partition, self.release)
+        found: NDArray[np.bool_] = self.capacity.total[:, 0] < (2**62 if least is None else least)
+        return found
+
     def start_with_devices(self, nodes: int) -> NDArray[np.bool_]:
         """Return [nodes] on which Slurm certainly starts a job of so many nodes, with devices for each task too."""
         exact = with_exactly(devices_on_each(self.request, nodes), self.capacity)
         threads = threads_of(self.capacity)
         found = start_with_devices(self.request, nodes, threads, exact, self.with_two) & self._limit_allows(nodes)
-        if takes_parts_of_tasks(self.request, nodes, self.partition, self.release):
-            return np.zeros_like(found)
+        found &= self._has_no_parts(nodes)
         more_cpus = self.whole or self.own_cpus_by_gpu
         return found & tasks_fill_cores(self.request, nodes, threads, self.release, more_cpus=more_cpus)
 
@@ -454,9 +459,7 @@ class _Amounts:
             return None
 
         if self.binds:
-            allowed = allowed & self._limit_allows(least)
-            if takes_parts_of_tasks(self.request, max(least, 2), self.partition, self.release):
-                return None
+            allowed = allowed & self._limit_allows(least) & self._has_no_parts(max(least, 2))
 
         def takes_of(tasks: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             on_one = replace(request, tasks=tasks * together, cpus=tasks * together * each, min_nodes=1)

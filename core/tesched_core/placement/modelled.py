@@ -21,6 +21,7 @@ from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.devices_of_bound import tasks_fill_cores, too_few_with_exactly
 from tesched_core.placement.memory_reading import defaults_of, names_memory
+from tesched_core.placement.parts_of_tasks import with_parts_of_tasks
 from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices, start_with_two_devices
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
@@ -277,6 +278,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
+    if binds:
+        yield from with_parts_of_tasks(by_task, partition, nodes, settings.release)
 
 
 def shares_cores(partition: Partition, sharing: str) -> bool:

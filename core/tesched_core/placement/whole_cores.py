@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Partition, Request
-from tesched_core.placement.modelled import counts_anew, has_gres
+from tesched_core.placement.modelled import has_gres
 from tesched_core.placement.uneven import threads_of
 
 
@@ -67,16 +67,6 @@ def limit_allows(
     parts = (most % threads_of(capacity) != 0) & (most < capacity.total[:, 0])
     found: NDArray[np.bool_] = ~(parts & _may_fall_short(request, nodes, capacity, by_gpu=by_gpu))
     return found
-
-
-def takes_parts_of_tasks(request: Request, nodes: int, partition: Partition | None, release: str) -> bool:
-    """Check whether Slurm may count CPUs that MaxCPUsPerNode leaves, and that are for a part of a task, as enough.
-
-    26.05 takes them until there are enough in all: of 2, 3 and 4 CPUs that are left on three nodes 2, 3 and 3 for four
-    tasks of two, and leaves the job waiting. With a task on each node it starts. 22.05 starts it with fewer CPUs.
-    """
-    limited = partition is not None and partition.max_cpus_per_node is not None
-    return limited and counts_anew(release) and request.cpus_per_task > 1 and 1 < nodes < request.tasks
 
 
 def _may_fall_short(request: Request, nodes: int, capacity: Capacity, *, by_gpu: bool) -> NDArray[np.bool_]:

@@ -21,7 +21,10 @@ EVERYWHERE = frozenset({"n1"})
 def test_slurms_word_of_one_task_with_more_cpus_by_its_gpus_says_more_in_one_partition(
     partitions: tuple[str, ...], reason: str, *, whole: bool, is_modelled: bool
 ) -> None:
-    """With -n1 22.05 starts it on no node (`-n1 --gres=gpu:2,tmp:3G` with DefCpuPerGPU=2, `--exclusive`, too)."""
+    """With -n1 22.05 starts it on no node (`-n1 --gres=gpu:2,tmp:3G` with DefCpuPerGPU=2, `--exclusive`, too).
+
+    Without -n, of which the record says nothing, it does.
+    """
     request = Request(gres_per_node=(("gpu", 2), ("tmp", 1)), mem_per_node_mib=1, exclusive=whole)
     te = replace(waiting(9, request, partitions=partitions), reason=reason)
     known = [Partition(name=name, nodes=EVERYWHERE) for name in ("p", "q")]
@@ -37,7 +40,10 @@ def test_slurms_word_of_one_task_with_more_cpus_by_its_gpus_says_more_in_one_par
 def test_more_cpus_by_mincpus_than_a_nodes_tasks_have(
     each: int, on_a_node: int, least: int, *, is_modelled: bool
 ) -> None:
-    """26.05 starts it on no node (one to three tasks a node, 2 to 7 CPUs by --mincpus); 22.05 does."""
+    """26.05 starts it on no node (one to three tasks a node, 2 to 7 CPUs by --mincpus); 22.05 does.
+
+    More CPUs by MaxMemPerCPU are those of the tasks in its record, and it starts.
+    """
     tasks = Request(tasks=on_a_node, cpus=on_a_node * each, cpus_per_task=each, tasks_per_node=on_a_node)
     te = waiting(9, replace(tasks, min_cpus_per_node=least, mem_per_node_mib=1))
     for release in ("22.05.8", "26.05.5"):
@@ -52,7 +58,7 @@ def test_more_cpus_by_mincpus_than_a_nodes_tasks_have(
 def test_gres_beside_gpus_that_bring_cpus_by_default(
     by_node: tuple[tuple[str, int], ...], by_job: tuple[tuple[str, int], ...], *, is_modelled: bool
 ) -> None:
-    """Seen on 22.05 with one to three tasks, 1 to 4 GPUs of two and three CPUs each, and just so many CPUs free."""
+    """Seen on 22.05 with two and three tasks, 1 to 4 GPUs of two and three CPUs each, and just so many CPUs free."""
     request = Request(tasks=3, cpus=3, gres_per_node=(("tmp", 1), *by_node), gres_per_job=by_job, mem_per_node_mib=1)
     te = waiting(9, request)
     settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)

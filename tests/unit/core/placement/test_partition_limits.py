@@ -10,6 +10,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.capacity_of import capacity_of
 from tesched_core.placement.demand import counts_for_demands, demands_of
+from tesched_core.placement.modelled import unsupported
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
@@ -168,14 +169,36 @@ def test_cores_on_several_sockets_are_sure_to_be_free_once_one_socket_is_too_sma
     assert victims(cluster(nodes[:1], [te])) == []
 
 
-@pytest.mark.parametrize(("release", "tasks", "leave"), [("26.05.5", 3, [1]), ("26.05.5", 4, []), ("22.05.8", 4, [1])])
-def test_no_victim_for_tasks_of_which_a_limit_may_leave_parts(release: str, tasks: int, leave: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("release", "limit", "by_node", "tasks", "leaves"),
+    [
+        ("26.05.5", 4, 0, 3, True),
+        ("26.05.5", 4, 0, 4, False),
+        ("22.05.8", 4, 0, 4, True),
+        ("26.05.5", 4, 2, 6, True),
+        ("26.05.5", 8, 0, 4, True),
+    ],
+    ids=["one task on each", "parts of tasks", "22.05", "tasks by node", "as many CPUs as the nodes have"],
+)
+def test_no_victim_for_tasks_of_which_a_limit_may_leave_parts(
+    release: str, limit: int, by_node: int, tasks: int, *, leaves: bool
+) -> None:
     """26.05 takes 2, 3 and 3 of the 2, 3 and 4 CPUs that are left for four tasks of two, and leaves the job waiting."""
-    parts = [partition("few", "n1", "n2", "n3", max_cpus_per_node=4)]
+    parts = [partition("few", "n1", "n2", "n3", max_cpus_per_node=limit)]
     request = Request(min_nodes=3, max_nodes=3, tasks=tasks, cpus=2 * tasks, cpus_per_task=2, mem_per_node_mib=1)
+    te = waiting(9, replace(request, tasks_per_node=by_node), partitions=("few",))
     nodes = [node(name, cpus=8) for name in ("n1", "n2", "n3")]
-    others = [running(2, share("n1", 6), partitions=("p",)), running(3, share("n2", 1), partitions=("few",))]
-    jobs = [running(1, share("n3", 8), partitions=("p",)), *(replace(job, requeueable=False) for job in others)]
-    te = waiting(9, request, partitions=("few",))
-    snapshot = cluster(nodes, [*jobs, te], partitions=parts, settings=SlurmSettings(release=release))
-    assert victims(snapshot) == ([(("n1", "n2", "n3"), leave)] if leave else [])
+    jobs = [running(1, share("n3", 8), partitions=("p",)), te]
+    snapshot = cluster(nodes, jobs, partitions=parts, settings=SlurmSettings(release=release))
+    assert victims(snapshot) == ([(("n1", "n2", "n3"), [1])] if leaves else [])
+    named = f"MaxCPUsPerNode={limit} of partition few with several tasks of 2 CPUs on a node"
+    assert unsupported(te, snapshot) == ("" if leaves else named)
+
+
+def test_on_nodes_that_have_no_more_cpus_than_the_limit_no_parts_are_left() -> None:
+    parts = [partition("few", "n1", "n2", "n3", max_cpus_per_node=8)]
+    request = Request(min_nodes=2, max_nodes=2, tasks=4, cpus=8, cpus_per_task=2, mem_per_node_mib=1)
+    nodes = [node("n1", cpus=16), node("n2", cpus=8), node("n3", cpus=8)]
+    jobs = [running(1, share("n3", 8), partitions=("p",)), waiting(9, request, partitions=("few",))]
+    snapshot = cluster(nodes, jobs, partitions=parts, settings=SlurmSettings(release="26.05.5"))
+    assert victims(snapshot) == [(("n2", "n3"), [1])]
