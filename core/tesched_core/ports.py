@@ -34,6 +34,24 @@ class Observer(Protocol):
         ...
 
 
+class SingleReads(Protocol):
+    """Reads a few jobs by their ids, and the nodes: what an early turn is decided on, before a poll that takes long."""
+
+    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
+        """Read one job as it is now, unclassified; None: Slurm knows no such job. Never raises for Slurm's errors.
+
+        Returns within `within_s` seconds for each of its few calls to Slurm, as a failure if need be.
+        """
+        ...
+
+    def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
+        """Read nodes, partitions and reservations as they are now; all else is as in the `last` snapshot.
+
+        Bounded in time, and without Slurm's errors, as `job` is.
+        """
+        ...
+
+
 class Watcher(Protocol):
     """Polls one job, at the cost of one small query: between two polls of everything."""
 

@@ -1,0 +1,107 @@
+"""An early turn on a real Slurm: a TE job has its victim before the next poll, and the poll finds nothing to add.
+
+slurmctld makes no pass of its own here (defer, and none for minutes), so it has not considered the job by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import connect
+
+import pytest
+from tesched_core.model.actions import Failure, Requeue, Status
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.ports import Observer
+from tesched_daemon.config import load
+from tesched_daemon.loop import Loop
+from tesched_daemon.wiring import opened_loop
+from tesched_db import migrate
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import write_config
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = pytest.mark.slurm
+
+NO_PASS = {"SchedulerParameters": "defer,batch_sched_delay=60,sched_interval=600,bf_interval=600"}
+#: seconds by which a poll seems to take longer, as with 100,000 jobs
+LONGER_S = 4.0
+
+
+@dataclass
+class Slowly:
+    """An observer whose polls take longer, by its own clocks."""
+
+    observer: Observer
+    ahead_s: float = 0.0
+
+    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
+        seen = self.observer.observe(whole=whole, ends=ends)
+        self.ahead_s += LONGER_S
+        return seen
+
+    def clock(self) -> float:
+        return time.time() + self.ahead_s
+
+    def stopwatch(self) -> float:
+        return time.perf_counter() + self.ahead_s
+
+
+@contextmanager
+def large_site(cluster: LocalCluster, folder: Path) -> Iterator[Loop]:
+    """Give a loop on the cluster, of which polls seem to take as long as with 100,000 jobs."""
+    config = load(write_config(cluster, folder, ClientChoice.COMMANDS))
+    migrate.upgrade(config.store.url)
+    with opened_loop(config) as loop:
+        slowly = Slowly(loop.observer)
+        loop.observer, loop.clock, loop.stopwatch = slowly, slowly.clock, slowly.stopwatch
+        yield loop
+
+
+@pytest.fixture
+def full(make_cluster: MakeCluster) -> LocalCluster:
+    """Give two nodes with a best-effort job on each, the second of which has just a part of its node."""
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),), settings=NO_PASS))
+    for number, options in enumerate((("--exclusive", "-wn1"), ("-n8", "--mem=1000", "--gpus=8", "-wn2"))):
+        job = cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="sleep 1000")
+        cluster.run("scontrol", "reconfigure")  # which makes a pass
+        cluster.wait_state(job, "RUNNING")
+    return cluster
+
+
+@pytest.mark.gate
+def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: LocalCluster, tmp_path: Path) -> None:
+    with large_site(full, tmp_path) as loop:
+        assert loop.turn().early
+        polls = dict(loop.calls())["scontrol show job"]
+        trial = full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", wrap="sleep 1000")
+        assert full.job(trial)["Reason"] == "None", "Slurm has not considered it"
+        turn = loop.early_turn()
+        assert turn is not None
+        assert {outcome.status for outcome in turn.outcomes} == {Status.SENT}
+        (victim,) = (outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue))
+        assert dict(loop.calls())["scontrol show job"] > polls, "its reads are counted"
+        full.wait_for(lambda: not loop.turn(asked=True).trouble and full.state(trial) == "RUNNING", "the trial to run")
+        assert full.put_back() == [victim]
+    with closing(connect(tmp_path / "tesched.sqlite")) as store:
+        assert store.execute("SELECT count(*) FROM orders").fetchone() == (1,)
+        assert store.execute("SELECT count(*) FROM actions WHERE kind = 'requeue'").fetchone() == (1,)
+
+
+def test_a_job_that_started_since_the_poll_is_no_victim_and_none_leaves_for_what_is_free(
+    full: LocalCluster, tmp_path: Path
+) -> None:
+    with large_site(full, tmp_path) as loop:
+        assert loop.turn().early
+        ended = int(full.run("squeue", "-h", "-o", "%A", "-w", "n2").stdout)
+        full.run("scancel", str(ended))
+        full.wait_for(lambda: full.node("n2")["State"] == "IDLE", "node n2 to be free")
+        full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", "-wn2", wrap="sleep 1000")
+        turn = loop.early_turn()
+        assert turn is None or not any(isinstance(outcome.action, Requeue) for outcome in turn.outcomes)
