@@ -11,6 +11,7 @@ from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
+from benchmarks.broken_early_rules import EARLY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
@@ -798,6 +799,7 @@ MUTATIONS = (
     *OUTAGE_MUTATIONS,
     *ADMISSION_MUTATIONS,
     *BOUND_MUTATIONS,
+    *EARLY_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *AT_ONCE_MUTATIONS,

@@ -200,12 +200,13 @@ class Loop:
     def turn(self, *, asked: bool = False) -> CycleResult:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
-        Between two polls a turn is a probe of one job (`probes.py`), unless `asked`: a poll was requested.
+        Between two polls a turn is a probe of one job (`probes.py`), unless `asked`: a poll was requested. Where polls
+        take long `early_turn` comes before that.
         """
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
-                return CycleResult(summary=self._summary, next_in_s=next_in_s)
+                return CycleResult(summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it)
         self._probes.forget()
         try:
             return self._turn()
@@ -341,6 +342,7 @@ class Loop:
             return None
         if meant is None:
             return None
+        self._perhaps = meant.memory.cycle, meant.clocks
         try:
             self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
             self._memory, self._clocks = meant.memory, meant.clocks
@@ -375,7 +377,6 @@ class Loop:
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - seen_at
         report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, seen=snapshot)
-        self._perhaps = then.cycle, clocks
         return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
     def _may_be_early(self, memory: Memory, last: Snapshot) -> bool:

@@ -207,7 +207,7 @@ class Service:
         notify(WATCHDOG="1")
         with self._planning:
             self._turning = False
-            self._agenda.ended_early(time.monotonic())
+            self._agenda.ended_early(time.monotonic(), acted=turn is not None and bool(turn.outcomes))
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

@@ -133,9 +133,11 @@ class Agenda:
             self._early = None
         return poked
 
-    def ended_early(self, at: float) -> None:
-        """Take in that an early turn ended: nothing else has changed."""
+    def ended_early(self, at: float, *, acted: bool) -> None:
+        """Take in that an early turn ended. After one that acted a poll comes, also where the pokes have had theirs."""
         self._early_from = at + PAUSE_S
+        if acted and self._now is None:
+            self._now = at
 
     def ended(
         self,

@@ -1,6 +1,6 @@
 """An early turn on a real Slurm: a TE job has its victim before the next poll, and the poll finds nothing to add.
 
-slurmctld makes no pass of its own here (defer, and none for minutes), so it has not considered the job by then.
+slurmctld considers no job at its submission (defer), and makes no pass for a minute: it has not considered it by then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-NO_PASS = {"SchedulerParameters": "defer,batch_sched_delay=60,sched_interval=600,bf_interval=600"}
+PASSES, NO_PASS = "batch_sched_delay=1", "defer,batch_sched_delay=60,sched_interval=600,bf_interval=600"
 #: seconds by which a poll seems to take longer, as with 100,000 jobs
 LONGER_S = 4.0
 
@@ -64,14 +64,20 @@ def large_site(cluster: LocalCluster, folder: Path) -> Iterator[Loop]:
         yield loop
 
 
+def schedule(cluster: LocalCluster, before: str, now: str) -> None:
+    """Give slurmctld other parameters."""
+    cluster.slurm_conf.write_text(cluster.slurm_conf.read_text().replace(before, now))
+    cluster.run("scontrol", "reconfigure")
+
+
 @pytest.fixture
 def full(make_cluster: MakeCluster) -> LocalCluster:
     """Give two nodes with a best-effort job on each, the second of which has just a part of its node."""
-    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),), settings=NO_PASS))
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),), settings={"SchedulerParameters": PASSES}))
     for number, options in enumerate((("--exclusive", "-wn1"), ("-n8", "--mem=1000", "--gpus=8", "-wn2"))):
-        job = cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="sleep 1000")
-        cluster.run("scontrol", "reconfigure")  # which makes a pass
+        job = cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="exec sleep 1000")
         cluster.wait_state(job, "RUNNING")
+    schedule(cluster, PASSES, NO_PASS)
     return cluster
 
 
@@ -87,6 +93,7 @@ def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: Loc
         assert {outcome.status for outcome in turn.outcomes} == {Status.SENT}
         (victim,) = (outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue))
         assert dict(loop.calls())["scontrol show job"] > polls, "its reads are counted"
+        schedule(full, NO_PASS, PASSES)
         full.wait_for(lambda: not loop.turn(asked=True).trouble and full.state(trial) == "RUNNING", "the trial to run")
         assert full.put_back() == [victim]
     with closing(connect(tmp_path / "tesched.sqlite")) as store:
@@ -94,14 +101,12 @@ def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: Loc
         assert store.execute("SELECT count(*) FROM actions WHERE kind = 'requeue'").fetchone() == (1,)
 
 
-def test_a_job_that_started_since_the_poll_is_no_victim_and_none_leaves_for_what_is_free(
-    full: LocalCluster, tmp_path: Path
-) -> None:
+def test_no_victim_leaves_where_nodes_have_come_free_since_the_poll(full: LocalCluster, tmp_path: Path) -> None:
     with large_site(full, tmp_path) as loop:
         assert loop.turn().early
-        ended = int(full.run("squeue", "-h", "-o", "%A", "-w", "n2").stdout)
-        full.run("scancel", str(ended))
-        full.wait_for(lambda: full.node("n2")["State"] == "IDLE", "node n2 to be free")
-        full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", "-wn2", wrap="sleep 1000")
+        # The job on node n2, the smaller one, would be the victim.
+        full.run("scancel", "--jobname=be-0")
+        full.wait_for(lambda: full.node("n1")["State"] == "IDLE", "node n1 to be free")
+        full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", wrap="sleep 1000")
         turn = loop.early_turn()
         assert turn is None or not any(isinstance(outcome.action, Requeue) for outcome in turn.outcomes)

@@ -113,7 +113,7 @@ class Traits:
 class Snapshot:
     """State seen at one instant."""
 
-    #: where no decision rests on it, some of it may be older (`ports.Observer`)
+    #: where no decision rests on it, or an early turn's alone, some of it may be older (`ports.Observer`)
     taken_at: UnixSeconds
     jobs: Mapping[JobId, Job]
     nodes: Mapping[str, Node]

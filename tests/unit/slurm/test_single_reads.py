@@ -21,7 +21,10 @@ GONE = Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
 SITE = (
     b"NodeName=n1 CPUAlloc=2 CPUTot=8 RealMemory=8000 AllocMem=2000 State=MIXED Partitions=main \n",
-    b"PartitionName=main State=UP Nodes=n1 PriorityTier=1 PreemptMode=OFF GraceTime=0 MaxTime=UNLIMITED MaxNodes=UNLIMITED Default=YES \n",
+    (
+        b"PartitionName=main State=UP Nodes=n1 PriorityTier=1 PreemptMode=OFF "
+        b"GraceTime=0 MaxTime=UNLIMITED MaxNodes=UNLIMITED Default=YES \n"
+    ),
     b"No reservations in the system\n",
 )
 

@@ -1,0 +1,75 @@
+"""The rules of early turns that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
+_WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
+_READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+
+EARLY_MUTATIONS = (
+    Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
+    Mutation("early: ends by a fresh poll", _EARLY, "limits.wait_for_free_s <= 0 or since_s", "True or since_s"),
+    Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
+    Mutation(
+        "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"
+    ),
+    Mutation("early: no victim where a node differs", _EARLY, "return blank(snapshot, aside) if", "return snapshot if"),
+    Mutation(
+        "early: nor where nothing is known of it",
+        _EARLY,
+        "node.held is None or node.held != known.get(name, Tres())",
+        "node.held is not None and node.held != known.get(name, Tres())",
+    ),
+    Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
+    Mutation(
+        "early: not while anything is due", _LOOP, "and not all_is_due(memory, last,", "and True or (memory, last,"
+    ),
+    Mutation("early: not under the bound", _LOOP, "and not self.limits.bound.is_set", "and True"),
+    Mutation("early: not while paused, or a standby", _LOOP, "if lead.leader or lead.paused:", "if False:"),
+    Mutation("early: not after a failed poll", _LOOP, "and self._failures == 0", "and True"),
+    Mutation("early: not under a limit of RPCs", _LOOP, "and last.settings.rate_limit is None", "and True"),
+    Mutation(
+        "early: what cannot be written down is left to the poll",
+        _LOOP,
+        "        except UnwritableError as error:\n",
+        "        except ZeroDivisionError as error:\n",
+    ),
+    Mutation("early: in no more time than a poll", _EARLY, "return self.stopwatch() >= self._until", "return False"),
+    Mutation("early: each read in what is left", _READS, "min(self.commands.timeout_s, within_s)", "10.0"),
+    Mutation("early: too many are a poll's", _EARLY, "self._too_many = True", "self._too_many = False"),
+    Mutation("early: ten at most", _EARLY, "if len(found) > MOST_NEW:", "if len(found) > MOST_NEW + 1:"),
+    Mutation("early: ten are not too many", _EARLY, "if len(found) > MOST_NEW:", "if len(found) >= MOST_NEW:"),
+    Mutation("early: behind a gap", _EARLY, "GAPS = 2", "GAPS = 1"),
+    Mutation(
+        "early: what has changed is left alone",
+        _EARLY,
+        "decided_on is None or _lasting(job) != _lasting(decided_on)",
+        "decided_on is None",
+    ),
+    Mutation("early: ids of CPUs are no change", _EARLY, 'replace(share, cpu_ids="")', "replace(share)"),
+    Mutation(
+        "early: forgotten jobs are not new ones",
+        _EARLY,
+        "max(self._highest, max(seen.jobs, default=0))",
+        "max(seen.jobs, default=0)",
+    ),
+    Mutation("early: one before a poll that is due", _WAKEUP, "(self._was_early and", "(False and"),
+    Mutation("early: so many in all", _WAKEUP, "return self._earlies.take(at)", "return True"),
+    Mutation(
+        "early: not put off by the turn before",
+        _WAKEUP,
+        "return min(self._poll_wait_s(at), self._early_wait_s(at))",
+        "return self._poll_wait_s(at)",
+    ),
+    Mutation("early: the poll follows", _WAKEUP, "if acted and self._now is None:", "if False:"),
+    Mutation(
+        "early: an error in reading is the poll's",
+        _LOOP,
+        "            meant = self._meant_early()\n        except Exception:\n",
+        "            meant = self._meant_early()\n        except JournalError:\n",
+    ),
+    Mutation("early: not after trouble", _WAKEUP, "takes_early and not troubled and pause_s <= 0", "takes_early"),
+    Mutation("early: systemd hears of it", _SERVICE, '        notify(WATCHDOG="1")\n', "        pass\n"),
+)
