@@ -2,8 +2,8 @@
 
 Definitions
     new jobs       those with the ids after the highest one that a poll has shown. They are read one by one.
-    uncertain      jobs on a node that, by its own record as it is now, holds something else than the jobs that are
-                   known there: one has started, ended or changed since the last poll.
+    uncertain      jobs on a node that, by its own record as it is now, holds more or less than the jobs that are known
+                   there: one has started, ended or changed since the last poll.
 
 Principle
     With 100,000 jobs a poll takes seconds, and one at rest becomes three. What a decision for a new TE job rests on is
@@ -52,7 +52,7 @@ GAPS = 2
 #: Seconds since the end of the poll that showed which jobs have ended, in which that may be judged.
 FRESH_S = 5.0
 
-_UNCERTAIN = "something has changed on its node since the last poll"
+_UNCERTAIN = "the record of its node differs from the jobs that are known there"
 _LATE = Failure(kind=FailureKind.UNREACHABLE, message="an early turn would take as long as a poll")
 
 

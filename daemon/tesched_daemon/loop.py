@@ -356,7 +356,7 @@ class Loop:
         return CycleResult(summary=meant.decision.summary, next_in_s=0.0, outcomes=outcomes)
 
     def _meant_early(self) -> Meant | None:
-        """Return what an early turn is to do, in which all that it rests on was read again; None: nothing."""
+        """Decide an early turn, and read again all that it rests on; None: there is none to be made."""
         memory, last = self._memory, self._last
         if memory is None or last is None or not self._may_be_early(memory, last):
             return None
@@ -388,7 +388,7 @@ class Loop:
             and self._failures == 0
             and not self._controller_changed
             and last.settings.rate_limit is None
-            # The bound is a promise to all that wait, and they are not read.
+            # The bound holds for all that wait, and they are not read.
             and not self.limits.bound.is_set
             and not self._jumped_s(self._clocks, (now, self.stopwatch()))
             and self._early.may_judge(last, self.limits, now)
