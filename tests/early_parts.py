@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tesched_core.model.actions import Failure, FailureKind, Notify
 from tesched_core.model.cluster import Job, Node, NodeShare, Partition, SlurmSettings
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.ports import Journal
 from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode
 
@@ -18,7 +20,7 @@ from tests.loop_parts import FULL, TRIAL, VICTIM, Cluster, Notebook, loop_of
 POLL_S, READ_S = 5.0, 0.1
 #: job 1 goes first, as the policy has it
 OTHER = replace(VICTIM, job_id=JobId(3), start_time=500.0, allocation=(NodeShare(node="n2", tres=FULL),))
-NEW = replace(TRIAL, job_id=JobId(4), submit_time=1006.0)
+NEW = replace(TRIAL, job_id=JobId(4), submit_time=1006.0, eligible_time=1006.0)
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
 
 
@@ -34,10 +36,12 @@ class Site(Cluster):
     time: float = 1000.0
     jobs: dict[JobId, Job] = field(default_factory=lambda: {job.job_id: job for job in (VICTIM, OTHER)})
     nodes: dict[str, Node] = field(default_factory=lambda: {name: node(name) for name in ("n1", "n2")})
-    settings: SlurmSettings = SlurmSettings()
+    settings: SlurmSettings = SlurmSettings(limits_enforced=False)
     poll_s: float = POLL_S
     read_s: float = READ_S
     jobs_at: float | None = None
+    #: of job 4
+    reason: str = "Resources"
     #: ids that were read, in order; and what happens after that many reads
     reads: list[JobId] = field(default_factory=list)
     after: dict[int, Callable[[], object]] = field(default_factory=dict)
@@ -80,14 +84,21 @@ class Site(Cluster):
         return [action.job_id for action in self.acted if isinstance(action, Notify)]
 
 
-def polled(site: Site, notebook: Notebook | None = None, mode: Mode = Mode.ENFORCE, **limits: object) -> Loop:
+def polled(
+    site: Site,
+    notebook: Journal | None = None,
+    mode: Mode = Mode.ENFORCE,
+    pace: Mapping[str, object] = MappingProxyType({}),
+    **limits: object,
+) -> Loop:
     """Return a loop that has polled the site once, a second ago, before job 4 came."""
-    loop = loop_of(site, notebook or Notebook(), mode)
+    loop = replace(loop_of(site, Notebook(), mode), journal=notebook or Notebook())
+    loop.pace = replace(loop.pace, early_turn=True, **pace)  # type: ignore[arg-type]
     parts = {"single_reads": site, "clock": lambda: site.time, "stopwatch": lambda: site.time}
     loop = replace(loop, limits=replace(loop.limits, **limits), **parts)  # type: ignore[arg-type]
     assert not loop.turn().trouble
     site.time += 1
-    site.jobs[NEW.job_id] = NEW
+    site.jobs[NEW.job_id] = replace(NEW, reason=site.reason)
     site.reads.clear()
     return loop
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol, TypeAlias
 
 from tesched_core.intake.classify import Question
@@ -122,10 +123,13 @@ def never_barred() -> str:
 class FreeOfLimits(Protocol):
     """Knows which pending jobs no limit of an association or a QOS keeps from starting."""
 
-    def among(self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job]) -> frozenset[JobId]:
+    def among(
+        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+    ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
-        Returns in bounded time, and fewer where it is not known. Never raises for Slurm's errors.
+        Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
+        Never raises for Slurm's errors.
         """
         ...
 

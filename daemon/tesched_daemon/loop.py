@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Protocol
 
 from tesched_core.intake.class_rules import Classification
@@ -182,6 +183,8 @@ class Loop:
     _early: EarlyTurns = field(init=False)
     #: when the last good poll began, or the memory was first read, by the stopwatch
     _polled_at: float = 0.0
+    #: for when the next poll was announced, by the stopwatch
+    _next_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
@@ -206,7 +209,9 @@ class Loop:
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
-                return CycleResult(summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it)
+                return CycleResult(
+                    summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it(self.pace, self.limits)
+                )
         self._probes.forget()
         try:
             return self._turn()
@@ -303,7 +308,7 @@ class Loop:
         next_in_s = meant.report.next_in_s
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
-        self._clocks, self._polled_at = meant.clocks, began
+        self._clocks, self._polled_at, self._next_at = meant.clocks, began, meant.clocks[1] + next_in_s
         self._publish(decision, snapshot)
         memory, outcomes = self._carried_out(meant)
         self._summary = decision.summary
@@ -316,7 +321,7 @@ class Loop:
             outcomes=outcomes,
             pause_s=self._pause_s,
             saw=True,
-            early=self._early.are_worth_it,
+            early=self._early.are_worth_it(self.pace, self.limits),
         )
 
     def _carried_out(self, meant: Meant) -> tuple[Memory, tuple[Outcome, ...]]:
@@ -344,12 +349,13 @@ class Loop:
             return None
         self._perhaps = meant.memory.cycle, meant.clocks
         try:
-            self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
+            try:
+                self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
+            except UnwritableError as error:
+                log.warning("there is no early turn, and the poll goes on: %s", error)
+                return None
             self._memory, self._clocks = meant.memory, meant.clocks
             _, outcomes = self._carried_out(meant)
-        except UnwritableError as error:
-            log.warning("there is no early turn, and the poll goes on: %s", error)
-            return None
         except JournalError as error:
             self._memory = None
             return self._trouble(f"the state store cannot be used, nothing is done: {error}")
@@ -368,31 +374,30 @@ class Loop:
         if seen is None or doubt(seen, last, memory, began - self._polled_at):
             return None
         seen_at, clocks = self.stopwatch(), (self.clock(), self.stopwatch())
-        snapshot = self._known(self._aside.without(seen), {})
+        snapshot = self._known(self._aside.without(seen), {}, within_s=self._early.left_s)
         then = without_namesakes(memory, snapshot)
         then, decision = self._decided(then, without_uncertain(snapshot), "", counts_bystanders=False)
-        job_ids = named(then, decision)
+        decided_at, job_ids = self.stopwatch(), named(then, decision)
         if not job_ids or not self._early.are_as_decided(job_ids, snapshot):
             return None
-        self._intended_at = self.clock(), self.stopwatch()
-        step_s = self._intended_at[1] - seen_at
-        report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, seen=snapshot)
+        self._intended_at = wall, now = self.clock(), self.stopwatch()
+        if self._jumped_s(self._clocks, (wall, now)):
+            # While it read: the poll finds it, and shifts what is remembered.
+            return None
+        # What was read again was observed, too.
+        step_s, next_in_s = decided_at - seen_at, self._early.next_in_s(self._next_at - now)
+        report = self._report(snapshot.taken_at, began, now - step_s, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
         return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
     def _may_be_early(self, memory: Memory, last: Snapshot) -> bool:
-        """Check whether there may be an early turn now: at rest, and where nothing but a new TE job is at stake."""
-        now = self.clock()
+        """Check whether there may be an early turn now, after a poll that was believed, by the same clock."""
+        now, policies, limits = self.clock(), self.policies, self.limits
         return (
-            self._early.are_worth_it
-            and self.mode is not Mode.OBSERVE
+            self._early.are_worth_it(self.pace, limits)
             and self._failures == 0
             and not self._controller_changed
-            and last.settings.rate_limit is None
-            # The bound holds for all that wait, and they are not read.
-            and not self.limits.bound.is_set
             and not self._jumped_s(self._clocks, (now, self.stopwatch()))
-            and self._early.may_judge(last, self.limits, now)
-            and not all_is_due(memory, last, self.policies, self.limits, self.mode)
+            and self._early.may_come(memory, last, now, policies=policies, limits=limits, mode=self.mode)
         )
 
     def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
@@ -437,8 +442,8 @@ class Loop:
         except Exception:  # noqa: BLE001 - whatever one job's record may cause: it is set aside with the rest of the turn
             return True
 
-    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
-        """Add to what was seen what is known of its jobs beside Slurm's own records."""
+    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question], *, within_s: float = inf) -> Snapshot:
+        """Add to what was seen what is known of its jobs beside Slurm's own records; limits are read `within_s`."""
         snapshot = classified(seen, self.classes, self._last, questions)
         if self.declarations is not None and self.mode is not Mode.OBSERVE:
             declared = self.declarations.read(snapshot, self.classes.script_patterns)
@@ -457,7 +462,8 @@ class Loop:
         if self.free_of_limits is not None and self.mode is not Mode.OBSERVE:
             wanted, pending = awaiting_limits(snapshot, self.limits)
             if wanted:
-                snapshot = replace(snapshot, unlimited=self.free_of_limits.among(wanted, snapshot, pending))
+                unlimited = self.free_of_limits.among(wanted, snapshot, pending, within_s)
+                snapshot = replace(snapshot, unlimited=unlimited)
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot

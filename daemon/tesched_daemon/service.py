@@ -200,14 +200,14 @@ class Service:
             self._plan()
 
     def _ended_early(self, turn: CycleResult | None) -> None:
-        """Plan what comes after an early turn: the poll, as before it."""
+        """Plan what comes after an early turn: its poll."""
         if turn is not None:
             self._say(turn)
         # It may have taken as long as a poll, and another one comes now.
         notify(WATCHDOG="1")
         with self._planning:
             self._turning = False
-            self._agenda.ended_early(time.monotonic(), acted=turn is not None and bool(turn.outcomes))
+            self._agenda.ended_early(time.monotonic())
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

@@ -133,10 +133,10 @@ class Agenda:
             self._early = None
         return poked
 
-    def ended_early(self, at: float, *, acted: bool) -> None:
-        """Take in that an early turn ended. After one that acted a poll comes, also where the pokes have had theirs."""
+    def ended_early(self, at: float) -> None:
+        """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs."""
         self._early_from = at + PAUSE_S
-        if acted and self._now is None:
+        if self._now is None:
             self._now = at
 
     def ended(
