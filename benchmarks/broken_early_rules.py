@@ -7,10 +7,42 @@ from benchmarks.mutation import Mutation
 _EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
 _WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
 _READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+_CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
 EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
-    Mutation("early: ends by a fresh poll", _EARLY, "limits.wait_for_free_s <= 0 or since_s", "True or since_s"),
+    Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
+    Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: where the site wants it", _EARLY, "and pace.early_turn", "and True"),
+    Mutation("early: not under limits on TE jobs", _EARLY, " or limits.te.is_set)", ")"),
+    Mutation("early: a clock set while it reads", _LOOP, "if self._jumped_s(self._clocks, (wall, now)):", "if False:"),
+    Mutation("early: the lease until the announced poll", _EARLY, "return max(announced_in_s, ", "return max(0.0, "),
+    Mutation(
+        "early: the lease until a poll can begin",
+        _EARLY,
+        "return max(announced_in_s, self._took_s)",
+        "return max(announced_in_s, 0.0)",
+    ),
+    Mutation("early: limits in what is left", _LOOP, "within_s=self._early.left_s)", "within_s=inf)"),
+    Mutation("early: no read in vain", _EARLY, "if len(job_ids) * self._reading_s", "if 0 * self._reading_s"),
+    Mutation("early: nor another try", _EARLY, "            self._too_slow = True\n", ""),
+    Mutation("early: nor after a late one", _EARLY, "self._too_slow |= late", "pass"),
+    Mutation(
+        "early: reads again are no decision", _LOOP, "decided_at - seen_at, self._early", "now - seen_at, self._early"
+    ),
+    Mutation(
+        "limits: an answer stands for a moment",
+        _CLEAR,
+        "return self._clear & ids if self._beside >= beside else frozenset()",
+        "return frozenset()",
+    ),
+    Mutation("limits: not where another may start before", _CLEAR, "if self._beside >= beside else", "if True else"),
+    Mutation(
+        "limits: a short read is made again",
+        _CLEAR,
+        "ids if within_s >= self.commands.timeout_s else",
+        "ids if True else",
+    ),
     Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
     Mutation(
         "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"
@@ -24,19 +56,19 @@ EARLY_MUTATIONS = (
     ),
     Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
     Mutation(
-        "early: not while anything is due", _LOOP, "and not all_is_due(memory, last,", "and True or (memory, last,"
+        "early: not while anything is due", _EARLY, "and not all_is_due(memory, last,", "and True or (memory, last,"
     ),
-    Mutation("early: not under the bound", _LOOP, "and not self.limits.bound.is_set", "and True"),
+    Mutation("early: not under the bound", _EARLY, "not (limits.bound.is_set or ", "not ("),
     Mutation("early: not while paused, or a standby", _LOOP, "if lead.leader or lead.paused:", "if False:"),
     Mutation("early: not after a failed poll", _LOOP, "and self._failures == 0", "and True"),
-    Mutation("early: not under a limit of RPCs", _LOOP, "and last.settings.rate_limit is None", "and True"),
+    Mutation("early: not under a limit of RPCs", _EARLY, "and last.settings.rate_limit is None", "and True"),
     Mutation(
         "early: what cannot be written down is left to the poll",
         _LOOP,
-        "        except UnwritableError as error:\n",
-        "        except ZeroDivisionError as error:\n",
+        "            except UnwritableError as error:\n",
+        "            except ZeroDivisionError as error:\n",
     ),
-    Mutation("early: in no more time than a poll", _EARLY, "return self.stopwatch() >= self._until", "return False"),
+    Mutation("early: in no more time than a poll", _EARLY, "late = self.stopwatch() >= self._until", "late = False"),
     Mutation("early: each read in what is left", _READS, "min(self.commands.timeout_s, within_s)", "10.0"),
     Mutation("early: too many are a poll's", _EARLY, "self._too_many = True", "self._too_many = False"),
     Mutation("early: ten at most", _EARLY, "if len(found) > MOST_NEW:", "if len(found) > MOST_NEW + 1:"),
@@ -63,7 +95,7 @@ EARLY_MUTATIONS = (
         "return min(self._poll_wait_s(at), self._early_wait_s(at))",
         "return self._poll_wait_s(at)",
     ),
-    Mutation("early: the poll follows", _WAKEUP, "if acted and self._now is None:", "if False:"),
+    Mutation("early: the poll follows", _WAKEUP, "if self._now is None:", "if False:"),
     Mutation(
         "early: an error in reading is the poll's",
         _LOOP,

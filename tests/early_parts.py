@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -21,6 +22,8 @@ POLL_S, READ_S = 5.0, 0.1
 #: job 1 goes first, as the policy has it
 OTHER = replace(VICTIM, job_id=JobId(3), start_time=500.0, allocation=(NodeShare(node="n2", tres=FULL),))
 NEW = replace(TRIAL, job_id=JobId(4), submit_time=1006.0, eligible_time=1006.0)
+#: what Slurm says of job 4, and that before it has considered it
+REASON = ContextVar("REASON", default="Resources")
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
 
 
@@ -40,8 +43,8 @@ class Site(Cluster):
     poll_s: float = POLL_S
     read_s: float = READ_S
     jobs_at: float | None = None
-    #: of job 4
-    reason: str = "Resources"
+    #: of job 4; `reason` makes a test one for each
+    reason: str = field(default_factory=REASON.get)
     #: ids that were read, in order; and what happens after that many reads
     reads: list[JobId] = field(default_factory=list)
     after: dict[int, Callable[[], object]] = field(default_factory=dict)
@@ -103,5 +106,18 @@ def polled(
     return loop
 
 
-def nothing_is_done(loop: Loop, site: Site) -> bool:
-    return loop.early_turn() is None and not site.acted
+def left_to_the_poll(loop: Loop, site: Site) -> bool:
+    """Make an early turn; return whether it read jobs and did nothing."""
+    site.reads.clear()
+    return loop.early_turn() is None and bool(site.reads) and not site.acted
+
+
+def noticed(loop: Loop, site: Site) -> bool:
+    """Make an early turn; return whether a victim had its notice."""
+    return loop.early_turn() is not None and bool(site.noticed())
+
+
+def none_comes(loop: Loop, site: Site) -> bool:
+    """Make an early turn; return whether there was none to be made, so that nothing was read."""
+    site.reads.clear()
+    return loop.early_turn() is None and not site.reads and not site.acted

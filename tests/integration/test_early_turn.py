@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,8 +16,31 @@ from tesched_core.model.resources import JobId, Tres
 from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW
 from tesched_daemon.settings import Mode
 
-from tests.early_parts import AWAY, NEW, OTHER, POLL_S, Site, node, nothing_is_done, polled
+from tests.early_parts import (
+    AWAY,
+    NEW,
+    OTHER,
+    POLL_S,
+    REASON,
+    Site,
+    left_to_the_poll,
+    node,
+    none_comes,
+    noticed,
+    polled,
+)
 from tests.loop_parts import FULL, TRIAL, VICTIM, Notebook, loop_of
+
+#: no limits, of which nobody says that they keep no job
+FREE = SlurmSettings(limits_enforced=False)
+
+
+@pytest.fixture(params=["None", "Resources"], autouse=True)
+def reason(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make each test one of a job that Slurm has not considered yet, and one of a job that it has."""
+    token = REASON.set(request.param)
+    yield
+    REASON.reset(token)
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ENFORCE])
@@ -44,8 +68,7 @@ def test_it_reads_the_new_jobs_and_again_all_that_the_decision_is_about() -> Non
 
 def test_where_polls_are_short_there_is_no_early_turn() -> None:
     site = Site(poll_s=FROM_S)
-    assert nothing_is_done(polled(site), site)
-    assert not site.reads
+    assert none_comes(polled(site), site)
 
 
 @pytest.mark.parametrize("wait_for_free_s", [10.0, 0.0])
@@ -53,13 +76,15 @@ def test_what_has_ended_lately_is_not_judged_by_an_old_poll(wait_for_free_s: flo
     site = Site()
     loop = polled(site, wait_for_free_s=wait_for_free_s)
     site.time += FRESH_S
-    assert nothing_is_done(loop, site) is (wait_for_free_s > 0)
+    assert (none_comes if wait_for_free_s else noticed)(loop, site)
 
 
 def test_nor_by_a_poll_that_has_left_out_what_has_ended() -> None:
     site = Site(jobs_at=999.0 - FRESH_S)
     loop = polled(site)
-    assert nothing_is_done(loop, site)
+    assert none_comes(loop, site)
+    loop.limits = replace(loop.limits, wait_for_free_s=0.0)
+    assert noticed(loop, site)
 
 
 def test_no_job_is_a_victim_on_a_node_that_does_not_add_up() -> None:
@@ -75,7 +100,7 @@ def test_where_no_node_adds_up_nothing_is_done(held: Tres | None) -> None:
     site = Site()
     loop = polled(site)
     site.nodes = {name: node(name, held) for name in site.nodes}
-    assert loop.early_turn() is None or not site.noticed()
+    assert left_to_the_poll(loop, site)
 
 
 def test_no_victim_leaves_where_a_job_has_ended_since_the_poll() -> None:
@@ -83,8 +108,7 @@ def test_no_victim_leaves_where_a_job_has_ended_since_the_poll() -> None:
     site = Site()
     loop = polled(site)
     site.nodes["n2"] = replace(node("n2", Tres()), state="IDLE")
-    loop.early_turn()
-    assert not site.noticed()
+    assert left_to_the_poll(loop, site)
 
 
 def test_a_new_job_that_runs_adds_up_with_its_node() -> None:
@@ -123,7 +147,7 @@ def test_a_victim_that_has_changed_since_the_poll_is_left_alone(change: dict[str
     loop = polled(site, notebook)
     before = notebook.memory
     site.change(VICTIM, **change)
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     assert notebook.memory is before
 
 
@@ -139,13 +163,13 @@ def test_a_te_job_that_has_changed_while_it_was_decided_on_is_left_to_the_poll()
     site = Site()
     loop = polled(site)
     site.after[4] = lambda: site.change(NEW, priority=0)
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
 
 
 def test_a_read_that_raises_leaves_all_to_the_poll() -> None:
     site = Site(fails=RuntimeError("a bug of ours"))
     loop = polled(site)
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     site.fails = None
     assert not loop.turn(asked=True).trouble
     assert site.noticed() == [VICTIM.job_id]
@@ -153,7 +177,7 @@ def test_a_read_that_raises_leaves_all_to_the_poll() -> None:
 
 def test_a_read_that_fails_leaves_all_to_the_poll() -> None:
     site = Site(fails=AWAY)
-    assert nothing_is_done(polled(site), site)
+    assert left_to_the_poll(polled(site), site)
 
 
 def test_what_was_done_and_could_not_be_written_down_is_no_silent_error() -> None:
@@ -182,7 +206,7 @@ def test_a_job_that_the_store_cannot_hold_is_left_to_the_poll_and_puts_off_none(
     site, notebook = Site(), Notebook()
     loop = polled(site, notebook)
     notebook.cannot_hold = {NEW.name}
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     notebook.cannot_hold = set()
     assert not loop.turn(asked=True).trouble
     assert site.noticed() == [VICTIM.job_id]
@@ -193,7 +217,7 @@ def test_it_gives_up_when_it_has_taken_as_long_as_a_poll(read_s: float) -> None:
     site = Site(read_s=read_s)
     loop = polled(site)
     began = site.time
-    assert nothing_is_done(loop, site) is (read_s > 1)
+    assert left_to_the_poll(loop, site) is (read_s > 1)
     assert site.time - began <= POLL_S + read_s
 
 
@@ -202,12 +226,11 @@ def test_after_too_many_new_jobs_the_poll_comes_first() -> None:
     loop = polled(site)
     many = {JobId(number): replace(NEW, job_id=JobId(number)) for number in range(4, 5 + MOST_NEW)}
     site.jobs |= many
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     for job_id in list(many)[1:]:
         del site.jobs[job_id]
     site.reads.clear()
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
     del site.jobs[NEW.job_id]
     loop.turn(asked=True)
     later = replace(NEW, job_id=JobId(5))
@@ -228,7 +251,7 @@ def test_a_new_be_job_is_left_to_the_poll() -> None:
     site = Site()
     loop = polled(site)
     site.change(NEW, name="be")
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
 
 
 def test_one_id_that_no_job_has_hides_none_behind_it() -> None:
@@ -248,25 +271,25 @@ def test_a_te_job_that_has_just_gone_is_not_taken_for_a_new_one_again() -> None:
     loop.turn(asked=True)
     del site.jobs[NEW.job_id]
     loop.turn(asked=True)
-    site.reads.clear()
-    loop.early_turn()
+    assert left_to_the_poll(loop, site)
     assert site.reads == [5, 6]
 
 
 def test_the_first_poll_must_have_come() -> None:
     site = Site()
-    loop = replace(loop_of(site, Notebook()), single_reads=site)
-    assert nothing_is_done(loop, site)
+    loop = loop_of(site, Notebook())
+    loop = replace(loop, single_reads=site, pace=replace(loop.pace, early_turn=True))
+    assert none_comes(loop, site)
 
 
 @pytest.mark.parametrize(
     ("settings", "limits", "mode", "says"),
     [
-        (SlurmSettings(), {}, Mode.OBSERVE, Lead()),
-        (SlurmSettings(rate_limit=RateLimit(burst=1000)), {}, Mode.ENFORCE, Lead()),
-        (SlurmSettings(), {"bound": Bound(slowdown=3.0, te_time_limit_s=600.0)}, Mode.ENFORCE, Lead()),
-        (SlurmSettings(), {}, Mode.ENFORCE, Lead(paused="an admin has paused it")),
-        (SlurmSettings(), {}, Mode.ENFORCE, Lead(leader="tesched on m2")),
+        (FREE, {}, Mode.OBSERVE, Lead()),
+        (SlurmSettings(limits_enforced=False, rate_limit=RateLimit(burst=1000)), {}, Mode.ENFORCE, Lead()),
+        (FREE, {"bound": Bound(slowdown=3.0, te_time_limit_s=600.0)}, Mode.ENFORCE, Lead()),
+        (FREE, {}, Mode.ENFORCE, Lead(paused="an admin has paused it")),
+        (FREE, {}, Mode.ENFORCE, Lead(leader="tesched on m2")),
     ],
     ids=["observe", "rate limit", "bound", "paused", "standby"],
 )
@@ -274,8 +297,7 @@ def test_there_is_none_where(settings: SlurmSettings, limits: dict[str, object],
     site, notebook = Site(settings=settings), Notebook()
     loop = polled(site, notebook, mode, **limits)
     notebook.says = says
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
 
 
 def test_none_after_a_poll_that_failed() -> None:
@@ -283,8 +305,7 @@ def test_none_after_a_poll_that_failed() -> None:
     loop = polled(site)
     site.seen = AWAY
     loop.turn(asked=True)
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
 
 
 def test_none_while_an_order_is_under_way() -> None:
@@ -294,16 +315,14 @@ def test_none_while_an_order_is_under_way() -> None:
     site.acted.clear()
     site.reads.clear()
     site.jobs[JobId(5)] = replace(NEW, job_id=JobId(5))
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
 
 
 def test_none_after_the_clock_was_set() -> None:
     site = Site()
     loop = polled(site)
     loop.clock = lambda: site.time - 3600
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
 
 
 def test_the_loop_says_whether_there_may_be_one() -> None:
@@ -318,5 +337,8 @@ def test_a_raised_te_job_alone_needs_no_victim() -> None:
     site.nodes["n2"] = replace(node("n2", Tres()), state="IDLE")
     ahead = replace(NEW, name="be", job_id=JobId(5), priority=10_000)
     site.jobs[ahead.job_id] = ahead
-    loop.early_turn()
-    assert all(sets(action, Field.NICE, Field.PRIORITY, Field.NODES) for action in site.acted)
+    if REASON.get() == "None":
+        assert left_to_the_poll(loop, site), "Slurm may start it"
+        return
+    assert loop.early_turn() is not None
+    assert [(sets(action, Field.NICE), action.job_id) for action in site.acted] == [(True, NEW.job_id)]

@@ -1,4 +1,4 @@
-"""What an early turn leaves to the poll, and leaves as it was: limits, clocks, the lease, errors of the store, figures."""
+"""What an early turn leaves to the poll, or as it is: limits, clocks, the lease, errors of the store, figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tesched_db import migrate
 from tesched_db.errors import RowError
 from tesched_db.journal import SqlJournal
 
-from tests.early_parts import NEW, OTHER, POLL_S, Site, node, nothing_is_done, polled
+from tests.early_parts import NEW, OTHER, POLL_S, Site, left_to_the_poll, node, none_comes, polled
 from tests.loop_parts import FULL, VICTIM, Notebook
 
 
@@ -45,8 +45,7 @@ def test_it_is_off_unless_the_site_has_switched_it_on() -> None:
     site = Site()
     loop = polled(site)
     on, loop.pace = loop.pace, replace(loop.pace, early_turn=False)
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
     assert not loop.turn().early
     loop.pace = on
     assert loop.turn().early
@@ -66,8 +65,7 @@ def test_none_where_te_jobs_are_limited_as_those_that_run_are_not_all_known(te: 
     loop = polled(site, te=te)
     # A trial of the user's has begun since the poll.
     site.jobs[JobId(5)] = replace(VICTIM, name="te", job_id=JobId(5), allocation=(NodeShare(node="n2", tres=FULL),))
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
     assert not loop.turn().early
 
 
@@ -79,7 +77,7 @@ def test_a_clock_that_is_set_while_it_reads_is_the_polls(reads: int) -> None:
     loop.clock = lambda: site.time + ahead[0]
     before = loop._clocks
     site.after[reads] = lambda: ahead.__setitem__(0, 3600.0)
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     assert len(site.reads) >= reads
     assert loop._clocks == before, "the poll finds the jump"
     assert not loop.turn(asked=True).trouble
@@ -125,7 +123,7 @@ def test_ends_are_judged_by_a_poll_that_began_lately_however_long_it_took(
     site = Site(poll_s=poll_s)
     site.jobs |= {JobId(number): ended(number, 999.0) for number in range(-20, 0)}
     loop = polled(site, wait_for_free_s=wait_for_free_s)
-    assert nothing_is_done(loop, site) is not acts
+    assert (loop.early_turn() is None) is not acts
     assert bool(site.reads) is reads
     assert bool(site.noticed()) is acts
 
@@ -195,12 +193,10 @@ def test_more_than_can_be_read_again_in_time_is_left_and_until_the_next_poll(rea
     site.jobs[JobId(2)] = replace(OTHER, job_id=JobId(2), allocation=(NodeShare(node="n3", tres=FULL),))
     loop = polled(site)
     site.jobs |= {JobId(number): replace(NEW, job_id=JobId(number)) for number in (5, 6)}
-    assert nothing_is_done(loop, site) is is_left
+    assert left_to_the_poll(loop, site) is is_left
     assert len(site.reads) == (5 if is_left else 11)
     if is_left:
-        site.reads.clear()
-        assert nothing_is_done(loop, site)
-        assert not site.reads, "nor again, until a poll has come"
+        assert none_comes(loop, site), "nor again, until a poll has come"
         loop.turn(asked=True)
     assert len(site.noticed()) == 3
 
@@ -208,8 +204,7 @@ def test_more_than_can_be_read_again_in_time_is_left_and_until_the_next_poll(rea
 def test_reads_that_took_as_long_as_a_poll_are_not_begun_again_before_it() -> None:
     site = Site(read_s=POLL_S / 2)
     loop = polled(site)
-    assert nothing_is_done(loop, site)
+    assert left_to_the_poll(loop, site)
     assert site.reads
     site.reads.clear()
-    assert nothing_is_done(loop, site)
-    assert not site.reads
+    assert none_comes(loop, site)
