@@ -7,12 +7,14 @@ from benchmarks.mutation import Mutation
 _EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
 _WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
 _READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+_CHECKS = "daemon/tesched_daemon/config_checks.py"
 _CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
 EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and why:", "if False:"),
     Mutation("early: where the site wants it", _EARLY, "and pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or limits.te.is_set)", ")"),
     Mutation("early: a clock set while it reads", _LOOP, "if self._jumped_s(self._clocks, (wall, now)):", "if False:"),

@@ -31,7 +31,7 @@ from tests.early_parts import (
 )
 from tests.loop_parts import FULL, TRIAL, VICTIM, Notebook, loop_of
 
-#: no limits, of which nobody says that they keep no job
+#: a site that enforces no limits
 FREE = SlurmSettings(limits_enforced=False)
 
 
@@ -295,7 +295,7 @@ def test_the_first_poll_must_have_come() -> None:
 )
 def test_there_is_none_where(settings: SlurmSettings, limits: dict[str, object], mode: Mode, says: Lead) -> None:
     site, notebook = Site(settings=settings), Notebook()
-    loop = polled(site, notebook, mode, **limits)
+    loop = polled(site, notebook, mode, {}, **limits)
     notebook.says = says
     assert none_comes(loop, site)
 

@@ -203,8 +203,8 @@ def test_more_than_can_be_read_again_in_time_is_left_and_until_the_next_poll(rea
 
 def test_reads_that_took_as_long_as_a_poll_are_not_begun_again_before_it() -> None:
     site = Site(read_s=POLL_S / 2)
-    loop = polled(site)
+    loop = polled(site, wait_for_free_s=0.0)
     assert left_to_the_poll(loop, site)
-    assert site.reads
-    site.reads.clear()
     assert none_comes(loop, site)
+    loop.turn(asked=True)
+    assert site.noticed() == [VICTIM.job_id]

@@ -185,7 +185,7 @@ def test_a_read_that_had_less_time_and_failed_is_made_again(
             given.append(self.timeout_s)
             return Answering.run(self, argv, variables, enough=enough)
 
-    answers = [Failure(kind=FailureKind.UNREACHABLE, message="no"), shown()]
+    answers: list[str | Failure] = [Failure(kind=FailureKind.UNREACHABLE, message="no"), shown()]
     limits = ClearOfLimits(commands=Timed(answers=answers), stopwatch=lambda: 0.0)
     seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
     assert limits.among([JOB], seen, [JOB], within_s) == frozenset()
