@@ -146,7 +146,7 @@ def _configurations(path: Path, loaded: Loaded) -> str:
 
 
 def remarks(loaded: Loaded) -> Iterator[Remark]:
-    """Yield where TE jobs are not kept to [guard.bound] and [guard.te], what has no effect, and who may read metrics."""
+    """Yield where TE jobs are not kept to [guard.bound] and [guard.te], what has no effect, and who reads metrics."""
     config, guard = loaded.config, loaded.config.guard
     for key in keys_of(guard):
         file = loaded.tree.blamed(key)
