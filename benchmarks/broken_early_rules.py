@@ -30,13 +30,19 @@ EARLY_MUTATIONS = (
     Mutation("early: nor another try", _EARLY, "            self._too_slow = True\n", ""),
     Mutation("early: nor after a late one", _EARLY, "self._too_slow |= late", "pass"),
     Mutation(
-        "early: reads again are no decision", _LOOP, "decided_at - seen_at, self._early", "now - seen_at, self._early"
+        "early: reads again are no decision", _LOOP, "seen_at = now - (decided_at - seen_at)", "seen_at = seen_at"
     ),
     Mutation(
         "limits: an answer stands for a moment",
         _CLEAR,
-        "return self._clear & ids if self._beside >= beside else frozenset()",
+        "return self._clear & {job.job_id for job in wanted} if self._beside >= beside else frozenset()",
         "return frozenset()",
+    ),
+    Mutation(
+        "limits: not of a job that has changed",
+        _CLEAR,
+        "return job.job_id, job.user, job.account, job.qos, ",
+        "return job.job_id, ",
     ),
     Mutation("limits: not where another may start before", _CLEAR, "if self._beside >= beside else", "if True else"),
     Mutation(

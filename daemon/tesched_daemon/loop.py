@@ -295,11 +295,7 @@ class Loop:
             then, decision = self._decided(then, snapshot, lead.paused)
             next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
             self._follow(snapshot, lead.paused)
-            self._intended_at = self.clock(), self.stopwatch()
-            step_s = self._intended_at[1] - seen_at
-            report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
-            self._perhaps = then.cycle, clocks
-            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
+            return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
         if isinstance(meant, Failure):
@@ -324,6 +320,24 @@ class Loop:
             early=self._early.are_worth_it(self.pace, self.limits),
         )
 
+    def _meant(
+        self,
+        snapshot: Snapshot,
+        memory: Memory,
+        decision: Decision,
+        clocks: tuple[float, float],
+        *,
+        began: float,
+        seen_at: float,
+        next_in_s: float,
+    ) -> Meant:
+        """Put together what is meant from now on, decided on what was seen in these times by the stopwatch."""
+        self._perhaps = memory.cycle, clocks
+        self._intended_at = self.clock(), self.stopwatch()
+        step_s = self._intended_at[1] - seen_at
+        report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
+        return Meant(snapshot=snapshot, memory=memory, decision=decision, report=report, clocks=clocks)
+
     def _carried_out(self, meant: Meant) -> tuple[Memory, tuple[Outcome, ...]]:
         """Do what the journal knows to be meant, and learn from what became of it. Raises JournalError."""
         memory, decision = meant.memory, meant.decision
@@ -347,7 +361,6 @@ class Loop:
             return None
         if meant is None:
             return None
-        self._perhaps = meant.memory.cycle, meant.clocks
         try:
             try:
                 self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
@@ -380,14 +393,14 @@ class Loop:
         decided_at, job_ids = self.stopwatch(), named(then, decision)
         if not job_ids or not self._early.are_as_decided(job_ids, snapshot):
             return None
-        self._intended_at = wall, now = self.clock(), self.stopwatch()
+        wall, now = self.clock(), self.stopwatch()
         if self._jumped_s(self._clocks, (wall, now)):
             # While it read: the poll finds it, and shifts what is remembered.
             return None
+        next_in_s = self._early.next_in_s(self._next_at - now)
         # What was read again was observed, too.
-        step_s, next_in_s = decided_at - seen_at, self._early.next_in_s(self._next_at - now)
-        report = self._report(snapshot.taken_at, began, now - step_s, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
-        return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
+        seen_at = now - (decided_at - seen_at)
+        return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
 
     def _may_be_early(self, memory: Memory, last: Snapshot) -> bool:
         """Check whether there may be an early turn now, after a poll that was believed, by the same clock."""

@@ -167,8 +167,17 @@ def test_an_answer_stands_for_some_seconds_unless_another_job_may_start_before()
     now[0] = AGAIN_S - 0.1
     assert limits.among([JOB, OTHER], seen, [JOB, OTHER]) == {1, 2}
     assert limits.among([JOB], seen, [JOB]) == {1}
+    assert limits.among([replace(JOB, reason="Priority", priority=7)], seen, [JOB]) == {1}, "it counts as before"
     third = replace(JOB, job_id=JobId(3))
     assert limits.among([JOB], seen, [JOB, third]) == frozenset()
+
+
+def test_no_answer_stands_for_a_job_of_another_account() -> None:
+    limits = ClearOfLimits(commands=Answering(answers=[shown(), shown()]), stopwatch=lambda: 0.0)
+    seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
+    assert limits.among([JOB], seen, [JOB]) == {1}
+    moved = replace(JOB, account="other")
+    assert limits.among([moved], seen, [moved]) == frozenset()
 
 
 @pytest.mark.parametrize(("within_s", "given_s", "reads_again"), [(3.0, 3.0, True), (inf, 10.0, False)])
