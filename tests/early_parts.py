@@ -10,6 +10,7 @@ from types import MappingProxyType
 from tesched_core.model.actions import Failure, FailureKind, Notify
 from tesched_core.model.cluster import Job, Node, NodeShare, Partition, SlurmSettings
 from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.slurm_limits import SlurmLimits
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Journal
 from tesched_daemon.loop import Loop
@@ -40,6 +41,7 @@ class Site(Cluster):
     jobs: dict[JobId, Job] = field(default_factory=lambda: {job.job_id: job for job in (VICTIM, OTHER)})
     nodes: dict[str, Node] = field(default_factory=lambda: {name: node(name) for name in ("n1", "n2")})
     settings: SlurmSettings = SlurmSettings(limits_enforced=False)
+    limits: SlurmLimits = field(default_factory=SlurmLimits)
     poll_s: float = POLL_S
     read_s: float = READ_S
     jobs_at: float | None = None
@@ -62,7 +64,7 @@ class Site(Cluster):
             settings=self.settings,
         )
         self.time += self.poll_s
-        return replace(seen, jobs_at=self.jobs_at)
+        return replace(seen, jobs_at=self.jobs_at, limits=self.limits)
 
     def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
         assert within_s > 0

@@ -17,6 +17,7 @@ from tesched_core.model.journal_error import UnwritableError
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
+from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
 from tesched_daemon.early import FRESH_S
@@ -24,9 +25,11 @@ from tesched_daemon.settings import Pace
 from tesched_db import migrate
 from tesched_db.errors import RowError
 from tesched_db.journal import SqlJournal
+from tesched_slurm.clear_of_limits import ClearOfLimits
 
 from tests.early_parts import NEW, OTHER, POLL_S, Site, left_to_the_poll, node, none_comes, polled
 from tests.loop_parts import FULL, VICTIM, Notebook
+from tests.unit.slurm.answering import Answering
 
 
 @dataclass
@@ -155,6 +158,40 @@ def test_limits_are_read_in_the_time_that_is_left(takes_s: float) -> None:
     assert len(site.reads) == (3 if takes_s == POLL_S else 5), "late, it reads no more"
     loop.turn(asked=True)
     assert limits.given_s[1:2] in ([], [inf])
+
+
+ASSOCIATION = (
+    "ClusterName=c Account={account} UserName={user} Partition= Priority=0 ID=1 UsageRaw/Norm/Efctv=0.00/1.00/0.00 "
+    "ParentAccount={parent} Lft=1 DefAssoc=No GrpJobs=N(3) MaxJobs="
+)
+#: what slurmctld shows of user ann, whom no limit keeps
+UNLIMITED = "\n".join(
+    (
+        "Association Records",
+        ASSOCIATION.format(account="root", user="", parent=""),
+        ASSOCIATION.format(account="lab", user="", parent="root(1)"),
+        ASSOCIATION.format(account="lab", user="ann(1001)", parent=""),
+        "QOS Records",
+        "QOS=high(9) UsageRaw=0.000000 GrpJobs=N(3) Account Limits= lab={} User Limits= 1001={}",
+    )
+)
+
+
+def test_limits_that_an_early_turn_has_read_hold_for_the_poll_after_it() -> None:
+    """The victim is not as it was, so that the early turn does nothing; the poll that follows has seen the change."""
+    site = Site(settings=SlurmSettings(limits_enforced=True), reason="None")
+    site.limits = SlurmLimits(rules={"high": PLAIN})
+    loop = polled(site)
+    site.change(NEW, user="ann", account="lab", qos="high")
+    commands = Answering(answers=[UNLIMITED])
+    loop.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
+    site.change(VICTIM, comment="another")
+    assert left_to_the_poll(loop, site)
+    assert len(commands.ran) == 1
+    site.poll_s = 0.1
+    assert not loop.turn(asked=True).trouble
+    assert site.noticed() == [VICTIM.job_id]
+    assert len(commands.ran) == 1
 
 
 @pytest.mark.parametrize("error", [RowError("too large"), UnwritableError("of no encoding")])
