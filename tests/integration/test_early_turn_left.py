@@ -164,7 +164,7 @@ ASSOCIATION = (
     "ClusterName=c Account={account} UserName={user} Partition= Priority=0 ID=1 UsageRaw/Norm/Efctv=0.00/1.00/0.00 "
     "ParentAccount={parent} Lft=1 DefAssoc=No GrpJobs=N(3) MaxJobs="
 )
-#: what slurmctld shows of user ann, whom no limit keeps
+#: what slurmctld shows where no limit keeps user ann
 UNLIMITED = "\n".join(
     (
         "Association Records",
