@@ -82,8 +82,8 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "loop: a clock that is set during a poll",
         "daemon/tesched_daemon/loop.py",
-        "replace(seen, taken_at=seen.taken_at + jumped_s) if",
-        "seen if",
+        "replace(seen, taken_at=seen.taken_at + jumped_s, jobs_at=jobs_at)",
+        "seen",
     ),
     Mutation(
         "raise: a repetition that was not sent says nothing of the first",

@@ -49,7 +49,7 @@ REST_MUTATIONS = (
     ),
     Mutation("rest: ends that count", _OBSERVER, "return not (waits or ends or", "return not (waits or"),
     Mutation("rest: a record that a text has foreseen", _OBSERVER, "count - known.count > len(new) or ", ""),
-    Mutation("rest: records are counted", _OBSERVER, "or count != known.count ", ""),
+    Mutation("rest: records are counted", _OBSERVER, "count == self.count and ", ""),
     Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] in _UNKNOWN", "False"),
     Mutation("rest: a limit ends none", _REST, "why is None or why[0] in _UNKNOWN", "True"),
     Mutation("rest: a user's hold ends none", _REST, "change.dry or waits)", "change.dry)"),

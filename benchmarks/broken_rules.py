@@ -11,6 +11,7 @@ from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
+from benchmarks.broken_early_rules import EARLY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
@@ -681,7 +682,7 @@ MUTATIONS = (
         "loop: the rest of an order waits after a failure", _PERFORMING, "failed.add(action.reason.order_id)", "pass"
     ),
     Mutation("loop: a set clock", _LOOP, "return shift_times(memory, jumped_s)", "return memory"),
-    Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = then.cycle, clocks", "pass"),
+    Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
     Mutation(
         "loop: undo is done when nothing is left",
         _LOOP,
@@ -804,6 +805,7 @@ MUTATIONS = (
     *OUTAGE_MUTATIONS,
     *ADMISSION_MUTATIONS,
     *BOUND_MUTATIONS,
+    *EARLY_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *AT_ONCE_MUTATIONS,

@@ -151,8 +151,8 @@ def measure(config: Path) -> dict[str, float]:
     }
 
 
-def fill(cluster: LocalCluster, jobs: int, nodes: int) -> None:
-    """Give the cluster as many nodes and jobs."""
+def fill(cluster: LocalCluster, jobs: int, nodes: int, *, trial: bool = True) -> None:
+    """Give the cluster as many nodes and jobs, of which one is the trial that waits."""
     cluster.stop_slurmctld()
     line = f"NodeName=x[1-{nodes - 8}] CPUs=32 RealMemory=256000 Gres=gpu:8 NodeAddr=127.0.0.1 Port=1 State=DOWN\n"
     with cluster.slurm_conf.open("a") as conf:
@@ -160,8 +160,9 @@ def fill(cluster: LocalCluster, jobs: int, nodes: int) -> None:
     cluster.start_slurmctld(timeout_s=PATIENCE_S)
     for _ in range(8):
         cluster.wait_state(cluster.sbatch("--exclusive", "--job-name=be", wrap="exec sleep 100000"), "RUNNING")
-    cluster.sbatch("--gpus=2", "--job-name=te", wrap="exec sleep 100000")
-    waiting = jobs - 9
+    if trial:
+        cluster.sbatch("--gpus=2", "--job-name=te", wrap="exec sleep 100000")
+    waiting = jobs - 8 - trial
     array = cluster.sbatch(f"--array=0-{waiting - 1}", "--begin=now+1day", "--job-name=be", "--gpus=2", wrap="true")
     # A change of some tasks alone gives each of them a record.
     for first in range(1, waiting - 1, AT_ONCE):

@@ -324,7 +324,11 @@ NEAR = {
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
     "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
+    "early": ("tests/integration/test_early_turn.py", "tests/integration/test_early_turn_left.py"),
+    "single_reads": ("tests/unit/slurm/test_single_reads.py",),
     "loop": (
+        "tests/integration/test_early_turn.py",
+        "tests/integration/test_early_turn_left.py",
         "tests/unit/daemon/test_new_jobs.py",
         "tests/unit/daemon/test_rate_limited.py",
         "tests/integration/test_loop.py",

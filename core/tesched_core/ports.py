@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol, TypeAlias
 
 from tesched_core.intake.classify import Question
@@ -30,6 +31,24 @@ class Observer(Protocol):
         Without `whole`, all but the jobs may be of an earlier answer, though `taken_at` is now; and the jobs, too,
         where none has changed, or for some seconds none of those that wait: then they are the same object. With `ends`
         any change of a job is seen at once.
+        """
+        ...
+
+
+class SingleReads(Protocol):
+    """Reads a few jobs by their ids, and the nodes: what an early turn is decided on, before a poll that takes long."""
+
+    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
+        """Read one job as it is now, unclassified; None: Slurm knows no such job. Never raises for Slurm's errors.
+
+        Returns within `within_s` seconds for each of its few calls to Slurm, as a failure if need be.
+        """
+        ...
+
+    def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
+        """Read nodes, partitions and reservations as they are now; all else is as in the `last` snapshot.
+
+        Bounded in time, and without Slurm's errors, as `job` is.
         """
         ...
 
@@ -104,10 +123,13 @@ def never_barred() -> str:
 class FreeOfLimits(Protocol):
     """Knows which pending jobs no limit of an association or a QOS keeps from starting."""
 
-    def among(self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job]) -> frozenset[JobId]:
+    def among(
+        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+    ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
-        Returns in bounded time, and fewer where it is not known. Never raises for Slurm's errors.
+        Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
+        Never raises for Slurm's errors.
         """
         ...
 

@@ -146,7 +146,7 @@ def _configurations(path: Path, loaded: Loaded) -> str:
 
 
 def remarks(loaded: Loaded) -> Iterator[Remark]:
-    """Yield where TE jobs are not kept to what [guard.bound] and [guard.te] say, and where metrics are for all."""
+    """Yield where TE jobs are not kept to [guard.bound] and [guard.te], what has no effect, and who reads metrics."""
     config, guard = loaded.config, loaded.config.guard
     for key in keys_of(guard):
         file = loaded.tree.blamed(key)
@@ -180,6 +180,14 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             text=f"it counts on a poll each {config.loop.backoff_max_s:g} s (loop.backoff_max_s), and two commands "
             f"of Slurm's one after the other may take {poll_s:g} s (slurm.timeout_s, twice)",
             advice="let loop.backoff_max_s be no shorter than that",
+        )
+    why = (*keys_of(guard), *(['guard.lever = "plugin"'] if guard.lever is YieldBy.PLUGIN else ()))
+    if config.loop.early_turn and why:
+        yield Remark(
+            file=loaded.tree.blamed("loop.early_turn"),
+            key="loop.early_turn",
+            text=f"no early turn comes, because of {', '.join(why)}: all jobs count for that",
+            advice="set it to false",
         )
     if not is_loopback(config.metrics.listen):
         yield Remark(

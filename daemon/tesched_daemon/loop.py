@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Protocol
 
 from tesched_core.intake.class_rules import Classification
@@ -29,7 +30,7 @@ from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
-from tesched_core.model.journal_error import JournalError
+from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -49,12 +50,14 @@ from tesched_core.ports import (
     Journal,
     Observer,
     Reports,
+    SingleReads,
     Speeds,
     Watcher,
 )
 from tesched_core.step import step
 
 from tesched_daemon.admission_file import AdmissionFile
+from tesched_daemon.early import EarlyTurns, named, without_uncertain
 from tesched_daemon.hook_fit import HookFit
 from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.marks_file import MarksFile
@@ -99,6 +102,8 @@ class CycleResult:
     settled: bool = False
     #: of `undo`: how many changes are not seen to be put back
     left: int = 0
+    #: an early turn may serve new jobs before the next poll
+    early: bool = False
 
 
 class JobFinder(Protocol):
@@ -154,6 +159,8 @@ class Loop:
     admission: AdmissionFile | None = None
     #: None: while a TE job waits for Slurm's first pass, each poll is one of everything
     watcher: Watcher | None = None
+    #: None: a new TE job waits for a poll, however long that takes
+    single_reads: SingleReads | None = None
     #: what finds new jobs between two polls; None: polls and pokes alone
     new_jobs: JobFinder | None = None
     clock: Callable[[], float] = time.time
@@ -173,8 +180,11 @@ class Loop:
     _pause_s: float = 0.0
     _probes: Probes = field(default_factory=Probes)
     _hook: HookFit = field(default_factory=HookFit)
+    _early: EarlyTurns = field(init=False)
     #: when the last good poll began, or the memory was first read, by the stopwatch
     _polled_at: float = 0.0
+    #: for when the next poll was announced, by the stopwatch
+    _next_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
@@ -184,15 +194,24 @@ class Loop:
     #: the same when the last intent was begun
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
+    def __post_init__(self) -> None:
+        """Make ready for early turns."""
+        # As all parts do, it goes by the stopwatch that the loop has by then.
+        watch = lambda: self.stopwatch()  # noqa: E731, PLW0108
+        self._early = EarlyTurns(reads=self.single_reads, stopwatch=watch)
+
     def turn(self, *, asked: bool = False) -> CycleResult:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
-        Between two polls a turn is a probe of one job (`probes.py`), unless `asked`: a poll was requested.
+        Between two polls a turn is a probe of one job (`probes.py`), unless `asked`: a poll was requested. Where polls
+        take long `early_turn` comes before that.
         """
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
-                return CycleResult(summary=self._summary, next_in_s=next_in_s)
+                return CycleResult(
+                    summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it(self.pace, self.limits)
+                )
         self._probes.forget()
         try:
             return self._turn()
@@ -276,11 +295,7 @@ class Loop:
             then, decision = self._decided(then, snapshot, lead.paused)
             next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
             self._follow(snapshot, lead.paused)
-            self._intended_at = self.clock(), self.stopwatch()
-            step_s = self._intended_at[1] - seen_at
-            report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
-            self._perhaps = then.cycle, clocks
-            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
+            return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
         if isinstance(meant, Failure):
@@ -289,18 +304,113 @@ class Loop:
         next_in_s = meant.report.next_in_s
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
-        self._clocks, self._polled_at = meant.clocks, began
+        self._clocks, self._polled_at, self._next_at = meant.clocks, began, meant.clocks[1] + next_in_s
         self._publish(decision, snapshot)
-        outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
-        if outcomes:
-            memory, transitions = learned(memory, outcomes, self.clock(), self.limits, seen=snapshot)
-            self._memory = memory
-            self.journal.conclude(memory, decision, outcomes, transitions)
+        memory, outcomes = self._carried_out(meant)
         self._summary = decision.summary
+        self._early.polled(seen, seen_at - began, whole=whole)
         if self.mode is not Mode.OBSERVE and snapshot.settings.rate_limit is None:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
         return CycleResult(
-            summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s, saw=True
+            summary=decision.summary,
+            next_in_s=next_in_s,
+            outcomes=outcomes,
+            pause_s=self._pause_s,
+            saw=True,
+            early=self._early.are_worth_it(self.pace, self.limits),
+        )
+
+    def _meant(
+        self,
+        snapshot: Snapshot,
+        memory: Memory,
+        decision: Decision,
+        clocks: tuple[float, float],
+        *,
+        began: float,
+        seen_at: float,
+        next_in_s: float,
+    ) -> Meant:
+        """Put together what is meant from now on, decided on what was seen in these times by the stopwatch."""
+        self._perhaps = memory.cycle, clocks
+        self._intended_at = self.clock(), self.stopwatch()
+        step_s = self._intended_at[1] - seen_at
+        report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
+        return Meant(snapshot=snapshot, memory=memory, decision=decision, report=report, clocks=clocks)
+
+    def _carried_out(self, meant: Meant) -> tuple[Memory, tuple[Outcome, ...]]:
+        """Do what the journal knows to be meant, and learn from what became of it. Raises JournalError."""
+        memory, decision = meant.memory, meant.decision
+        outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
+        if outcomes:
+            memory, transitions = learned(memory, outcomes, self.clock(), self.limits, seen=meant.snapshot)
+            self._memory = memory
+            self.journal.conclude(memory, decision, outcomes, transitions)
+        return memory, outcomes
+
+    def early_turn(self) -> CycleResult | None:
+        """Serve new TE jobs before a poll that takes long (`early.py`); None: nothing is done, all is left to the poll.
+
+        Never raises for what Slurm, a job or the journal do.
+        """
+        try:
+            meant = self._meant_early()
+        except Exception:
+            # Whatever it is: a poll comes next, and deals with it as with all errors.
+            log.warning("there is no early turn, and the poll goes on", exc_info=True)
+            return None
+        if meant is None:
+            return None
+        try:
+            try:
+                self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
+            except UnwritableError as error:
+                log.warning("there is no early turn, and the poll goes on: %s", error)
+                return None
+            self._memory, self._clocks = meant.memory, meant.clocks
+            _, outcomes = self._carried_out(meant)
+        except JournalError as error:
+            self._memory = None
+            return self._trouble(f"the state store cannot be used, nothing is done: {error}")
+        return CycleResult(summary=meant.decision.summary, next_in_s=0.0, outcomes=outcomes)
+
+    def _meant_early(self) -> Meant | None:
+        """Decide an early turn, and read again all that it rests on; None: there is none to be made."""
+        memory, last = self._memory, self._last
+        if memory is None or last is None or not self._may_be_early(memory, last):
+            return None
+        lead = self.journal.lead()
+        if lead.leader or lead.paused:
+            return None
+        began = self.stopwatch()
+        seen = self._early.seen(last, self.clock())
+        if seen is None or doubt(seen, last, memory, began - self._polled_at):
+            return None
+        seen_at, clocks = self.stopwatch(), (self.clock(), self.stopwatch())
+        snapshot = self._known(self._aside.without(seen), {}, within_s=self._early.left_s)
+        then = without_namesakes(memory, snapshot)
+        then, decision = self._decided(then, without_uncertain(snapshot), "", counts_bystanders=False)
+        decided_at, job_ids = self.stopwatch(), named(then, decision)
+        if not job_ids or not self._early.are_as_decided(job_ids, snapshot):
+            return None
+        wall, now = self.clock(), self.stopwatch()
+        if self._jumped_s(self._clocks, (wall, now)):
+            # While it read: the poll finds it, and shifts what is remembered.
+            return None
+        next_in_s = self._early.next_in_s(self._next_at - now)
+        # What was read again was observed, too.
+        seen_at = now - (decided_at - seen_at)
+        return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
+
+    def _may_be_early(self, memory: Memory, last: Snapshot) -> bool:
+        """Check whether there may be an early turn now, after a poll that was believed, by the same clock."""
+        now, policies, limits = self.clock(), self.policies, self.limits
+        return (
+            self._early.are_worth_it(self.pace, limits)
+            and self._failures == 0
+            and not self._controller_changed
+            and not self._jumped_s(self._clocks, (now, self.stopwatch()))
+            and self._early.may_come(memory, last, now, policies=policies, limits=limits, mode=self.mode)
         )
 
     def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
@@ -345,8 +455,8 @@ class Loop:
         except Exception:  # noqa: BLE001 - whatever one job's record may cause: it is set aside with the rest of the turn
             return True
 
-    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
-        """Add to what was seen what is known of its jobs beside Slurm's own records."""
+    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question], *, within_s: float = inf) -> Snapshot:
+        """Add to what was seen what is known of its jobs beside Slurm's own records; limits are read `within_s`."""
         snapshot = classified(seen, self.classes, self._last, questions)
         if self.declarations is not None and self.mode is not Mode.OBSERVE:
             declared = self.declarations.read(snapshot, self.classes.script_patterns)
@@ -365,19 +475,31 @@ class Loop:
         if self.free_of_limits is not None and self.mode is not Mode.OBSERVE:
             wanted, pending = awaiting_limits(snapshot, self.limits)
             if wanted:
-                snapshot = replace(snapshot, unlimited=self.free_of_limits.among(wanted, snapshot, pending))
+                unlimited = self.free_of_limits.among(wanted, snapshot, pending, within_s)
+                snapshot = replace(snapshot, unlimited=unlimited)
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot
 
-    def _decided(self, memory: Memory, snapshot: Snapshot, paused: str) -> tuple[Memory, Decision]:
+    def _decided(
+        self, memory: Memory, snapshot: Snapshot, paused: str, *, counts_bystanders: bool = True
+    ) -> tuple[Memory, Decision]:
         if self.mode is Mode.ENFORCE:
             # What shadow mode has only recorded holds no trial up.
             memory = memory.without_dry_runs()
         if self.mode is Mode.OBSERVE:
             return watched(memory, snapshot)
         wait_s, telling = longest_wait_s(self.pace, snapshot.settings.rate_limit), self.telling
-        return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=telling, longest_wait_s=wait_s)
+        return step(
+            memory,
+            snapshot,
+            self.policies,
+            self.limits,
+            paused=paused,
+            telling=telling,
+            longest_wait_s=wait_s,
+            counts_bystanders=counts_bystanders,
+        )
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
         """Put back what tesched has changed, as far as one poll allows; `settled` says whether nothing is left.
@@ -436,7 +558,10 @@ class Loop:
         asked = self.clock(), self.stopwatch()
         seen = self.observer.observe(whole=whole, ends=ends)
         jumped_s = self._jumped_s(asked, (self.clock(), self.stopwatch()))
-        return replace(seen, taken_at=seen.taken_at + jumped_s) if jumped_s and isinstance(seen, Snapshot) else seen
+        if not jumped_s or not isinstance(seen, Snapshot):
+            return seen
+        jobs_at = None if seen.jobs_at is None else seen.jobs_at + jumped_s
+        return replace(seen, taken_at=seen.taken_at + jumped_s, jobs_at=jobs_at)
 
     @staticmethod
     def _jumped_s(before: tuple[float, float] | None, clocks: tuple[float, float]) -> float:

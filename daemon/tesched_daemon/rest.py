@@ -4,7 +4,7 @@ slurmctld is shared, so the daemon's RPCs have a budget: 60 a minute at rest, an
 whole poll now and then. At rest no decision is due, whatever nodes and running jobs are like: no TE job waits for
 resources, no order is under way, nothing that tesched has changed can be put back, and no policy moves BE jobs on
 its own. A poll may then be the question whether any job has changed (`Observer.observe`). No decision rests on less
-than a whole poll.
+than a whole poll, but for those of early turns, for which what they rest on is read alone (`early.py`).
 
 While nothing changes, polls come less and less often, down to one every `REST_S`, which is the default interval: a TE
 job is never found later than that. A change brings the configured interval back.

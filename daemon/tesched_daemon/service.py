@@ -163,19 +163,23 @@ class Service:
                 return
             self._turning = True
             began = time.monotonic()
-            asked = self._agenda.begins(began) or self._reload_asked
+            early = not self._reload_asked and self._agenda.begins_early(began)
+            asked = not early and (self._agenda.begins(began) or self._reload_asked)
         try:
             if self._reload_asked:
                 self._reload_asked = False
                 self._read_again()
             with no_search_for_garbage():
-                turn = self._loop.turn(asked=asked)
-                if not self._has_seen and turn.saw:
+                turn = self._loop.early_turn() if early else self._loop.turn(asked=asked)
+                if not self._has_seen and turn is not None and turn.saw:
                     self._has_seen = True
                     never_search_this()
         except BaseException as error:  # noqa: BLE001 - a bug: the main thread raises it and the service ends
             self._failed = error
             self.stop()
+            return
+        if turn is None or (early and not turn.trouble):
+            self._ended_early(turn)
             return
         self._say(turn)
         # READY also while Slurm or the store is away: the service is up, and says what it waits for.
@@ -191,7 +195,19 @@ class Service:
                 next_in_s=turn.next_in_s,
                 troubled=bool(turn.trouble),
                 pause_s=turn.pause_s,
+                takes_early=turn.early,
             )
+            self._plan()
+
+    def _ended_early(self, turn: CycleResult | None) -> None:
+        """Plan what comes after an early turn: its poll."""
+        if turn is not None:
+            self._say(turn)
+        # It may have taken as long as a poll, and another one comes now.
+        notify(WATCHDOG="1")
+        with self._planning:
+            self._turning = False
+            self._agenda.ended_early(time.monotonic())
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -135,7 +135,7 @@ class SetAside:
         self._users = {user: why for user, why in self._users.items() if user in users}
         aside = {job_id: why for job_id, (_, why) in self._jobs.items()}
         aside |= {job.job_id: self._users[job.user] for job in seen.jobs.values() if job.user in self._users}
-        return _blank(seen, aside)
+        return blank(seen, aside)
 
     def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> Found:
         """Set one job more aside: the first, by job id, with which an error is raised.
@@ -145,7 +145,7 @@ class SetAside:
         ids = sorted(seen.jobs)
 
         def raised_with_first(count: int) -> Exception | None:
-            return raised_with(_blank(seen, dict.fromkeys(ids[count:], "left out")))
+            return raised_with(blank(seen, dict.fromkeys(ids[count:], "left out")))
 
         if raised_with_first(0) is not None:
             return Found.NO_JOBS
@@ -199,8 +199,8 @@ def _said(error: Exception) -> str:
     return shortened(f"{type(error).__name__}: {lines[0] if lines else ''}", _MOST_SHOWN)
 
 
-def _blank(seen: Snapshot, aside: dict[JobId, str]) -> Snapshot:
-    """Snapshot of what was seen, these jobs blank: by job id, why."""
+def blank(seen: Snapshot, aside: Mapping[JobId, str]) -> Snapshot:
+    """Return the snapshot with these jobs blank: by job id, why."""
     jobs = {
         job_id: job if (why := aside.get(job_id)) is None else _blank_job(job, why) for job_id, job in seen.jobs.items()
     }

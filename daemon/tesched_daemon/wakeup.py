@@ -4,6 +4,7 @@ A poke says "poll now", so a user who may write to the socket can cause a poll a
 (`wakeup_shares.py`). Polls that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
 turn before took, so that at most half of the time is spent on polling; and `POLLS` is how many there are, however many
 pokes come. A poll that is put off by that comes as soon as it may, and serves all pokes that came meanwhile.
+Where polls take long an early turn comes before it (`early.py`), not put off by the turn before: `EARLY` bounds these.
 
 The socket is a datagram socket: a sender never waits for the daemon, and nothing is left open when one of the two dies.
 Source: unix(7).
@@ -21,6 +22,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 from tesched_daemon.rates import Allowance, Bucket
@@ -40,6 +42,8 @@ AGAIN_S = 0.25
 #: Polls that pokes may cause: a burst of submissions at once, and 30 a minute in the long run, which is as many as
 #: there are by default. Six calls each: 180 a minute.
 POLLS = Allowance(burst=40, every_s=2.0)
+#: Early turns that pokes may cause: ten a minute in the long run, of some 40 RPCs each for one job and its victim.
+EARLY = Allowance(burst=20, every_s=6.0)
 #: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
 _AT_ONCE = 1000
 #: So many that were there at once may have filled the queue: Linux' own limit. A larger one only makes this cautious.
@@ -85,6 +89,13 @@ class Agenda:
         self._now: float | None = None
         self._again: float | None = None
         self._polls = Bucket(allowance=POLLS)
+        #: of the early turn that the pokes so far ask for, None: there is none; and since when it may come
+        self._early: float | None = None
+        self._early_from = 0.0
+        #: the last turn says that there may be an early one; and one has come since that poll was due
+        self._takes_early = False
+        self._was_early = False
+        self._earlies = Bucket(allowance=EARLY)
 
     def poke(self, at: float, *, again: bool = True) -> None:
         """Take a poke in. Any number of them before a turn begins are one.
@@ -95,11 +106,20 @@ class Agenda:
         if not again and self._again is not None:
             return
         self._now = at + AFTER_S if self._now is None else self._now
+        self._early = at + AFTER_S if self._early is None else self._early
         if again:
             self._again = at + AGAIN_S
 
+    def begins_early(self, at: float) -> bool:
+        """Take in that an early turn begins, if one is due; return whether it is."""
+        if self._early_wait_s(at) > 0:
+            return False
+        self._early, self._was_early = None, True
+        return self._earlies.take(at)
+
     def begins(self, at: float) -> bool:
         """Take in that a turn begins, the poll that serves all earlier pokes; return whether there were any."""
+        self._was_early = False
         again = self._again is not None and self._again <= at
         poked = again or (self._now is not None and self._now <= at)
         if poked:
@@ -109,19 +129,48 @@ class Agenda:
                 self._polls.take(at)
         if again:
             self._again = None
+        if self._early is not None and self._early <= at:
+            self._early = None
         return poked
 
-    def ended(self, at: float, *, took_s: float, next_in_s: float, troubled: bool, pause_s: float = 0.0) -> None:
+    def ended_early(self, at: float) -> None:
+        """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs."""
+        self._early_from = at + PAUSE_S
+        if self._now is None:
+            self._now = at
+
+    def ended(
+        self,
+        at: float,
+        *,
+        took_s: float,
+        next_in_s: float,
+        troubled: bool,
+        pause_s: float = 0.0,
+        takes_early: bool = False,
+    ) -> None:
         """Take in that a turn ended, and when the next poll is due.
 
         After a turn that was `troubled` that is the next turn: pokes must not wear down a Slurm that does not answer.
-        Nor is a poke served within `pause_s`.
+        Nor is a poke served within `pause_s`. With `takes_early` an early turn may come before the poll, also in the
+        time that is left between two polls.
         """
+        self._takes_early = takes_early and not troubled and pause_s <= 0
+        self._early_from = at + PAUSE_S
         self._poll_at = at + next_in_s
         self._not_before = self._poll_at if troubled else at + max(PAUSE_S, took_s, pause_s)
 
     def wait_s(self, at: float) -> float:
         """Return the seconds from `at` until the next turn."""
+        return min(self._poll_wait_s(at), self._early_wait_s(at))
+
+    def _early_wait_s(self, at: float) -> float:
+        # One before a poll that is due: more would put that off.
+        if self._early is None or not self._takes_early or (self._was_early and self._poll_wait_s(at) <= 0):
+            return inf
+        return max(self._early - at, self._early_from - at, self._earlies.wait_s(at), 0.0)
+
+    def _poll_wait_s(self, at: float) -> float:
         wanted = min(due for due in (self._poll_at, self._now, self._again) if due is not None)
         if wanted < self._poll_at:
             wanted = max(wanted, at + self._polls.wait_s(at))

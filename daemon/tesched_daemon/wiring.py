@@ -94,6 +94,7 @@ def opened_loop(
         yield Loop(
             observer=client.observer,
             watcher=client.watcher,
+            single_reads=client.single_reads,
             declarations=client.declarations,
             free_of_limits=client.limits,
             actuator=acting(config.mode, telling_too(client.actuator, teller)),

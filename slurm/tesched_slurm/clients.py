@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from tesched_core.model.actions import Failure
-from tesched_core.ports import Actuator, Declarations, FreeOfLimits, Observer, Watcher
+from tesched_core.ports import Actuator, Declarations, FreeOfLimits, Observer, SingleReads, Watcher
 
 from tesched_slurm.clear_of_limits import ClearOfLimits
 from tesched_slurm.client_choice import ClientChoice
@@ -21,6 +21,7 @@ from tesched_slurm.pyslurm_wire import Hello, Version
 from tesched_slurm.resting_observer import RestingObserver
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_settings
+from tesched_slurm.single_reads import CommandsSingleReads
 
 #: the first release whose commands take SLUIDs (25.11 shows them only)
 BY_SLUID = (26, 5)
@@ -39,6 +40,8 @@ class Client:
     watcher: Watcher
     declarations: Declarations
     limits: FreeOfLimits
+    #: None: an early turn is not to be had
+    single_reads: SingleReads | None = None
     #: for the log and the state store: "pyslurm 26.5.0 (slurm 26.05.5)"
     name: str
     #: why this one
@@ -81,6 +84,7 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
         limits=ClearOfLimits(commands=commands),
+        single_reads=CommandsSingleReads(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,

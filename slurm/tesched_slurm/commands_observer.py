@@ -99,8 +99,8 @@ class Settings:
         return replace(seen, nodes=nodes, controller_changed=self.take_change())
 
 
-#: What a poll asks of scontrol, beside the jobs.
-_POLL = (
+#: What a poll asks of scontrol, beside the jobs: nodes, partitions, reservations.
+SITE = (
     ("scontrol", "-a", "-d", "-o", "show", "node"),
     ("scontrol", "-a", "-o", "show", "partition"),
     ("scontrol", "-a", "-o", "show", "reservation"),
@@ -109,7 +109,7 @@ _POLL = (
 
 def rpcs_of_a_poll() -> int:
     """Count the RPCs of a whole poll, but for the settings, and for what few jobs need besides."""
-    return sum(map(rpcs, (Query().argv, DetailsQuery().argv, *_POLL)))
+    return sum(map(rpcs, (Query().argv, DetailsQuery().argv, *SITE)))
 
 
 #: Up to so many jobs are read one by one: three RPCs each, and a whole poll is eight.
@@ -140,7 +140,7 @@ class CommandsObserver:
         if isinstance(settings, Failure):
             return settings
         # At the same time: it is sooner done, and the answers are of nearly one instant.
-        read = self._queue.query(self._rows, *map(Call, _POLL))
+        read = self._queue.query(self._rows, *map(Call, SITE))
         if isinstance(read, Failure):
             return read
         jobs, answers = read

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -78,11 +78,17 @@ class _KnownPoll:
     count: int
     #: when everything was last read, by the stopwatch
     whole_at: float
+    #: when its jobs were last known to be as they are, Unix seconds
+    jobs_at: float
 
     @property
     def doubtful(self) -> bool:
         """Check whether some of its jobs could not be read, or not whole."""
         return any(job.doubt or job.partly_read for job in self.snapshot.jobs.values())
+
+    def is_as(self, lines: KeysView[int], count: int) -> bool:
+        """Check whether these are the same records, as many of them."""
+        return count == self.count and self.records == lines
 
 
 @dataclass(kw_only=True)
@@ -118,13 +124,14 @@ class RestingObserver:
         # Whatever changes from here on differs from these records at the next poll.
         lines = {hash(line): _WAITS in line for line in map(_lasting, query.lines(answer))}
         whole_at, count = at, query.count(answer)
+        same = known is not None and known.is_as(lines.keys(), count)
         stands = known is not None and self._stands(known, lines, count, at, ends=ends)
         if known is None or not self._is_young(known, at):
             del answer  # of 100,000 jobs more than 100 MB, beside what a whole poll takes
             seen = self.observer.observe()
         elif stands:
-            self._known = known
-            return replace(known.snapshot, taken_at=taken_at)
+            self._known = known = replace(known, jobs_at=taken_at) if same else known
+            return replace(known.snapshot, taken_at=taken_at, jobs_at=known.jobs_at)
         elif isinstance(self.observer, JobsObserver):
             whole_at = known.whole_at
             seen = self.observer.observe_jobs(replace(known.snapshot, taken_at=taken_at), query, answer)
@@ -133,7 +140,9 @@ class RestingObserver:
         if isinstance(seen, Snapshot):
             # Another slurmctld is news once.
             lasting = replace(seen, controller_changed=False)
-            self._known = _KnownPoll(snapshot=lasting, records=frozenset(lines), count=count, whole_at=whole_at)
+            self._known = _KnownPoll(
+                snapshot=lasting, records=frozenset(lines), count=count, whole_at=whole_at, jobs_at=taken_at
+            )
         return seen
 
     def _is_young(self, known: _KnownPoll, now: float) -> bool:
@@ -142,7 +151,7 @@ class RestingObserver:
     def _stands(self, known: _KnownPoll, lines: dict[int, bool], count: int, now: float, *, ends: bool) -> bool:
         """Check whether the last poll may stand for this one; `lines` says of each record whether it waits."""
         new = lines.keys() - known.records
-        if new or count != known.count or len(lines) != len(known.records):
+        if not known.is_as(lines.keys(), count):
             self._changed_at = now
             # More records than lines that are new: a text had the record of a job before that was there.
             waits = count - known.count > len(new) or any(lines[line] for line in new)

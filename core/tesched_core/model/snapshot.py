@@ -113,7 +113,7 @@ class Traits:
 class Snapshot:
     """State seen at one instant."""
 
-    #: where no decision rests on it, some of it may be older (`ports.Observer`)
+    #: where no decision rests on it, or an early turn's alone, some of it may be older (`ports.Observer`)
     taken_at: UnixSeconds
     jobs: Mapping[JobId, Job]
     nodes: Mapping[str, Node]
@@ -121,6 +121,8 @@ class Snapshot:
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     settings: SlurmSettings = SlurmSettings()
     limits: SlurmLimits = NOTHING_KNOWN
+    #: since when jobs may have started or ended unseen; None: `taken_at`
+    jobs_at: UnixSeconds | None = field(default=None, compare=False)
     #: empty until the jobs have been classified (`classify.classified`)
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
     #: what jobs have reported; empty where no reports are read

@@ -256,3 +256,24 @@ def test_a_socket_that_has_a_place_is_good(tmp_path: Path, listen: str) -> None:
     config = tmp_path / "tesched.toml"
     config.write_text(f'[metrics]\nlisten = "{listen.format(tmp_path)}"\n')
     assert (check(config).exit_code, check(config).stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("guard", "why"),
+    [
+        ("[guard.te]\nmax_running_per_user = 1\n", "guard.te"),
+        (BOUND, "guard.bound"),
+        ('[guard]\nlever = "plugin"\n', 'guard.lever = "plugin"'),
+        ("", ""),
+    ],
+)
+def test_early_turns_that_never_come_are_a_warning(tmp_path: Path, guard: str, why: str) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text('mode = "enforce"\n[loop]\nearly_turn = true\n' + guard + TE)
+    said = check(config)
+    assert said.exit_code == 0
+    line = f"Warning: {config}: loop.early_turn: no early turn comes, because of {why}: "
+    assert (line in said.stderr) is bool(why)
+    assert bool(said.stderr) is bool(why)
+    config.write_text(config.read_text().replace("early_turn = true\n", ""))
+    assert "early_turn" not in check(config).stderr

@@ -103,10 +103,11 @@ def site(tmp_path: Path) -> Site:
 def test_policy_limits_pace_and_mode_are_taken_up(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     more = "[policy]\nte = 'rand'\nbe = 'fill'\n"
-    text = BASE.replace("enforce", "shadow").replace("poll_interval_s = 1", "poll_interval_s = 7")
+    text = BASE.replace("enforce", "shadow").replace("poll_interval_s = 1", "poll_interval_s = 7\nearly_turn = true")
     assert site.reload(text.replace("min_run_time_s = 0", "min_run_time_s = 5") + more) == ""
     loop = site.loop
     assert (loop.mode, loop.pace.poll_interval_s, loop.limits) == (Mode.SHADOW, 7.0, Limits(min_run_time_s=5))
+    assert loop.pace.early_turn
     assert [entry.policy.name for entry in loop.policies] == ["rand", "fill"]
     assert isinstance(loop.actuator, DryRunActuator)
     assert loop.turn().next_in_s == 7.0

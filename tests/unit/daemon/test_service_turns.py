@@ -137,3 +137,42 @@ def test_no_search_for_garbage_interrupts_a_turn_and_all_others_go_on(monkeypatc
         thread.join(HANG_S)
     assert during[:3] == [False] * 3
     assert frozen == [2], "once, after the first turn that has seen the cluster"
+
+
+class Early(Turning):
+    """One that takes early turns, which do nothing, and notes what came in which order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def turn(self, *, asked: bool = False) -> CycleResult:
+        self.order.append("poll")
+        return replace(super().turn(asked=asked), early=True)
+
+    def early_turn(self) -> CycleResult | None:
+        self.order.append("early turn")
+        return None
+
+
+def test_a_poke_brings_an_early_turn_and_the_watchdog_hears_of_it_before_the_poll(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Early()
+
+    def hears(**fields: str) -> None:
+        loop.order += ["watchdog"] if "WATCHDOG" in fields else []
+
+    monkeypatch.setattr("tesched_daemon.service.notify", hears)
+    service = Service(loop, reload=lambda _: "")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        loop.wait_turn()
+        wait_for(lambda: "watchdog" in loop.order)
+        service.poke(again=False)
+        loop.wait_turn()
+    finally:
+        service.stop()
+        thread.join(HANG_S)
+    assert loop.order[:5] == ["poll", "watchdog", "early turn", "watchdog", "poll"]

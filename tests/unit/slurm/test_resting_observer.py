@@ -257,3 +257,21 @@ def test_another_slurmctld_is_news_once(watch: Watch) -> None:
     watch.observer._known = None
     seen = [watch.observer.observe(whole=False) for _ in range(2)]
     assert [isinstance(one, Snapshot) and one.controller_changed for one in seen] == [True, False]
+
+
+def test_a_poll_that_stands_says_since_when_ends_may_be_missing(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(1000, 2000))
+    monkeypatch.setattr("tesched_slurm.resting_observer.time.time", lambda: next(times))
+
+    def ends_unseen_for_s() -> float:
+        seen = watch.observer.observe(whole=False)
+        assert isinstance(seen, Snapshot)
+        return seen.taken_at - (seen.taken_at if seen.jobs_at is None else seen.jobs_at)
+
+    assert ends_unseen_for_s() == 0
+    assert ends_unseen_for_s() == 0, "nothing has changed"
+    found = []
+    for number in range(BURST + 3):
+        watch.slurm.records[0] = RUNS.replace("Priority=9", f"Priority={number + 10}")
+        found.append(ends_unseen_for_s())
+    assert found == [0] * BURST + [1, 2, 3]

@@ -1,0 +1,115 @@
+"""The rules of early turns that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
+_WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
+_READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+_CHECKS = "daemon/tesched_daemon/config_checks.py"
+_CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
+
+EARLY_MUTATIONS = (
+    Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
+    Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
+    Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and why:", "if False:"),
+    Mutation("early: where the site wants it", _EARLY, "and pace.early_turn", "and True"),
+    Mutation("early: not under limits on TE jobs", _EARLY, " or limits.te.is_set)", ")"),
+    Mutation("early: a clock set while it reads", _LOOP, "if self._jumped_s(self._clocks, (wall, now)):", "if False:"),
+    Mutation("early: the lease until the announced poll", _EARLY, "return max(announced_in_s, ", "return max(0.0, "),
+    Mutation(
+        "early: the lease until a poll can begin",
+        _EARLY,
+        "return max(announced_in_s, self._took_s)",
+        "return max(announced_in_s, 0.0)",
+    ),
+    Mutation("early: limits in what is left", _LOOP, "within_s=self._early.left_s)", "within_s=inf)"),
+    Mutation("early: no read in vain", _EARLY, "if len(job_ids) * self._reading_s", "if 0 * self._reading_s"),
+    Mutation("early: nor another try", _EARLY, "            self._too_slow = True\n", ""),
+    Mutation("early: nor after a late one", _EARLY, "self._too_slow |= late", "pass"),
+    Mutation(
+        "early: reads again are no decision", _LOOP, "seen_at = now - (decided_at - seen_at)", "seen_at = seen_at"
+    ),
+    Mutation(
+        "limits: an answer stands for a moment",
+        _CLEAR,
+        "return self._clear & {job.job_id for job in wanted} if self._beside >= beside else frozenset()",
+        "return frozenset()",
+    ),
+    Mutation(
+        "limits: not of a job that has changed",
+        _CLEAR,
+        "return job.job_id, job.user, job.account, job.qos, ",
+        "return job.job_id, ",
+    ),
+    Mutation("limits: not where another may start before", _CLEAR, "if self._beside >= beside else", "if True else"),
+    Mutation(
+        "limits: a short read is made again",
+        _CLEAR,
+        "ids if within_s >= self.commands.timeout_s else",
+        "ids if True else",
+    ),
+    Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
+    Mutation(
+        "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"
+    ),
+    Mutation("early: no victim where a node differs", _EARLY, "return blank(snapshot, aside) if", "return snapshot if"),
+    Mutation(
+        "early: nor where nothing is known of it",
+        _EARLY,
+        "node.held is None or node.held != known.get(name, Tres())",
+        "node.held is not None and node.held != known.get(name, Tres())",
+    ),
+    Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
+    Mutation(
+        "early: not while anything is due", _EARLY, "and not all_is_due(memory, last,", "and True or (memory, last,"
+    ),
+    Mutation("early: not under the bound", _EARLY, "not (limits.bound.is_set or ", "not ("),
+    Mutation("early: not while paused, or a standby", _LOOP, "if lead.leader or lead.paused:", "if False:"),
+    Mutation("early: not after a failed poll", _LOOP, "and self._failures == 0", "and True"),
+    Mutation("early: not under a limit of RPCs", _EARLY, "and last.settings.rate_limit is None", "and True"),
+    Mutation(
+        "early: what cannot be written down is left to the poll",
+        _LOOP,
+        "            except UnwritableError as error:\n",
+        "            except ZeroDivisionError as error:\n",
+    ),
+    Mutation("early: in no more time than a poll", _EARLY, "late = self.stopwatch() >= self._until", "late = False"),
+    Mutation("early: each read in what is left", _READS, "min(self.commands.timeout_s, within_s)", "10.0"),
+    Mutation("early: too many are a poll's", _EARLY, "self._too_many = True", "self._too_many = False"),
+    Mutation("early: ten at most", _EARLY, "if len(found) > MOST_NEW:", "if len(found) > MOST_NEW + 1:"),
+    Mutation("early: ten are not too many", _EARLY, "if len(found) > MOST_NEW:", "if len(found) >= MOST_NEW:"),
+    Mutation("early: behind a gap", _EARLY, "GAPS = 2", "GAPS = 1"),
+    Mutation(
+        "early: what has changed is left alone",
+        _EARLY,
+        "decided_on is None or _lasting(job) != _lasting(decided_on)",
+        "decided_on is None",
+    ),
+    Mutation("early: ids of CPUs are no change", _EARLY, 'replace(share, cpu_ids="")', "replace(share)"),
+    Mutation(
+        "early: forgotten jobs are not new ones",
+        _EARLY,
+        "max(self._highest, max(seen.jobs, default=0))",
+        "max(seen.jobs, default=0)",
+    ),
+    Mutation("early: one before a poll that is due", _WAKEUP, "(self._was_early and", "(False and"),
+    Mutation("early: so many in all", _WAKEUP, "return self._earlies.take(at)", "return True"),
+    Mutation(
+        "early: not put off by the turn before",
+        _WAKEUP,
+        "return min(self._poll_wait_s(at), self._early_wait_s(at))",
+        "return self._poll_wait_s(at)",
+    ),
+    Mutation("early: the poll follows", _WAKEUP, "if self._now is None:", "if False:"),
+    Mutation(
+        "early: an error in reading is the poll's",
+        _LOOP,
+        "            meant = self._meant_early()\n        except Exception:\n",
+        "            meant = self._meant_early()\n        except JournalError:\n",
+    ),
+    Mutation("early: not after trouble", _WAKEUP, "takes_early and not troubled and pause_s <= 0", "takes_early"),
+    Mutation("early: systemd hears of it", _SERVICE, '        notify(WATCHDOG="1")\n', "        pass\n"),
+)

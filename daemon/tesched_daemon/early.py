@@ -1,0 +1,226 @@
+"""Early turn: a new TE job is served before a poll that takes long.
+
+Definitions
+    new jobs       those with the ids after the highest one that a poll has shown. They are read one by one.
+    uncertain      jobs on a node that, by its own record as it is now, holds more or less than the jobs that are known
+                   there: one has started, ended or changed since the last poll.
+
+Principle
+    With 100,000 jobs a poll takes seconds, and one at rest becomes three. What a decision for a new TE job rests on is
+    little of that: the job, the nodes, and the victims. So where polls take longer than `FROM_S`, and the cluster is at
+    rest (`rest.py`), a poke reads the new jobs and the nodes first. `step` decides on the last poll with these, without
+    the uncertain jobs; what those held is free or not by their nodes' records. Each job that the decision is about is
+    then read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
+
+    The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
+    a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
+    ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
+    before which more than `MOST_NEW` jobs have come, there is none until the next poll.
+
+Worked example
+    A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in
+    0.2 s. Its victim is job 99 on n7. By n7's record 32 of its CPUs are in use, as many as job 99 has by the last poll.
+    Jobs 99 and 4711 are read again, are as they were, and job 99 has its notice. Had n7 had 16 CPUs in use, job 99
+    would have been no victim.
+
+Source
+    tesched's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, Tres, UnixSeconds
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.turnover import WINDOW_S
+from tesched_core.policy import PolicyEntry
+from tesched_core.ports import SingleReads
+
+from tesched_daemon.rest import all_is_due
+from tesched_daemon.set_aside import blank
+from tesched_daemon.settings import Mode, Pace
+
+#: Seconds that polls take where early turns are worth their reads.
+FROM_S = 2.0
+#: New jobs that are read; where there are more, the poll reads them all.
+MOST_NEW = 10
+#: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
+GAPS = 2
+#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: of the time
+#: in which ends count two thirds are known then.
+FRESH_S = WINDOW_S / 3
+
+_UNCERTAIN = "the record of its node differs from the jobs that are known there"
+_LATE = Failure(kind=FailureKind.UNREACHABLE, message="an early turn would take as long as a poll")
+
+
+@dataclass(kw_only=True)
+class EarlyTurns:
+    """What early turns read, and what they know of the polls."""
+
+    #: None: there are none
+    reads: SingleReads | None = None
+    stopwatch: Callable[[], float]
+    #: how long the last whole poll took, and the last one, seconds
+    _poll_s: float = field(default=0.0, init=False)
+    _took_s: float = field(default=0.0, init=False)
+    #: the highest id of a job that a poll has shown; once Slurm's ids begin anew, new jobs wait for the poll
+    _highest: int = field(default=0, init=False)
+    #: too many new jobs have come since the last poll
+    _too_many: bool = field(default=False, init=False)
+    #: the reads since the last poll take too long
+    _too_slow: bool = field(default=False, init=False)
+    #: how many jobs the early turn under way has read, and how long that took, seconds
+    _count: int = field(default=0, init=False)
+    _reading_s: float = field(default=0.0, init=False)
+    #: by the stopwatch, when the early turn under way must have read all
+    _until: float = field(default=0.0, init=False)
+
+    def polled(self, seen: Snapshot, took_s: float, *, whole: bool) -> None:
+        """Take in a poll, how long it took, and whether all was read."""
+        self._took_s, self._too_many, self._too_slow = took_s, False, False
+        self._poll_s = took_s if whole else self._poll_s
+        if self.reads is not None:
+            self._highest = max(self._highest, max(seen.jobs, default=0))
+
+    def next_in_s(self, announced_in_s: float) -> float:
+        """Return the seconds until the next poll, which was announced: that much later if it can't begin sooner."""
+        return max(announced_in_s, self._took_s)
+
+    def are_worth_it(self, pace: Pace, limits: Limits) -> bool:
+        """Check whether the site wants them, and polls take so long that an early turn is sooner done."""
+        return (
+            self.reads is not None
+            and pace.early_turn
+            # They hold for all that wait or run, and these are not read.
+            and not (limits.bound.is_set or limits.te.is_set)
+            and self._poll_s > FROM_S
+            and not (self._too_many or self._too_slow)
+        )
+
+    def may_come(
+        self,
+        memory: Memory,
+        last: Snapshot,
+        now: UnixSeconds,
+        *,
+        policies: Sequence[PolicyEntry],
+        limits: Limits,
+        mode: Mode,
+    ) -> bool:
+        """Check whether the cluster is at rest since the `last` poll, and nothing but a new TE job is at stake."""
+        return (
+            mode is not Mode.OBSERVE
+            and last.settings.rate_limit is None
+            and self._may_judge(last, limits, now)
+            and not all_is_due(memory, last, policies, limits, mode)
+        )
+
+    @staticmethod
+    def _may_judge(last: Snapshot, limits: Limits, now: UnixSeconds) -> bool:
+        """Check whether the last poll is fresh enough for all that a decision goes by."""
+        jobs_at = last.taken_at if last.jobs_at is None else last.jobs_at
+        return now >= jobs_at and (limits.wait_for_free_s <= 0 or now - jobs_at <= FRESH_S)
+
+    @property
+    def is_late(self) -> bool:
+        """Check whether the early turn under way has taken as long as a poll."""
+        late = self.stopwatch() >= self._until
+        self._too_slow |= late
+        return late
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds that the early turn under way has left for a read."""
+        return max(self._until - self.stopwatch(), 0.01)
+
+    def seen(self, last: Snapshot, now: UnixSeconds) -> Snapshot | None:
+        """Return the last poll, unclassified, with the new jobs, and the nodes as they are `now`.
+
+        None where there is no new job, where there are too many, and where they cannot be read in time.
+        """
+        self._until, self._count, self._reading_s = self.stopwatch() + self._poll_s, 0, 0.0
+        new = self._new_jobs()
+        if not new or self.reads is None or self.is_late:
+            return None
+        jobs = MappingProxyType({**last.jobs, **{job.job_id: job for job in new}})
+        stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
+        seen = self.reads.site(stood, self.left_s)
+        return None if isinstance(seen, Failure) or self.is_late else seen
+
+    def _new_jobs(self) -> list[Job]:
+        """Return the new jobs; none where there are too many, or one cannot be read."""
+        found: list[Job] = []
+        job_id, gaps = self._highest, 0
+        while gaps < GAPS:
+            job_id += 1
+            job = self._read(JobId(job_id))
+            if isinstance(job, Failure):
+                return []
+            gaps = gaps + 1 if job is None else 0
+            found += [] if job is None else [job]
+            if len(found) > MOST_NEW:
+                self._too_many = True
+                return []
+        return found
+
+    def are_as_decided(self, job_ids: Collection[JobId], snapshot: Snapshot) -> bool:
+        """Read these jobs again, and check whether each is as it is in the snapshot."""
+        if len(job_ids) * self._reading_s / max(self._count, 1) > self._until - self.stopwatch():
+            # It would be in vain, and so would be another try.
+            self._too_slow = True
+            return False
+        for job_id in sorted(job_ids):
+            job, decided_on = self._read(job_id), snapshot.jobs.get(job_id)
+            if job is None or isinstance(job, Failure) or decided_on is None or _lasting(job) != _lasting(decided_on):
+                return False
+        return not self.is_late
+
+    def _read(self, job_id: JobId) -> Job | Failure | None:
+        if self.reads is None or self.is_late:
+            return _LATE
+        began = self.stopwatch()
+        job = self.reads.job(job_id, self.left_s)
+        self._count += 1
+        self._reading_s += self.stopwatch() - began
+        return job
+
+
+def _lasting(job: Job) -> Job:
+    """Return the job without what a poll at rest may leave out."""
+    return replace(job, allocation=tuple(replace(share, cpu_ids="") for share in job.allocation))
+
+
+def without_uncertain(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with each job blank that is on a node whose record does not add up with the jobs there."""
+    known: dict[str, Tres] = {}
+    for job in snapshot.jobs.values():
+        for share in job.allocation:
+            known[share.node] = known.get(share.node, Tres()) + share.tres
+    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, Tres())}
+    aside = {
+        job.job_id: _UNCERTAIN
+        for job in snapshot.jobs.values()
+        if any(share.node in off or share.node not in snapshot.nodes for share in job.allocation)
+    }
+    return blank(snapshot, aside) if aside else snapshot
+
+
+def named(memory: Memory, decision: Decision) -> set[JobId]:
+    """Return the jobs that the decision is about, where it serves TE jobs and does nothing else; else none."""
+    if any(action.reason.order_id is None for action in decision.actions):
+        return set()
+    ids = {action.job_id for action in decision.actions}
+    if not ids:
+        return set()
+    for order in memory.open_orders():
+        ids |= {order.preemptor, *(victim.job_id for victim in order.victims)}
+    return ids
