@@ -161,6 +161,18 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "config: jobs, too, go by the last file", "report/tesched_report/where.py", "in reversed(said)", "in said"
     ),
+    Mutation(
+        "config: jobs go by the files that they may read",
+        "report/tesched_report/where.py",
+        "except (OSError, ValueError, AttributeError, RecursionError):",
+        "except FileNotFoundError:",
+    ),
+    Mutation(
+        "config: jobs may not read conf.d",
+        "report/tesched_report/where.py",
+        "except OSError:\n        return []",
+        "except FileNotFoundError:\n        return []",
+    ),
     Mutation("intervals: nan is none", "cli/tesched_cli/common.py", "if isnan(number):", "if False:"),
     Mutation(
         "check: a number of very many digits",
