@@ -66,7 +66,7 @@ OUTAGE_MUTATIONS = (
         "order.expires_at",
     ),
     Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
-    Mutation("lost node: for a short while", _LOST, "- left_at <= limits.order_timeout_s", "- max(left) <= 1e9"),
+    Mutation("lost node: for a short while", _LOST, "- left_at <= limits.order_timeout_s", "- left_at <= 1e9"),
     Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE or", "is None or"),
     Mutation(
         "lost node: bound to none meanwhile",
