@@ -66,8 +66,10 @@ def _in_words(error: SQLAlchemyError) -> str:
     lacks = said.startswith(("no such column", "no such table")) or getattr(error.orig, "sqlstate", None) in _LACKS
     if lacks:
         # A schema that has not been released yet changes in place. What the old store knows is to be put back first.
-        hint = "run `tesched undo` of the version that made it first, then move it away and make a new one by"
-        return f"{said} (made by another development version: {hint} tesched db upgrade)"
+        return (
+            f"{said} (made by another development version: run `tesched undo` of the version that made it first, then "
+            "move it away and make a new one by tesched db upgrade)"
+        )
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is None:
         return said

@@ -204,7 +204,7 @@ def test_an_order_that_slurm_refuses_awaits_no_node() -> None:
     assert (drive.order().ending, drive.order().lost_nodes) == (Ending.REFUSED, ())
 
 
-def test_an_order_whose_change_is_refused_awaits_no_node() -> None:
+def test_an_order_that_ends_by_a_refused_change_awaits_no_node() -> None:
     drive = leaving()
     context = CycleContext.of(drive.memory, drive.snapshot(3), columns_of(drive.snapshot(3)), drive.limits)
     order = end_wait(drive.order(), Ending.CHANGE_REFUSED, "it can't be raised", context)
