@@ -159,7 +159,34 @@ ADMISSION_MUTATIONS = (
         "if False:",
     ),
     Mutation(
+        "config: a pipe that is named",
+        "daemon/tesched_daemon/config_trust.py",
+        "if not waits or stat.S_ISDIR(status.st_mode):",
+        "if True:",
+    ),
+    Mutation(
+        "config: no device without end",
+        "daemon/tesched_daemon/config_files.py",
+        "if len(text) > _LARGEST:",
+        "if False:",
+    ),
+    Mutation(
+        "config: no pipe at a reload", "daemon/tesched_daemon/reload.py", "(self.path, waits=False)", "(self.path)"
+    ),
+    Mutation(
         "config: jobs, too, go by the last file", "report/tesched_report/where.py", "in reversed(said)", "in said"
+    ),
+    Mutation(
+        "config: jobs go by the files that they may read",
+        "report/tesched_report/where.py",
+        "except (OSError, ValueError, AttributeError, RecursionError):",
+        "except FileNotFoundError:",
+    ),
+    Mutation(
+        "config: jobs may not read conf.d",
+        "report/tesched_report/where.py",
+        "except OSError:\n        return []",
+        "except FileNotFoundError:\n        return []",
     ),
     Mutation("intervals: nan is none", "cli/tesched_cli/common.py", "if isnan(number):", "if False:"),
     Mutation(

@@ -33,24 +33,11 @@ EARLY_MUTATIONS = (
         "early: reads again are no decision", _LOOP, "seen_at = now - (decided_at - seen_at)", "seen_at = seen_at"
     ),
     Mutation(
-        "limits: an answer stands for a moment",
-        _CLEAR,
-        "return self._clear & {job.job_id for job in wanted} if self._beside >= beside else frozenset()",
-        "return frozenset()",
+        "limits: an early turn reads them for itself", _CLEAR, "if not users or (not is_early and", "if not users or ("
     ),
-    Mutation(
-        "limits: not of a job that has changed",
-        _CLEAR,
-        "return job.job_id, job.user, job.account, job.qos, ",
-        "return job.job_id, ",
-    ),
-    Mutation("limits: not where another may start before", _CLEAR, "if self._beside >= beside else", "if True else"),
-    Mutation(
-        "limits: a short read is made again",
-        _CLEAR,
-        "ids if within_s >= self.commands.timeout_s else",
-        "ids if True else",
-    ),
+    Mutation("limits: and leaves the poll its own", _CLEAR, "        if not is_early:\n", "        if True:\n"),
+    Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
+    Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
     Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
     Mutation(
         "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"

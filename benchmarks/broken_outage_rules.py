@@ -20,13 +20,19 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation("lost nodes: said once", _OUT_OF_SERVICE, "if one.name not in before", "if True"),
     Mutation(
-        "lost nodes: an order that is over awaits none", _OUT_OF_SERVICE, "replace(order, lost_nodes=()) if", "order if"
+        "lost nodes: an order that is over awaits none", _ADVANCE, "ending=ending, lost_nodes=())", "ending=ending)"
+    ),
+    Mutation(
+        "lost nodes: nor is one said of it",
+        "cli/tesched_cli/render/until.py",
+        "return order.lost_nodes if order.state is OrderState.OPEN else ()",
+        "return order.lost_nodes",
     ),
     Mutation(
         "lost nodes: not of a job that is not seen",
         _OUT_OF_SERVICE,
-        "if order.preemptor in context.absent:",
-        "if False:",
+        " or order.preemptor in context.absent:",
+        ":",
     ),
     Mutation(
         "silent node: its victim is followed",
@@ -60,7 +66,7 @@ OUTAGE_MUTATIONS = (
         "order.expires_at",
     ),
     Mutation("lost node: not before", _LOST, "or not states.isdisjoint(_MAY_BE_LET_GO)", ""),
-    Mutation("lost node: for a short while", _LOST, "- left_at <= limits.order_timeout_s", "- max(left) <= 1e9"),
+    Mutation("lost node: for a short while", _LOST, "- left_at <= limits.order_timeout_s", "- left_at <= 1e9"),
     Mutation("lost node: a BE job's turn awaits none", _LOST, "is not JobClass.TE or", "is None or"),
     Mutation(
         "lost node: bound to none meanwhile",

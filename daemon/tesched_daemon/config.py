@@ -208,9 +208,12 @@ def load(path: Path) -> Config:
     return load_files(path).config
 
 
-def load_files(path: Path) -> Loaded:
-    """Return the configuration in `path` and in conf.d beside it, and which file said what. Raises ConfigError."""
-    return _checked(config_files.layers(path))
+def load_files(path: Path, *, waits: bool = True) -> Loaded:
+    """Return the configuration in `path` and in conf.d beside it, and which file said what. Raises ConfigError.
+
+    With `waits` it may be a pipe, whose writer is waited for.
+    """
+    return _checked(config_files.layers(path, waits=waits))
 
 
 def parse(text: str, source: str) -> Config:

@@ -23,6 +23,8 @@ DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 DROP_INS = "conf.d"
 #: levels of tables and lists that are taken; the deepest key has six
 _DEEPEST = 32
+#: characters that are read of a file at most
+_LARGEST = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +51,13 @@ class Tree:
         return self.files[0]
 
 
-def layers(main: Path) -> list[tuple[str, dict[str, object]]]:
-    """Return the files of a configuration, each with its name, the main one first. Raises ConfigError."""
+def layers(main: Path, *, waits: bool = True) -> list[tuple[str, dict[str, object]]]:
+    """Return the files of a configuration, each with its name, the main one first. Raises ConfigError.
+
+    With `waits` the main one may be a pipe, as of `<(command)`, whose writer is waited for; those beside it are files.
+    """
     # The main file first: where it is missing, nothing is to be said of its folder.
-    first = (str(main), read(main))
+    first = (str(main), read(main, waits=waits))
     return [first, *((str(each), read(each)) for each in drop_ins(main))]
 
 
@@ -73,11 +78,11 @@ def drop_ins(main: Path) -> list[Path]:
     return [folder / name for name in names if name.endswith(".toml") and not name.startswith(".")]
 
 
-def read(path: Path) -> dict[str, object]:
-    """Read a configuration file. Raises ConfigError."""
+def read(path: Path, *, waits: bool = False) -> dict[str, object]:
+    """Read a configuration file; with `waits` also a pipe, whose writer is waited for. Raises ConfigError."""
     try:
-        with _opened(path) as file:
-            text = file.read()
+        with _opened(path, waits=waits) as file:
+            text = file.read(_LARGEST + 1)  # a device may have no end
     except FileNotFoundError:
         if path.is_symlink():
             raise ConfigError(f"{path}: a link to a file that does not exist") from None
@@ -89,14 +94,18 @@ def read(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: cannot be read: {wrong}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; the daemon's user must be able to") from None
+    if len(text) > _LARGEST:
+        raise ConfigError(f"{path}: must have {_LARGEST >> 20} MiB at most")
     return parse(text, str(path))
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path, *, waits: bool) -> TextIO:
     """Open the file for reading, with or without the mark that some editors put before UTF-8."""
     if isinstance(path, SearchedPath):
-        return os.fdopen(config_trust.descriptor(path), encoding="utf-8-sig")
-    return os.fdopen(config_trust.named_descriptor(path), encoding="utf-8-sig")
+        opened = config_trust.descriptor(path)
+    else:
+        opened = config_trust.named_descriptor(path) if waits else config_trust.file_descriptor(path)
+    return os.fdopen(opened, encoding="utf-8-sig")
 
 
 def parse(text: str, source: str) -> dict[str, object]:

@@ -29,21 +29,33 @@ class SearchedPath(PosixPath):
 def descriptor(path: Path) -> int:
     """Open the file for reading. Raises ConfigError if another user may say what is in it, and OSError."""
     # What is opened is what is checked, whatever the folder's owner puts in its place meanwhile.
-    return _opened(path, _followed(path), lambda status: _check(path, status), os.O_NOFOLLOW)
+    # To open a pipe would else wait for its writer.
+    return _opened(path, _followed(path), lambda status: _check(path, status), os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def file_descriptor(path: Path) -> int:
+    """Open a file beside one that was named, also one that others may write to. Raises as `descriptor`."""
+    return _opened(path, path, _any, os.O_NONBLOCK)
 
 
 def named_descriptor(path: Path) -> int:
-    """Open a file that was named, also one that others may write to. Raises as `descriptor`."""
-    return _opened(path, path, lambda _: None, 0)
+    """Open what was named, also a pipe, which is waited for, or a device. Raises as `descriptor`."""
+    return _opened(path, path, _any, 0, waits=True)
 
 
-def _opened(path: Path, target: Path, check: Callable[[os.stat_result], None], flags: int) -> int:
-    # To open a pipe would else wait for its writer.
-    opened = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+def _any(_status: os.stat_result) -> None:
+    """Any user may say what is in a file that was named."""
+
+
+def _opened(
+    path: Path, target: Path, check: Callable[[os.stat_result], None], flags: int, *, waits: bool = False
+) -> int:
+    opened = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | flags)
     try:
         status = os.fstat(opened)
         check(status)
-        _check_file(path, status)
+        if not waits or stat.S_ISDIR(status.st_mode):
+            _check_file(path, status)
     except BaseException:
         os.close(opened)
         raise

@@ -50,6 +50,8 @@ from tesched_daemon.settings import Mode, Pace
 
 #: Seconds that polls take where early turns are worth their reads.
 FROM_S = 2.0
+#: Seconds by which the next poll may begin later than was announced: a standby takes the lead 10 s after that.
+LATER_S = 3.0
 #: New jobs that are read; where there are more, the poll reads them all.
 MOST_NEW = 10
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
@@ -142,12 +144,16 @@ class EarlyTurns:
         """Return the seconds that the early turn under way has left for a read."""
         return max(self._until - self.stopwatch(), 0.01)
 
-    def seen(self, last: Snapshot, now: UnixSeconds) -> Snapshot | None:
+    def seen(self, last: Snapshot, now: UnixSeconds, next_at: float) -> Snapshot | None:
         """Return the last poll, unclassified, with the new jobs, and the nodes as they are `now`.
+
+        The next poll was announced for `next_at`, by the stopwatch: it begins at most `LATER_S` later.
 
         None where there is no new job, where there are too many, and where they cannot be read in time.
         """
-        self._until, self._count, self._reading_s = self.stopwatch() + self._poll_s, 0, 0.0
+        began = self.stopwatch()
+        self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
+        self._count, self._reading_s = 0, 0.0
         new = self._new_jobs()
         if not new or self.reads is None or self.is_late:
             return None

@@ -367,6 +367,12 @@ class Loop:
             except UnwritableError as error:
                 log.warning("there is no early turn, and the poll goes on: %s", error)
                 return None
+            except JournalError:
+                raise
+            except Exception:
+                # What a job's record may cause: the poll sets it aside.
+                log.warning("there is no early turn, and the poll goes on", exc_info=True)
+                return None
             self._memory, self._clocks = meant.memory, meant.clocks
             _, outcomes = self._carried_out(meant)
         except JournalError as error:
@@ -383,7 +389,7 @@ class Loop:
         if lead.leader or lead.paused:
             return None
         began = self.stopwatch()
-        seen = self._early.seen(last, self.clock())
+        seen = self._early.seen(last, self.clock(), self._next_at)
         if seen is None or doubt(seen, last, memory, began - self._polled_at):
             return None
         seen_at, clocks = self.stopwatch(), (self.clock(), self.stopwatch())

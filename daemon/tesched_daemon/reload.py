@@ -62,7 +62,7 @@ class Reloader:
         Return what an admin has yet to do, in one line; empty if nothing. Never raises for what is in the files.
         """
         try:
-            loaded = load_files(self.path)
+            loaded = load_files(self.path, waits=False)
             refuse(loaded)
         except ConfigError as error:
             log.warning("the configuration is not reloaded, the one of before stays: %s", error)

@@ -179,7 +179,7 @@ class Service:
             self.stop()
             return
         if turn is None or (early and not turn.trouble):
-            self._ended_early(turn)
+            self._ended_early(turn, began)
             return
         self._say(turn)
         # READY also while Slurm or the store is away: the service is up, and says what it waits for.
@@ -199,7 +199,7 @@ class Service:
             )
             self._plan()
 
-    def _ended_early(self, turn: CycleResult | None) -> None:
+    def _ended_early(self, turn: CycleResult | None, began: float) -> None:
         """Plan what comes after an early turn: its poll."""
         if turn is not None:
             self._say(turn)
@@ -207,7 +207,8 @@ class Service:
         notify(WATCHDOG="1")
         with self._planning:
             self._turning = False
-            self._agenda.ended_early(time.monotonic())
+            ended = time.monotonic()
+            self._agenda.ended_early(ended, took_s=ended - began)
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

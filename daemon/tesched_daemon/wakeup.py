@@ -133,9 +133,13 @@ class Agenda:
             self._early = None
         return poked
 
-    def ended_early(self, at: float) -> None:
-        """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs."""
+    def ended_early(self, at: float, *, took_s: float) -> None:
+        """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs.
+
+        It comes as long after it as it took, which on a slow slurmctld is a rest.
+        """
         self._early_from = at + PAUSE_S
+        self._not_before = max(self._not_before, at + took_s)
         if self._now is None:
             self._now = at
 

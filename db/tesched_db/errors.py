@@ -65,8 +65,11 @@ def _in_words(error: SQLAlchemyError) -> str:
     said = _first_line(error.orig)
     lacks = said.startswith(("no such column", "no such table")) or getattr(error.orig, "sqlstate", None) in _LACKS
     if lacks:
-        # A schema that has not been released yet changes in place.
-        return f"{said} (made by another development version: move it away and make a new one by tesched db upgrade)"
+        # A schema that has not been released yet changes in place. What the old store knows is to be put back first.
+        return (
+            f"{said} (made by another development version: run `tesched undo` of the version that made it first, then "
+            "move it away and make a new one by tesched db upgrade)"
+        )
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is None:
         return said

@@ -42,25 +42,28 @@ def spool_of(environment: Mapping[str, str]) -> Path | None:
     if named:
         return Path(named)
     main = Path(environment.get(_CONFIG_VARIABLE) or _CONFIG)
-    try:
-        said = [_spool_in(file) for file in (main, *_drop_ins(main))]
-    except (OSError, ValueError, AttributeError, RecursionError):
-        # A site's users may not read its configuration; then the variable is the way.
-        return None
+    said = [_spool_in(file) for file in (main, *_drop_ins(main))]
     # As the daemon reads them: of two values the later one holds.
     configured = next((spool for spool in reversed(said) if spool is not None), None)
     return Path(configured) if isinstance(configured, str) and configured else None
 
 
 def _spool_in(file: Path) -> object:
-    return tomllib.loads(file.read_text(encoding="utf-8-sig")).get("reports", {}).get("spool")
+    """Value of the spool in a file; None: it says nothing of it, or cannot be read.
+
+    A site's users may not read all of its configuration, such as a file that holds a password: the others count still.
+    """
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig")).get("reports", {}).get("spool")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
 
 
 def _drop_ins(main: Path) -> list[Path]:
-    """Files that are read after the main one, in the order of their names. Raises OSError."""
+    """Files that are read after the main one, in the order of their names; none of a folder that cannot be read."""
     try:
         found = sorted(path.name for path in (main.parent / "conf.d").iterdir())
-    except FileNotFoundError:
+    except OSError:
         return []
     return [main.parent / "conf.d" / name for name in found if name.endswith(".toml") and not name.startswith(".")]
 

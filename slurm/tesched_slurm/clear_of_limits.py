@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
-from typing import TypeAlias
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition
@@ -55,56 +54,40 @@ _UID = re.compile(rf" UserName=({NAME})\((\d{{1,10}})\) ")
 _MOST_USERS = 20
 
 
-#: of a job, what limits count by
-_Counted: TypeAlias = tuple[object, ...]
-
-
-def _counted(job: Job) -> _Counted:
-    return job.job_id, job.user, job.account, job.qos, job.partitions, job.request, job.time_limit_s, job.array_tasks
-
-
 @dataclass(kw_only=True)
 class ClearOfLimits:
     """Reads the limits when it matters: at once for a job that is new, and seldom for others that wait on."""
 
     commands: Commands
     stopwatch: Callable[[], float] = time.monotonic
-    #: jobs for which they were read, as they were then, and by that clock when they were last read
-    _known: frozenset[_Counted] = frozenset()
+    #: jobs for which they were read, by that clock when they were last read
+    _known: frozenset[JobId] = frozenset()
     _read_at: float = -AGAIN_S
-    #: those of them that were clear, beside which pending jobs
-    _clear: frozenset[JobId] = frozenset()
-    _beside: frozenset[_Counted] = frozenset()
 
     def among(
         self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs that are clear; `pending` are all TE jobs that may start before them.
 
-        For jobs for which the limits were read in the last `AGAIN_S` seconds that answer stands, unless another job may
-        start before them since: then none is clear. An answer that does not come `within_s` seconds is no answer.
+        An answer that has to come `within_s` seconds is an early turn's, and the poll after it reads them for itself.
         """
-        now, ids = self.stopwatch(), frozenset(map(_counted, wanted))
+        now, ids = self.stopwatch(), frozenset(job.job_id for job in wanted)
         users = sorted({job.user for job in wanted if PLAIN_NAME.fullmatch(job.user)})[:_MOST_USERS]
-        beside = frozenset(map(_counted, pending))
-        if not users:
+        is_early = within_s < inf
+        if not users or (not is_early and ids <= self._known and now - self._read_at < AGAIN_S):
             return frozenset()
-        if ids <= self._known and now - self._read_at < AGAIN_S:
-            return self._clear & {job.job_id for job in wanted} if self._beside >= beside else frozenset()
-        self._known, self._read_at, self._clear, self._beside = ids, now, frozenset(), beside
+        if not is_early:
+            self._known, self._read_at = ids, now
         commands = replace(self.commands, timeout_s=min(self.commands.timeout_s, within_s))
         answer = commands.run(("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos", f"users={','.join(users)}"))
         if isinstance(answer, Failure):
-            # One that had less time than any has another try.
-            self._known = ids if within_s >= self.commands.timeout_s else frozenset()
             return frozenset()
         found, uids = limits_in_use(answer), {name: int(uid) for name, uid in _UID.findall(answer)}
-        self._clear = frozenset(
+        return frozenset(
             job.job_id
             for job in wanted
             if job.user in users and is_clear(job, uids.get(job.user), found, seen, pending)
         )
-        return self._clear
 
 
 def is_clear(job: Job, uid: int | None, found: LimitsInUse, seen: Snapshot, pending: Sequence[Job]) -> bool:

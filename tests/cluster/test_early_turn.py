@@ -29,7 +29,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-PASSES, NO_PASS = "batch_sched_delay=1", "defer,batch_sched_delay=60,sched_interval=600,bf_interval=600"
+PASSES, NO_PASS = "batch_sched_delay=1", "defer,batch_sched_delay=3600,sched_interval=3600,bf_interval=3600"
 #: seconds by which a poll seems to take longer: more than an early turn takes, however busy the machine
 LONGER_S = 60.0
 

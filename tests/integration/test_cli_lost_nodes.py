@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from tesched_cli.common import clock
 from tesched_cli.main import main
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import Departure, LostNode, VictimState
+from tesched_core.model.order import Departure, Ending, LostNode, OrderState, VictimState
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
 
@@ -56,3 +57,16 @@ def test_it_is_said_which_nodes_of_an_order_are_out_of_service_and_until_when_th
     now.time = lambda: 1_000_100.0
     assert f"awaits its nodes until {clock(1_000_070)}, which is over)" in explained(path, "8")
     assert "out of service" not in explained(path, "1"), "it is none of a victim's"
+
+
+def test_an_order_that_is_over_awaits_no_node(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    lost = (LostNode(name="n1", state="IDLE+DRAIN", reason="Prolog error"),)
+    left = victim(1, VictimState.LEFT, noticed_at=1_000_000.0, left_at=1_000_010.0, departure=Departure.REQUEUED)
+    over = replace(order(1, 8, left, lost_nodes=lost), state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
+    Writer(engine).look(1_000_015.0, job(1), job(8), te=[8], memory=remembering(over))
+    engine.dispose()
+    assert "(withdrawn)" in (said := explained(path, "8"))
+    assert "out of service" not in said
+    assert "lost_nodes" not in {one["what"] for one in json.loads(explained(path, "8", "--json"))["until"]}

@@ -37,7 +37,8 @@ def test_what_a_server_says_of_rights_and_tables_is_of_no_value(error: SQLAlchem
     ],
 )
 def test_a_store_of_another_development_version_is_said_to_be_one(said: Exception) -> None:
-    with pytest.raises(StoreError, match="move it away and make a new one by tesched db upgrade"), store_errors("read"):
+    first = "run `tesched undo` of the version that made it first, then move it away and make a new one by tesched db"
+    with pytest.raises(StoreError, match=first), store_errors("read"):
         raise OperationalError("select", {}, said)
 
 

@@ -177,13 +177,13 @@ UNLIMITED = "\n".join(
 )
 
 
-def test_limits_that_an_early_turn_has_read_hold_for_the_poll_after_it() -> None:
+def test_after_an_early_turn_that_does_nothing_the_poll_reads_the_limits_itself() -> None:
     """The victim is not as it was, so that the early turn does nothing; the poll that follows has seen the change."""
     site = Site(settings=SlurmSettings(limits_enforced=True), reason="None")
     site.limits = SlurmLimits(rules={"high": PLAIN})
     loop = polled(site)
     site.change(NEW, user="ann", account="lab", qos="high")
-    commands = Answering(answers=[UNLIMITED])
+    commands = Answering(answers=[UNLIMITED, UNLIMITED])
     loop.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
     site.change(VICTIM, comment="another")
     assert left_to_the_poll(loop, site)
@@ -191,7 +191,29 @@ def test_limits_that_an_early_turn_has_read_hold_for_the_poll_after_it() -> None
     site.poll_s = 0.1
     assert not loop.turn(asked=True).trouble
     assert site.noticed() == [VICTIM.job_id]
-    assert len(commands.ran) == 1
+    assert len(commands.ran) == 2
+
+
+def test_what_cannot_be_written_of_a_job_leaves_all_to_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, notebook = Site(), Notebook()
+    loop = polled(site, notebook)
+
+    def raises(*_: object) -> None:
+        raise ValueError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(notebook, "intend", raises)
+        assert left_to_the_poll(loop, site)
+    assert not loop.turn(asked=True).trouble
+    assert site.noticed() == [VICTIM.job_id]
+
+
+def test_it_takes_little_longer_than_until_the_poll_that_was_announced() -> None:
+    """A daemon leads as long as it has announced: longer reads would give the lead to a standby."""
+    site = Site(poll_s=30.0)
+    loop = polled(site, wait_for_free_s=0)
+    site.read_s = 2.5
+    assert left_to_the_poll(loop, site)
 
 
 @pytest.mark.parametrize("error", [RowError("too large"), UnwritableError("of no encoding")])

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -322,7 +322,26 @@ class TestWhere:
         for not_read in (".70-open.toml", "80-note.txt"):
             (drop_ins / not_read).write_text('[reports]\nspool = "/nowhere"\n')
         assert spool_of({"TESCHED_CONFIG": str(config)}) == Path("/shared/b")
-        (drop_ins / "90-bad.toml").write_text("not TOML")
+
+    def test_what_cannot_be_read_of_a_configuration_leaves_what_the_other_files_say(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        config, drop_ins = tmp_path / "tesched.toml", tmp_path / "conf.d"
+        config.write_text('[reports]\nspool = "/shared/main"\n')
+        drop_ins.mkdir()
+        (drop_ins / "10.toml").mkdir()
+        (drop_ins / "20.toml").write_text("not TOML")
+        (drop_ins / "30.toml").write_text("reports = 3")
+        assert spool_of({"TESCHED_CONFIG": str(config)}) == Path("/shared/main")
+        (drop_ins / "15.toml").write_text('[reports]\nspool = "/shared/drop-in"\n')
+        assert spool_of({"TESCHED_CONFIG": str(config)}) == Path("/shared/drop-in")
+
+        def refused(path: Path) -> Iterator[Path]:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "iterdir", refused)
+        assert spool_of({"TESCHED_CONFIG": str(config)}) == Path("/shared/main")
+        config.unlink()
         assert spool_of({"TESCHED_CONFIG": str(config)}) is None
 
     @pytest.mark.parametrize(("spool_mode", "mode"), [(0o1777, 0o755), (0o3777, 0o2750)])

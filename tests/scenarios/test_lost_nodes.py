@@ -8,16 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Notify, Requeue, SetField, sets
+from tesched_core.context import CycleContext
+from tesched_core.model.actions import FailureKind, Notify, Requeue, SetField, Status, sets
 from tesched_core.model.cluster import Request
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, LostNode, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.advance import end_wait
+from tesched_core.orders.undo import undo
+from tesched_core.placement.columns_of import columns_of
 
 from tests.builders import NOW, by_job, node, running, share, traits, waiting
-from tests.scenarios.driver import BE, HALF, TE, Driver
+from tests.scenarios.driver import BE, HALF, TE, Driver, requeue_at_once
 
 DRAINED = frozenset({"DRAIN"})
 LIMITS = Limits(order_timeout_s=60, retry_after_s=300, bind_for_s=600)
@@ -184,6 +188,27 @@ def test_an_order_that_has_ended_awaits_no_node() -> None:
     drive = with_left()
     drive.cycle(LEFT_S + 61)
     assert (drive.order().ending, drive.order().lost_nodes) == (Ending.NODE_GONE, ())
+
+
+def test_an_order_that_is_withdrawn_awaits_no_node() -> None:
+    drive = with_left()
+    assert drive.order().lost_nodes
+    drive.memory, _ = undo(drive.memory, drive.snapshot(LEFT_S + 1), drive.limits)
+    assert (drive.order().ending, drive.order().lost_nodes) == (Ending.WITHDRAWN, ())
+
+
+def test_an_order_that_slurm_refuses_awaits_no_node() -> None:
+    drive = leaving()
+    assert drive.order().lost_nodes
+    drive.says(Status.FAILED, requeue_at_once(), kind=FailureKind.REFUSED)
+    assert (drive.order().ending, drive.order().lost_nodes) == (Ending.REFUSED, ())
+
+
+def test_an_order_that_ends_by_a_refused_change_awaits_no_node() -> None:
+    drive = leaving()
+    context = CycleContext.of(drive.memory, drive.snapshot(3), columns_of(drive.snapshot(3)), drive.limits)
+    order = end_wait(drive.order(), Ending.CHANGE_REFUSED, "it can't be raised", context)
+    assert (order.ending, order.lost_nodes) == (Ending.CHANGE_REFUSED, ())
 
 
 def test_nothing_is_said_of_a_node_while_the_job_that_awaits_it_is_not_seen() -> None:

@@ -15,7 +15,7 @@ from tesched_core.model.decision import LeftOfBound, RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order, Victim, VictimState
+from tesched_core.model.order import LostNode, Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_db import queries as read
 from tesched_db.delays import delay_of
@@ -158,13 +158,17 @@ def order_ends(order: Order, until: Until) -> str:
 
 def lost_nodes_until(order: Order, until: Until) -> UnixSeconds | None:
     """Time until which an order awaits nodes that are out of service; None: it awaits none, or a victim is to leave."""
-    left_at = order.all_left_at if order.lost_nodes else None
+    left_at = order.all_left_at if _awaited(order) else None
     return None if left_at is None else left_at + until.limits.order_timeout_s
+
+
+def _awaited(order: Order) -> Sequence[LostNode]:
+    return order.lost_nodes if order.state is OrderState.OPEN else ()
 
 
 def lost_nodes(order: Order, until: Until) -> Iterator[str]:
     """Yield which nodes of an order are out of service, what that means for its job, and until when it awaits them."""
-    for one in order.lost_nodes:
+    for one in _awaited(order):
         awaited = lost_nodes_until(order, until)
         limit = f"{until.limits.order_timeout_s:.0f} s after its victims have left"
         at = until.at(awaited) if awaited is not None else limit

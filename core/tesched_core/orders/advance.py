@@ -201,8 +201,8 @@ def _is_unclear(order: Order, context: CycleContext) -> bool:
 
 
 def end_wait(order: Order, ending: Ending, text: str, context: CycleContext) -> Order:
-    """Return the order after its preemptor stopped waiting."""
-    return context.order_step(order, replace(order, state=OrderState.SETTLING, ending=ending), text)
+    """Return the order after its preemptor stopped waiting: it awaits no node any more."""
+    return context.order_step(order, replace(order, state=OrderState.SETTLING, ending=ending, lost_nodes=()), text)
 
 
 def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Victim:

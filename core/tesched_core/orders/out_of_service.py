@@ -16,9 +16,7 @@ _MOST_NAMED = 3
 
 def with_lost_nodes(order: Order, context: CycleContext) -> Order:
     """Return the order with its nodes that are out of service, as long as it is open; a step says which are new."""
-    if order.state is not OrderState.OPEN:
-        return replace(order, lost_nodes=()) if order.lost_nodes else order
-    if order.preemptor in context.absent:
+    if order.state is not OrderState.OPEN or order.preemptor in context.absent:
         return order
     gone = gone_nodes(order, context.snapshot, context.columns.capacity)
     lost = tuple(_lost(name, context.snapshot) for name in gone)

@@ -17,7 +17,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.advance import leave, may_have_left
+from tesched_core.orders.advance import end_wait, leave, may_have_left
 from tesched_core.orders.departures import departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.levers import LEVERS
@@ -67,8 +67,7 @@ def changed_still(memory: Memory, snapshot: Snapshot, levers: Sequence[Lever] = 
 
 def _withdrawn(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN:
-        withdrawn = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
-        order = context.order_step(order, withdrawn, "withdrawn: its changes are put back")
+        order = end_wait(order, Ending.WITHDRAWN, "withdrawn: its changes are put back", context)
     return replace(order, victims=tuple(_let_go(victim, order, context) for victim in order.victims))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config, load, load_files
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.settings import Mode
 
 
 def site(folder: Path, main: str, **drop_ins: str) -> Path:
@@ -119,12 +121,33 @@ def test_a_conf_d_that_is_a_file_is_an_error(tmp_path: Path) -> None:
         load(path)
 
 
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path / "fifo", Path("/dev/zero")):
-        with pytest.raises(ConfigError, match="must be a file"):
-            load(path)
-    drop_in = site(tmp_path, "mode = 'shadow'").parent / "conf.d" / "a.toml"
+def test_a_pipe_that_is_named_is_read(tmp_path: Path) -> None:
+    end, start = os.pipe()
+    try:
+        os.write(start, b"mode = 'shadow'\n")
+        os.close(start)
+        assert load(Path(f"/dev/fd/{end}")).mode is Mode.SHADOW
+    finally:
+        os.close(end)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_text, args=("mode = 'enforce'\n",), daemon=True)
+    writer.start()
+    assert load(fifo).mode is Mode.ENFORCE
+    writer.join()
+    assert load_files(Path("/dev/null")).tree.values == {}
+
+
+def test_what_never_ends_is_read_so_far_and_no_further() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: must have 16 MiB at most"):
+        load(Path("/dev/zero"))
+
+
+def test_a_pipe_is_waited_for_neither_beside_a_file_nor_at_a_reload(tmp_path: Path) -> None:
+    main = site(tmp_path, "mode = 'shadow'")
+    drop_in = tmp_path / "conf.d" / "a.toml"
     os.mkfifo(drop_in)
     with pytest.raises(ConfigError, match=r"a\.toml: must be a file"):
-        load(tmp_path / "tesched.toml")
+        load(main)
+    with pytest.raises(ConfigError, match=r"a\.toml: must be a file"):
+        load_files(drop_in, waits=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -115,6 +116,18 @@ def test_policy_limits_pace_and_mode_are_taken_up(site: Site, caplog: pytest.Log
     (said,) = (record.getMessage() for record in caplog.records if "reloaded" in record.message)
     for word in ('mode "enforce" -> "shadow"', 'policy.te "fitgpp" -> "rand"', "guard.min_run_time_s 0.0 -> 5.0"):
         assert word in said
+
+
+def test_no_pipe_is_waited_for(site: Site) -> None:
+    end, start = os.pipe()
+    try:
+        os.write(start, BASE.replace("enforce", "shadow").encode())
+        os.close(start)
+        site.reloader.path = Path(f"/dev/fd/{end}")
+        assert "must be a file" in site.reloader.reload(site.loop)
+    finally:
+        os.close(end)
+    assert site.loop.mode is Mode.ENFORCE
 
 
 def test_from_shadow_to_enforce_the_real_actuator_acts(site: Site) -> None:

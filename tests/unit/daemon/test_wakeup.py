@@ -313,7 +313,7 @@ def test_a_poke_is_an_early_turn_and_then_its_poll() -> None:
     assert not agenda.begins_early(110.0)
     assert agenda.begins_early(110.0 + AFTER_S)
     assert not agenda.begins_early(110.0 + AFTER_S), "once"
-    agenda.ended_early(110.5)
+    agenda.ended_early(110.5, took_s=0.0)
     assert agenda.wait_s(110.5) == 0
     assert agenda.begins(110.5)
 
@@ -323,7 +323,7 @@ def test_an_early_turn_is_not_put_off_by_the_poll_before_and_its_poll_is() -> No
     agenda.poke(99.0)
     assert agenda.wait_s(100.0) == pytest.approx(PAUSE_S)
     assert agenda.begins_early(100.0 + PAUSE_S)
-    agenda.ended_early(100.5)
+    agenda.ended_early(100.5, took_s=0.0)
     assert agenda.wait_s(100.5) == pytest.approx(4.5)
     agenda.poke(101.0)
     assert agenda.begins_early(101.0 + AFTER_S), "another job, while the poll must wait"
@@ -334,7 +334,7 @@ def test_an_early_turn_puts_off_a_poll_that_is_due_once_however_many_pokes_come(
     agenda.poke(110.0)
     assert agenda.begins_early(111.0)
     agenda.poke(111.5)
-    agenda.ended_early(112.0)
+    agenda.ended_early(112.0, took_s=0.0)
     assert not agenda.begins_early(113.0)
     assert agenda.begins(113.0)
     agenda.ended(118.0, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
@@ -361,6 +361,15 @@ def test_there_is_no_early_turn_where_polls_are_short_or_a_turn_was_troubled(
     assert not agenda.begins_early(120.0)
 
 
+def test_a_slow_slurmctld_has_as_long_a_rest_after_an_early_turn() -> None:
+    agenda = early()
+    agenda.poke(110.0)
+    assert agenda.begins_early(110.0 + AFTER_S)
+    agenda.ended_early(114.0, took_s=4.0)
+    assert agenda.wait_s(114.0) == pytest.approx(4.0)
+    assert agenda.begins(118.0)
+
+
 def test_early_turns_are_bounded_whatever_pokes_come() -> None:
     agenda, now, count = early(), 100.0, 0
     while now < 100.0 + 600:
@@ -368,7 +377,7 @@ def test_early_turns_are_bounded_whatever_pokes_come() -> None:
         now += max(agenda.wait_s(now), 0.001)
         if agenda.begins_early(now):
             count += 1
-            agenda.ended_early(now)
+            agenda.ended_early(now, took_s=0.0)
         elif agenda.begins(now) or now >= 130:
             agenda.ended(now, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
     assert EARLY.burst < count <= EARLY.burst + 600 / EARLY.every_s + 1
@@ -378,10 +387,10 @@ def test_a_poll_comes_after_each_early_turn_though_the_pokes_have_had_theirs() -
     agenda = early()
     agenda.poke(110.0, again=False)
     assert agenda.begins_early(110.0 + AFTER_S)
-    agenda.ended_early(110.1)
+    agenda.ended_early(110.1, took_s=0.0)
     agenda.poke(110.1, again=False)
     assert agenda.begins(110.12), "the next poke's job may not be there yet"
     agenda.ended(115.0, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
     assert agenda.begins_early(115.0 + PAUSE_S)
-    agenda.ended_early(115.2)
+    agenda.ended_early(115.2, took_s=0.0)
     assert agenda.wait_s(115.2) == pytest.approx(4.8)

@@ -246,3 +246,10 @@ def test_the_installation_takes_from_the_environment_what_the_wheel_puts_there()
     text = "".join(page.read_text() for page in pages)
     named = set(re.findall(rf"{PREFIX}/((?:lib|share)/\S+)", text))
     assert named == set(shared_data().values())
+
+
+def test_before_the_store_is_copied_all_that_may_write_to_it_is_stopped() -> None:
+    page = (ROOT / "docs" / "howto" / "installation.md").read_text()
+    stopped, _copied = re.findall(r"^systemctl stop (.+)\n(.*cp -a .*)$", page, re.MULTILINE)[0]
+    # A timer that is stopped leaves what it has started.
+    assert set(stopped.split()) == {"tesched", "tesched-prune.timer", "tesched-prune.service"}

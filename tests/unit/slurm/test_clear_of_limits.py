@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 import pytest
 from tesched_core.model.access import PartitionAccess
@@ -159,31 +158,7 @@ def test_slurm_is_queried_at_once_for_a_new_job_and_seldom_for_others() -> None:
     assert commands.ran[0][-1] == "users=ann"
 
 
-def test_an_answer_stands_for_some_seconds_unless_another_job_may_start_before() -> None:
-    now = [0.0]
-    limits = ClearOfLimits(commands=Answering(answers=[shown()]), stopwatch=lambda: now[0])
-    seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
-    assert limits.among([JOB, OTHER], seen, [JOB, OTHER]) == {1, 2}
-    now[0] = AGAIN_S - 0.1
-    assert limits.among([JOB, OTHER], seen, [JOB, OTHER]) == {1, 2}
-    assert limits.among([JOB], seen, [JOB]) == {1}
-    assert limits.among([replace(JOB, reason="Priority", priority=7)], seen, [JOB]) == {1}, "it counts as before"
-    third = replace(JOB, job_id=JobId(3))
-    assert limits.among([JOB], seen, [JOB, third]) == frozenset()
-
-
-def test_no_answer_stands_for_a_job_of_another_account() -> None:
-    limits = ClearOfLimits(commands=Answering(answers=[shown(), shown()]), stopwatch=lambda: 0.0)
-    seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
-    assert limits.among([JOB], seen, [JOB]) == {1}
-    moved = replace(JOB, account="other")
-    assert limits.among([moved], seen, [moved]) == frozenset()
-
-
-@pytest.mark.parametrize(("within_s", "given_s", "reads_again"), [(3.0, 3.0, True), (inf, 10.0, False)])
-def test_a_read_that_had_less_time_and_failed_is_made_again(
-    within_s: float, given_s: float, *, reads_again: bool
-) -> None:
+def test_an_early_read_has_its_own_time_and_leaves_the_next_poll_its_own() -> None:
     given = []
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,12 +169,13 @@ def test_a_read_that_had_less_time_and_failed_is_made_again(
             given.append(self.timeout_s)
             return Answering.run(self, argv, variables, enough=enough)
 
-    answers: list[str | Failure] = [Failure(kind=FailureKind.UNREACHABLE, message="no"), shown()]
-    limits = ClearOfLimits(commands=Timed(answers=answers), stopwatch=lambda: 0.0)
+    limits = ClearOfLimits(commands=Timed(answers=[shown()] * 4), stopwatch=lambda: 0.0)
     seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
-    assert limits.among([JOB], seen, [JOB], within_s) == frozenset()
-    assert bool(limits.among([JOB], seen, [JOB])) is reads_again
-    assert given[0] == given_s
+    assert limits.among([JOB], seen, [JOB], 3.0) == {1}
+    assert limits.among([JOB], seen, [JOB]) == {1}
+    assert limits.among([JOB], seen, [JOB]) == frozenset(), "a poll right after the other awaits Slurm's word"
+    assert limits.among([JOB], seen, [JOB], 3.0) == {1}
+    assert given == [3.0, 10.0, 3.0]
 
 
 def test_a_user_with_a_strange_name_is_not_named() -> None:

@@ -12,7 +12,10 @@ from tesched_daemon.doctor.doctor import examine
 from tesched_daemon.doctor.finding import Finding, Severity
 from tesched_testcluster.harness.store_examples import configured_store
 
-ANEW = "(made by another development version: move it away and make a new one by tesched db upgrade)"
+ANEW = (
+    "(made by another development version: run `tesched undo` of the version that made it first, then move it away and "
+    "make a new one by tesched db upgrade)"
+)
 
 
 def store_found(config: Path) -> list[Finding]:
