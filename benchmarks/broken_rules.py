@@ -41,6 +41,7 @@ _DECLARED = "slurm/tesched_slurm/declared_signal.py"
 _LINE = "slurm/tesched_slurm/submit_line.py"
 _DETAILS = "slurm/tesched_slurm/details.py"
 _SCONTROL, _BOUNDS = "slurm/tesched_slurm/scontrol_cluster.py", "slurm/tesched_slurm/cluster_bounds.py"
+_CORES = "slurm/tesched_slurm/cores_as_cpus.py"
 _HIDDEN, _TURNS, _QUEUE = (f"slurm/tesched_slurm/{name}.py" for name in ("hidden_tasks", "user_turns", "queue"))
 _PAID, _COUNTS = "core/tesched_core/guard/budget.py", "core/tesched_core/guard/count_limits.py"
 _ROBBED = "core/tesched_core/orders/reinforce.py"
@@ -956,6 +957,15 @@ MUTATIONS = (
     Mutation("hidden tasks: users are served in turn", _HIDDEN, "setdefault(task.user, [])", 'setdefault("", [])'),
     Mutation("hidden tasks: a row holds for its record alone", _HIDDEN, " or known[job_id].record != task.record", ""),
     Mutation("hidden tasks: a late one is in doubt", _QUEUE, "self._doubted(row, LATE)", "read_job(row, None)"),
+    Mutation(
+        "cores as CPUs: of so many nodes", _SCONTROL, "return threads if 0 < cpus <= cores and", "return threads if"
+    ),
+    Mutation("cores as CPUs: CPUs of cores", _CORES, "-(-share.tres.cpus // ids)", "share.tres.cpus"),
+    Mutation("cores as CPUs: but those of Slurm's count", _CORES, "1) if share.cpu_ids else 1", "1)"),
+    Mutation("cores as CPUs: the same job", _CORES, "if self._read.get(job.job_id) is job:", "if False:"),
+    Mutation(
+        "cores as CPUs: anew after a change", _CORES, "if ids != self._ids_of_a_cpu:", "if not self._ids_of_a_cpu:"
+    ),
     Mutation("a node goes through its door", _SCONTROL, "return node_within_bounds(node, nodes)", "return node"),
     Mutation(
         "a partition goes through its door", _SCONTROL, "return partition_within_bounds(", "return (lambda one: one)("

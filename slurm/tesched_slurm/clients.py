@@ -14,11 +14,12 @@ from tesched_slurm.clear_of_limits import ClearOfLimits
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.commands_actuator import CommandsActuator, CommandsWatcher
 from tesched_slurm.commands_observer import CommandsObserver
+from tesched_slurm.cores_as_cpus import CoresAsCpus
 from tesched_slurm.declared_signal import ScriptDeclarations
 from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Hello, Version
-from tesched_slurm.resting_observer import RestingObserver
+from tesched_slurm.resting_observer import RestingObserver, WholeObserver
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_settings
 from tesched_slurm.single_reads import CommandsSingleReads
@@ -66,7 +67,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
             raise NoPyslurmError(f"slurm.client: pyslurm cannot be used: {why_not}; use auto or commands")
         return _by_commands(commands, release, f"pyslurm cannot be used: {why_not}")
     return Client(
-        observer=RestingObserver(observer=PyslurmObserver(process=process, commands=commands), commands=commands),
+        observer=_observer(PyslurmObserver(process=process, commands=commands), commands),
         actuator=PyslurmActuator(process=process, commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=PyslurmWatcher(process=process),
         declarations=ScriptDeclarations(commands=commands),
@@ -79,7 +80,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
     return Client(
-        observer=RestingObserver(observer=CommandsObserver(commands=commands), commands=commands),
+        observer=_observer(CommandsObserver(commands=commands), commands),
         actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
@@ -89,6 +90,10 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
         why=why,
         calls=commands.calls,
     )
+
+
+def _observer(whole: WholeObserver, commands: Commands) -> Observer:
+    return CoresAsCpus(observer=RestingObserver(observer=whole, commands=commands))
 
 
 def slurm_user(commands: Commands) -> int | None:

@@ -27,7 +27,7 @@ from tesched_slurm.job_records import (
     states,
 )
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
-from tesched_slurm.scontrol_cluster import RUNS_JOBS, node_states
+from tesched_slurm.scontrol_cluster import RUNS_JOBS, ids_of_a_cpu, node_states
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
@@ -155,6 +155,7 @@ def partitions_of(records: Iterable[PartitionRecord]) -> tuple[Partition, ...]:
 
 def _node(record: NodeRecord, nodes: int) -> Node:
     base, flags = node_states(record.state)
+    sockets, cores, threads = record.sockets or 0, record.cores_per_socket or 0, record.threads_per_core or 0
     node = Node(
         name=record.name,
         state=base,
@@ -165,9 +166,10 @@ def _node(record: NodeRecord, nodes: int) -> Node:
             gres=with_bare_names(sorted(record.configured_gres.items())),
         ),
         held=Tres(cpus=record.allocated_cpus or 0, mem_mib=record.allocated_memory or 0),
-        sockets=record.sockets or 0,
-        cores_per_socket=record.cores_per_socket or 0,
-        threads_per_core=record.threads_per_core or 0,
+        sockets=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        ids_of_a_cpu=ids_of_a_cpu(record.total_cpus, sockets * cores, threads),
         tmp_mib=record.temporary_disk or 0,
         features=frozenset(record.active_features),
         partitions=frozenset(record.partitions),

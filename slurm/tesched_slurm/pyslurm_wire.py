@@ -75,6 +75,8 @@ class NodeRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     name: str
     state: str
+    total_cpus: int
+    #: without what is set aside for the system
     effective_cpus: int
     #: MiB
     real_memory: int | None

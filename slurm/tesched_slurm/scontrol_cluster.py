@@ -97,10 +97,17 @@ def _node_name(line: str) -> str:
     return line.partition("=")[2].partition(" ")[0]
 
 
+def ids_of_a_cpu(cpus: int, cores: int, threads: int) -> int:
+    """Return the hardware threads of each of a node's CPUs: those of a core where each core is one CPU, else one."""
+    return threads if 0 < cpus <= cores and threads > 1 else 1
+
+
 def _node(pairs: Mapping[str, str], nodes: int) -> Node:
     base, flags = node_states(pairs["State"])
     # RealMemory is 1 where slurm.conf does not say, whatever MemSpecLimit is.
     mem_mib = max(int(pairs["RealMemory"]) - int(pairs.get("MemSpecLimit", "0")), 0)
+    sockets, cores = int(pairs.get("Sockets", "0")), int(pairs.get("CoresPerSocket", "0"))
+    threads = int(pairs.get("ThreadsPerCore", "0"))
     node = Node(
         name=pairs["NodeName"],
         state=base,
@@ -111,9 +118,10 @@ def _node(pairs: Mapping[str, str], nodes: int) -> Node:
             gres=with_bare_names(words.gres(pairs.get("Gres", ""))),
         ),
         held=_held(pairs),
-        sockets=int(pairs.get("Sockets", "0")),
-        cores_per_socket=int(pairs.get("CoresPerSocket", "0")),
-        threads_per_core=int(pairs.get("ThreadsPerCore", "0")),
+        sockets=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        ids_of_a_cpu=ids_of_a_cpu(int(pairs["CPUTot"]), sockets * cores, threads),
         tmp_mib=int(pairs.get("TmpDisk", "0")),
         features=words.names(pairs.get("ActiveFeatures", "")),
         partitions=words.names(pairs.get("Partitions", "")),

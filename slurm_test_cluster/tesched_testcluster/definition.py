@@ -33,6 +33,8 @@ class NodeGroup:
     cpus: int = 32
     sockets: int = 2
     threads_per_core: int = 1
+    #: slurm.conf counts each core as one CPU, whatever its hardware threads (CPUs=8 CoresPerSocket=8 ThreadsPerCore=2)
+    cores_are_cpus: bool = False
     mem_mib: int = 256_000
     #: devices of each node: {"gpu": 8} or, by type, {"gpu:a100": 4, "gpu:v100": 4}; with "shard": 16 each of eight
     #: GPUs may be shared by two jobs that ask for a shard instead of a GPU
@@ -49,8 +51,13 @@ class NodeGroup:
             raise ValueError(f"a node group needs at least one node, not {self.count}")
         if not re.fullmatch(r"[a-z][a-z0-9-]*", self.prefix) or self.prefix[-1].isdigit():
             raise ValueError(f"a node prefix is lower-case letters and does not end in a digit, unlike {self.prefix!r}")
-        if self.cpus < 1 or self.cpus % (self.sockets * self.threads_per_core):
+        if self.cpus < 1 or self.cpus % (self.sockets * self.cpus_per_core):
             raise ValueError(f"{self.cpus} CPUs do not spread over {self.sockets} sockets evenly")
+
+    @property
+    def cpus_per_core(self) -> int:
+        """Return Slurm's CPUs of a core."""
+        return 1 if self.cores_are_cpus else self.threads_per_core
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -299,7 +299,7 @@ def _node_line(group: NodeGroup, placement: Placement, port: int) -> str:
         parts.append(f"NodeHostname={placement.controller_host}")
         parts.append(f"NodeAddr={placement.controller_address}")
         parts.append(f"Port={fold_numbers(port, group.count)}")
-    cores = group.cpus // (group.sockets * group.threads_per_core)
+    cores = group.cpus // (group.sockets * group.cpus_per_core)
     parts.append(f"CPUs={group.cpus} Boards=1 SocketsPerBoard={group.sockets}")
     parts.append(f"CoresPerSocket={cores} ThreadsPerCore={group.threads_per_core} RealMemory={group.mem_mib}")
     gres = ",".join(f"{name}:{count}" for name, count in {**group.gres, **group.counted}.items() if count)

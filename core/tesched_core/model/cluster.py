@@ -260,6 +260,8 @@ class Node:
     sockets: int = 0
     cores_per_socket: int = 0
     threads_per_core: int = 0
+    #: numbers in CPU_IDs of each CPU: the threads of a core where slurm.conf counts each core as one CPU
+    ids_of_a_cpu: int = 1
     #: MiB of local disk (TmpDisk)
     tmp_mib: int = 0
     #: features now active

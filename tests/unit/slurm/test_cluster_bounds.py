@@ -180,6 +180,7 @@ def test_unreadable_objects_are_listed_by_name_before_users_jobs() -> None:
 NODE_RECORD = NodeRecord(
     name="n1",
     state="IDLE",
+    total_cpus=16,
     effective_cpus=16,
     real_memory=16000,
     memory_reserved_for_system=0,

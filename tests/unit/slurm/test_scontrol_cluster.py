@@ -53,6 +53,19 @@ def test_what_a_node_says_is_held(used: str, gres: tuple[tuple[str, int], ...]) 
     assert (node.sockets, node.cores_per_socket, node.threads_per_core, node.tmp_mib) == (2, 4, 2, 7)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "effective", "threads", "ids"),
+    [(16, 16, 2, 1), (8, 8, 2, 2), (8, 6, 2, 2), (16, 6, 2, 1), (32, 32, 4, 1), (8, 8, 4, 4), (8, 8, 1, 1)],
+)
+def test_ids_of_a_cpu_are_those_of_a_core_where_each_core_is_one_cpu(
+    cpus: int, effective: int, threads: int, ids: int
+) -> None:
+    """Eight cores; some of them may be set aside for the system."""
+    said = NODE.format(used="gpu:0").replace("CPUEfctv=16 CPUTot=16", f"CPUEfctv={effective} CPUTot={cpus}")
+    (node,) = read_nodes(said.replace("ThreadsPerCore=2", f"ThreadsPerCore={threads}"))
+    assert node.ids_of_a_cpu == ids
+
+
 def test_a_node_of_which_its_load_alone_has_changed_is_not_read_again() -> None:
     known, said = KnownNodes(), NODE.format(used="gpu:0")
     (first,) = read_nodes(said, known)
