@@ -60,8 +60,10 @@ def test_a_job_holds_the_cpus_of_its_cores() -> None:
 
 
 def test_cpus_that_slurm_has_counted_itself_are_as_they_are() -> None:
-    (seen,) = read(cluster([CORES], [running(1, share("n1", 6, ""))]))
+    both = running(2, share("n1", 2, ""), share("n3", 4, "0-3"))
+    (seen,) = read(cluster([CORES, replace(CORES, name="n3")], [running(1, share("n1", 6, "")), both]))
     assert cpus(jobs(seen)[JobId(1)]) == [6]
+    assert cpus(jobs(seen)[JobId(2)]) == [2, 2]
 
 
 def test_what_has_not_changed_is_the_same_object() -> None:
