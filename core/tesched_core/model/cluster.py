@@ -276,6 +276,11 @@ class Node:
     unreported: bool = False
 
     @property
+    def cpus_per_core(self) -> int:
+        """Return the CPUs that each core is: its threads, or one."""
+        return max(self.threads_per_core // self.ids_of_a_cpu, 1)
+
+    @property
     def available(self) -> bool:
         """Check whether Slurm would start a job on it if it fitted, and what it shows of its jobs is of now."""
         return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS and not self.unreported

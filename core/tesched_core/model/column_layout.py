@@ -156,10 +156,4 @@ def vector(tres: Tres, resources: Sequence[str]) -> NDArray[np.int64]:
 
 def threads_of(nodes: Mapping[str, Node]) -> NDArray[np.intp]:
     """Return [nodes] how many of its CPUs each node gives out at a time: those of a core."""
-    found = np.ones(len(nodes), dtype=np.intp)
-    for row, node in enumerate(nodes.values()):
-        if node.threads_per_core > 1:
-            # Where slurm.conf counts each core as one CPU, it is one.
-            each = ceil(node.total.cpus / (node.sockets * node.cores_per_socket or 1))
-            found[row] = max(min(node.threads_per_core, each), 1)
-    return found
+    return np.array([node.cpus_per_core for node in nodes.values()], dtype=np.intp)

@@ -209,11 +209,11 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _nodes_of(partition: Partition, snapshot: Snapshot) -> tuple[Sequence[Node], NDArray[np.intp]]:
-    """Return the partition's nodes, and the hardware threads of a core of each."""
+    """Return the partition's nodes, and the CPUs of a core of each."""
 
     def find() -> tuple[Sequence[Node], NDArray[np.intp]]:
         nodes = [snapshot.nodes[node] for node in partition.nodes if node in snapshot.nodes]
-        return nodes, np.array([max(node.threads_per_core, 1) for node in nodes], dtype=np.intp)
+        return nodes, np.array([node.cpus_per_core for node in nodes], dtype=np.intp)
 
     answers = snapshot.answers
     if (

@@ -78,6 +78,8 @@ def cluster_of(rng: Random) -> ClusterDefinition:
     if has_gpus and rng.random() < 0.2:
         main = replace(partitions[0], settings={"DefMemPerGPU": "600"})
         partitions, by_cpu = (main, partitions[1]), rng.choice((by_cpu, None))
+    if rng.random() < 0.1:
+        groups = [replace(group, cores_are_cpus=group.threads_per_core > 1) for group in groups]
     return ClusterDefinition(
         groups=tuple(groups),
         partitions=partitions,
@@ -114,7 +116,8 @@ def request_with(rng: Random, definition: ClusterDefinition, words: Sequence[str
 def plain(definition: ClusterDefinition) -> str:
     """Return the cluster in one line."""
     nodes = "; ".join(
-        f"{group.hostlist}: {group.cpus} CPUs, {group.sockets} sockets, {group.threads_per_core} threads a core, "
+        f"{group.hostlist}: {group.cpus} CPUs, {group.sockets} sockets, "
+        f"{group.threads_per_core} threads a core{', one CPU' if group.cores_are_cpus else ''}, "
         f"{group.mem_mib} MiB, {dict(group.gres)} {dict(group.counted)}, features {','.join(group.features) or '-'}"
         for group in definition.groups
     )

@@ -67,7 +67,8 @@ class TestCores:
         assert demand.per_node[0] == 8
 
     def test_a_node_with_cores_for_cpus_gives_them_out_one_by_one(self) -> None:
-        snapshot = cluster([threaded("n1", cores_per_socket=32)], [waiting(9, Request(cpus=3, mem_per_node_mib=1))])
+        cores = replace(threaded("n1", cores_per_socket=32), ids_of_a_cpu=2)
+        snapshot = cluster([cores], [waiting(9, Request(cpus=3, mem_per_node_mib=1))])
         assert share_of(demand_of(snapshot.jobs[JobId(9)], snapshot, capacity_of(snapshot)), [0])[0, 0] == 3
 
     def test_memory_of_a_whole_node_is_counted_for_each_of_its_cpus(self) -> None:
