@@ -962,6 +962,12 @@ MUTATIONS = (
     ),
     Mutation("cores as CPUs: CPUs of cores", _CORES, "-(-share.tres.cpus // ids)", "share.tres.cpus"),
     Mutation("cores as CPUs: but those of Slurm's count", _CORES, "1) if share.cpu_ids else 1", "1)"),
+    Mutation(
+        "cores as CPUs: a core at a time",
+        "core/tesched_core/model/cluster.py",
+        "max(self.threads_per_core // self.ids_of_a_cpu, 1)",
+        "max(self.threads_per_core, 1)",
+    ),
     Mutation("cores as CPUs: the same job", _CORES, "if self._read.get(job.job_id) is job:", "if False:"),
     Mutation(
         "cores as CPUs: anew after a change", _CORES, "if ids != self._ids_of_a_cpu:", "if not self._ids_of_a_cpu:"

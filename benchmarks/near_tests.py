@@ -281,7 +281,13 @@ NEAR = {
     "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
-    "cluster": (_AGAIN, _SILENT, "tests/scenarios/test_marking.py", "tests/unit/slurm/test_scontrol_cluster.py"),
+    "cluster": (
+        _AGAIN,
+        _SILENT,
+        "tests/scenarios/test_marking.py",
+        "tests/unit/slurm/test_scontrol_cluster.py",
+        "tests/unit/core/placement/test_capacity.py",
+    ),
     "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
     "came_back": ("tests/scenarios/test_came_back.py", "tests/scenarios/test_last_victim.py"),
     "marking": (
