@@ -170,6 +170,7 @@ NEAR = {
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
+    "pyslurm_jobs": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_cluster_bounds.py"),
     "cores_as_cpus": ("tests/unit/slurm/test_cores_as_cpus.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),

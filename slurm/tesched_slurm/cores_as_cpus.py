@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tesched_core.model.actions import Failure
-from tesched_core.model.cluster import Job, NodeShare
+from tesched_core.model.cluster import Job, Node, NodeShare
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Observer
@@ -44,6 +44,8 @@ class CoresAsCpus:
         if isinstance(seen, Failure):
             return seen
         ids = {name: node.ids_of_a_cpu for name, node in seen.nodes.items() if node.ids_of_a_cpu > 1}
+        # Of a node that is gone for a poll, or could not be read, jobs are still shown.
+        ids |= {name: known for name, known in self._ids_of_a_cpu.items() if _is_unknown(seen.nodes.get(name))}
         if ids != self._ids_of_a_cpu:
             self._ids_of_a_cpu, self._read, self._jobs = ids, {}, {}
         if not ids:
@@ -64,3 +66,7 @@ class CoresAsCpus:
         # Where it has no ids its CPUs were counted by Slurm itself.
         ids = self._ids_of_a_cpu.get(share.node, 1) if share.cpu_ids else 1
         return replace(share, tres=replace(share.tres, cpus=-(-share.tres.cpus // ids)))
+
+
+def _is_unknown(node: Node | None) -> bool:
+    return node is None or bool(node.doubt)

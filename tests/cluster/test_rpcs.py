@@ -16,6 +16,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client
+from tesched_slurm.cores_as_cpus import CoresAsCpus
 from tesched_slurm.resting_observer import BURST, YOUNG_S, JobsObserver, RestingObserver
 from tesched_testcluster.harness.daemon_process import TESCHED, write_config
 from tesched_testcluster.harness.slurm_clients import Connect, connecting
@@ -118,18 +119,22 @@ def poll(client: Client, *, whole: bool = False) -> Snapshot:
     return seen
 
 
+def resting(client: Client) -> RestingObserver:
+    outer = client.observer
+    assert isinstance(outer, CoresAsCpus)
+    assert isinstance(outer.observer, RestingObserver)
+    return outer.observer
+
+
 def allowed_poll(client: Client) -> Snapshot:
     """Return a poll that may read jobs, however many did before: on a clock that stands still none is allowed later."""
-    observer = client.observer
-    assert isinstance(observer, RestingObserver)
-    observer._left = float(BURST)
+    resting(client)._left = float(BURST)
     return poll(client)
 
 
 def settled(cluster: LocalCluster, client: Client) -> RestingObserver:
     """Return the client's observer, which has seen the cluster at rest; its clock stands still."""
-    observer = client.observer
-    assert isinstance(observer, RestingObserver)
+    observer = resting(client)
     observer.stopwatch = lambda: 0.0
     cluster.wait_for(lambda: allowed_poll(client).jobs is allowed_poll(client).jobs, "the queue to rest")
     return observer

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+import pytest
 from tesched_core.model.actions import Failure, FailureKind
-from tesched_core.model.cluster import Job, NodeShare
+from tesched_core.model.cluster import Job, Node, NodeShare
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.cores_as_cpus import CoresAsCpus
@@ -89,3 +90,11 @@ def test_after_a_change_of_slurm_conf_they_are_counted_anew() -> None:
     second = replace(first, nodes=MappingProxyType({"n1": with_threads}))
     four = replace(first, nodes=MappingProxyType({"n1": replace(CORES, ids_of_a_cpu=4)}))
     assert [cpus(jobs(one)[JobId(1)]) for one in read(first, second, four)] == [[6], [12], [3]]
+
+
+@pytest.mark.parametrize("nodes", [{}, {"n1": Node(name="n1", state="UNKNOWN", doubt="its record is odd")}])
+def test_on_a_node_that_could_not_be_read_they_are_counted_as_before(nodes: dict[str, Node]) -> None:
+    first = cluster([CORES], [SIX])
+    one, two = map(jobs, read(first, replace(first, nodes=MappingProxyType(nodes))))
+    assert two[JobId(1)] is one[JobId(1)]
+    assert cpus(two[JobId(1)]) == [6]

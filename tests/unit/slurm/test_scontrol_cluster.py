@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Partition, SlurmSettings
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.commands_observer import Settings
+from tesched_slurm.pyslurm_jobs import nodes_of
 from tesched_slurm.scontrol_cluster import (
     KnownNodes,
     read_nodes,
@@ -19,6 +21,7 @@ from tesched_slurm.scontrol_cluster import (
 )
 
 from tests.unit.slurm.answering import Answering
+from tests.unit.slurm.test_cluster_bounds import NODE_RECORD
 
 NODE = (
     "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=16 CPUTot=16 CPULoad=0.37 ActiveFeatures=x"
@@ -63,7 +66,11 @@ def test_ids_of_a_cpu_are_those_of_a_core_where_each_core_is_one_cpu(
     """Eight cores; some of them may be set aside for the system."""
     said = NODE.format(used="gpu:0").replace("CPUEfctv=16 CPUTot=16", f"CPUEfctv={effective} CPUTot={cpus}")
     (node,) = read_nodes(said.replace("ThreadsPerCore=2", f"ThreadsPerCore={threads}"))
-    assert node.ids_of_a_cpu == ids
+    shown = msgspec.structs.replace(
+        NODE_RECORD, total_cpus=cpus, effective_cpus=effective, threads_per_core=threads, sockets=2, cores_per_socket=4
+    )
+    (by_pyslurm,) = nodes_of((shown,))
+    assert (node.ids_of_a_cpu, by_pyslurm.ids_of_a_cpu) == (ids, ids)
 
 
 def test_a_node_of_which_its_load_alone_has_changed_is_not_read_again() -> None:
