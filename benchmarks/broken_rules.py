@@ -968,6 +968,18 @@ MUTATIONS = (
         "max(self.threads_per_core // self.ids_of_a_cpu, 1)",
         "max(self.threads_per_core, 1)",
     ),
+    Mutation(
+        "cores as CPUs: also of a node that was not read",
+        _CORES,
+        "return node is None or bool(node.doubt)",
+        "return False",
+    ),
+    Mutation(
+        "cores as CPUs: by all CPUs",
+        "slurm/tesched_slurm/pyslurm_jobs.py",
+        "ids_of_a_cpu(record.total_cpus,",
+        "ids_of_a_cpu(record.effective_cpus,",
+    ),
     Mutation("cores as CPUs: the same job", _CORES, "if self._read.get(job.job_id) is job:", "if False:"),
     Mutation(
         "cores as CPUs: anew after a change", _CORES, "if ids != self._ids_of_a_cpu:", "if not self._ids_of_a_cpu:"
