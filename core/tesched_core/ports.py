@@ -128,7 +128,7 @@ class FreeOfLimits(Protocol):
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
-        Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
+        Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
         Never raises for Slurm's errors.
         """
         ...
