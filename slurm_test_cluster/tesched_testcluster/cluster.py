@@ -116,8 +116,9 @@ class Cluster(ABC):
         return dict(line.split() for line in said.splitlines())
 
     def wait_for(self, query: Callable[[], T], what: str, *, timeout_s: float | None = None) -> T:
-        """Call `query` until its value is true, and return that value. WaitTimeoutError says `what` did not come.
+        """Call `query` until its value is true, and return that value.
 
+        WaitTimeoutError says `what` did not come, and how the jobs and nodes are that did not let it.
         Without `timeout_s` the wait is as long as what must come may take on any machine; otherwise so many seconds of
         an idle one (`patience.py`).
         """
@@ -127,8 +128,20 @@ class Cluster(ABC):
             if seen:
                 return seen
             if patience.is_over():
-                raise WaitTimeoutError(f"waited {patience.waited_s:.0f} s for {what}; seen last: {seen!r}")
+                waited = f"waited {patience.waited_s:.0f} s for {what}; seen last: {seen!r}"
+                raise WaitTimeoutError(f"{waited}\n{self._as_it_is()}")
             time.sleep(_PAUSE_S)
+
+    def _as_it_is(self) -> str:
+        """Return the jobs that have not ended and those that have lately, and the nodes, a line each; or why not."""
+        # No column that a user types: a line could be forged.
+        columns = "JobID:10,State:12,Reason:20,Priority:12,RestartCnt:4,EligibleTime:21,StartTime:21,NodeList:30"
+        try:
+            jobs = self.run("squeue", "-h", "-a", "-t", "all", "-O", columns).stdout
+            nodes = self.run("sinfo", "-h", "-N", "-o", "%N %T %C").stdout
+        except (ClusterError, OSError) as error:
+            return f"the queue cannot be read: {error}"
+        return f"jobs ({columns}):\n{jobs}nodes:\n{nodes}"
 
     def wait_state(self, job_id: int | str, *states: str, timeout_s: float | None = None) -> dict[str, str]:
         """Wait until the job is in one of `states`, and return its fields. WaitTimeoutError quotes its last state."""

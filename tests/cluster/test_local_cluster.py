@@ -313,6 +313,8 @@ def test_waiting_in_vain_says_what_was_seen_last(cluster: LocalCluster) -> None:
     job_id = cluster.sbatch("--hold", wrap="true")
     with pytest.raises(WaitTimeoutError, match="JobState=PENDING Reason=JobHeldUser"):
         cluster.wait_state(job_id, "RUNNING", timeout_s=0.2)
+    with pytest.raises(WaitTimeoutError, match=rf"(?m)^{job_id} +PENDING +JobHeldUser "):
+        cluster.wait_for(lambda: cluster.state(job_id) == "RUNNING", "it to run", timeout_s=0.2)
 
 
 def is_alive(pid: int) -> bool:
