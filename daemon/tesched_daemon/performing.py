@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status, kind_of
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, ReasonCode, Status, kind_of
 from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import Snapshot
@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 #: Characters of an error that are kept.
 _MOST_SHOWN = 200
+#: Of an order that has ended, why a change is put back.
+_PUTS_BACK = frozenset({ReasonCode.ORDER_ENDED, ReasonCode.FILLED})
 
 
 def perform(
@@ -24,21 +26,24 @@ def perform(
 ) -> tuple[Outcome, ...]:
     """Take the actions and return what became of them.
 
-    After one that failed the rest of its order is skipped; once Slurm does not answer, or they are `barred`, all are.
+    After one that failed the rest of its order is skipped, but for what puts back; once Slurm does not answer, or they
+    are `barred`, all are.
     """
     outcomes: list[Outcome] = []
     failed: set[OrderId | None] = set()
     unreachable = False
     for action in actions:
-        # Of an order, each action counts on those before it; what belongs to none stands by itself.
-        in_vain = action.reason.order_id is not None and action.reason.order_id in failed
+        # Of an order, each action counts on those before it; what belongs to none, or puts back, stands by itself.
+        counts = action.reason.order_id is not None and action.reason.code not in _PUTS_BACK
+        in_vain = counts and action.reason.order_id in failed
         if unreachable or in_vain or barred():
             outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=clock()))
             continue
         outcome = _outcome(action, actuator, barred, clock)
         outcomes.append(outcome)
         if outcome.status is Status.FAILED:
-            failed.add(action.reason.order_id)
+            if counts:
+                failed.add(action.reason.order_id)
             unreachable = outcome.failure is not None and outcome.failure.kind is FailureKind.UNREACHABLE
             said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
             log.warning("%s of job %s failed (%s)", kind_of(action), action.job_id, said)

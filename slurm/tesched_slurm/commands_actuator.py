@@ -43,8 +43,16 @@ from tesched_slurm.columns import QueueRow, read_rows, strange
 from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
-from tesched_slurm.record_details import Details
 from tesched_slurm.run_command import Commands
+from tesched_slurm.waiting_tasks import (
+    address,
+    address_to_set,
+    is_as_set,
+    is_set_of_tasks,
+    may_be_set,
+    waits_as_one,
+    with_list,
+)
 
 #: Seconds in which a trial is raised and bound by one query of it. Slurm itself refuses to bind one that has started.
 ONE_LOOK_S = 0.5
@@ -150,7 +158,10 @@ class CommandsActuator:
                 return row
             by_run = self.by_sluid and isinstance(action, OF_A_RUN) and _SLUID.fullmatch(row.sluid)
             sluid = row.sluid if by_run else ""
-            return _job_of(row)
+            job = _job_of(row)
+            if isinstance(job, Job) and waits_as_one(job) and is_set_of_tasks(action):
+                return with_list(self.commands, job, row)
+            return job
 
         seen_now = fresh_look(look, barred, lambda: math.inf if sluid else LOOK_HOLDS_S)
         if seen_now is None or (isinstance(seen_now, Job) and _is_taken_back(action, seen_now)):
@@ -169,7 +180,7 @@ class CommandsActuator:
         return None
 
     def _perform(self, action: Action, seen: Job, sluid: str) -> Failure | None:
-        job = _address(seen)
+        job = address(seen)
         match action:
             case Notify():
                 where = _SCANCEL[action.target]
@@ -196,33 +207,39 @@ class CommandsActuator:
                 raise AssertionError("the daemon writes the marks by itself")
 
     def _set(self, action: SetField, seen: Job) -> Failure | None:
-        job = _address(seen)
+        failure = self._tried(action, seen)
+        if failure is not None and (waits_as_one(seen) or action.field is Field.THROTTLE) and may_be_set(failure):
+            failure = self._unless_set(action, failure)
+        if failure is None and action.value in {HoldState.RELEASED, HoldState.UNMARKED}:
+            without_hook_mark(self.commands, seen, address_to_set(action, seen))
+        return failure
+
+    def _tried(self, action: SetField, seen: Job) -> Failure | None:
+        job = address_to_set(action, seen)
         match action.value:
             case Nodes() as nodes:
                 return not_waiting(seen) or self._do("scontrol", "update", f"jobid={job}", *_nodes(nodes))
             case HoldState.HELD:
                 return not_waiting(seen) or self._do("scontrol", "hold", job)
-            case HoldState() as state:
-                failure = self._do("scontrol", "release", job) if state is HoldState.RELEASED else None
-                if failure is None:
-                    without_hook_mark(self.commands, seen, job)
-                return failure
-            case _ if action.field is Field.THROTTLE:
-                return self._throttle(action)
+            case HoldState.RELEASED:
+                return self._do("scontrol", "release", job)
+            case HoldState.UNMARKED:
+                return None
             case int() | str() as value:
-                return self._do("scontrol", "update", f"jobid={job}", f"{_SCONTROL[action.field]}{value}")
+                # A task's own id is refused, or taken without any effect (22.05).
+                whose = str(action.job_id) if action.field is Field.THROTTLE else job
+                return self._do("scontrol", "update", f"jobid={whose}", f"{_SCONTROL[action.field]}{value}")
 
-    def _throttle(self, action: SetField) -> Failure | None:
-        """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).
-
-        Slurm sets it, and then fails for each task of the array that has finished.
-        """
-        failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"{_SCONTROL[action.field]}{action.value}")
-        if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
-            return failure
+    def _unless_set(self, action: SetField, failure: Failure) -> Failure | None:
+        """Return none if the record shows what was to be set of an array: Slurm fails for tasks that have ended."""
         row = look_at(self.commands, action.job_id)
-        details = row if isinstance(row, Failure) else details_alone(self.commands, row)
-        return None if isinstance(details, Details) and details.throttle == action.value else failure
+        if isinstance(row, Failure):
+            return failure if row.kind is FailureKind.NOT_FOUND else row
+        job = _job_of(row)
+        details = details_alone(self.commands, row) if action.field is Field.THROTTLE else None
+        if isinstance(job, Failure) or isinstance(details, Failure):
+            return failure
+        return None if is_as_set(action, job, details) else failure
 
     def _requeue(self, action: Requeue, seen: Job, sluid: str) -> Failure | None:
         # incomplete: slurmctld leaves a job alone that has ended since the query, and answers as if it had done it.
@@ -231,7 +248,7 @@ class CommandsActuator:
         )
         if failure is None and seen.state is JobState.SUSPENDED:
             # Slurm puts a suspended job back in the queue held.
-            return self._do("scontrol", "release", _address(seen))
+            return self._do("scontrol", "release", address(seen))
         return failure
 
     def look(self, job_id: JobId) -> Job | Failure:
@@ -246,7 +263,7 @@ class CommandsActuator:
         "Unexpected message received"): the job has gone on if it is known by another SLUID now.
         """
         if not sluid:
-            return self._do(*argv, _address(seen))
+            return self._do(*argv, address(seen))
         failure = self._do(*argv, sluid)
         if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY, FailureKind.DENIED}:
             return failure
@@ -286,11 +303,6 @@ def _nodes(nodes: Nodes) -> Iterator[str]:
         yield f"numnodes={count}"
         yield from (f"numcpus={count.cpus}",) if count.cpus else ()
     yield f"reqnodelist={','.join(nodes.names)}"
-
-
-def _address(job: Job) -> str:
-    """Return the id that means this job alone: the last task of an array bears the id of the whole array."""
-    return job.label if job.array_task_id is not None else str(job.job_id)
 
 
 def skipped(action: Action, began: float) -> Outcome:

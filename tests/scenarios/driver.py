@@ -304,11 +304,8 @@ class Driver:
         del self.jobs[JobId(job_id)]
 
     def _parts(self, job: Job) -> list[Job]:
-        """Return the job, and what is held and released with it: an array's tasks, a heterogeneous job's components."""
-        mine = [
-            one for one in self.jobs.values() if job.job_id in {one.array_job_id, one.het_job_id} and one is not job
-        ]
-        return [job, *mine]
+        """Return the job, and what is held and released with it: a heterogeneous job's components."""
+        return [job, *(one for one in self.jobs.values() if one.het_job_id == job.job_id and one is not job)]
 
     def _holds(self, job_id: int, *held: NodeShare) -> None:
         self.jobs[JobId(job_id)] = replace(self.jobs[JobId(job_id)], allocation=held)

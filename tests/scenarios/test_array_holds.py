@@ -1,4 +1,4 @@
-"""Holds of job arrays: Slurm holds and releases a TE array's tasks with it, whatever is known of each.
+"""Holds of job arrays: a TE array's waiting tasks are held and released apart from those with records of their own.
 
 Everywhere: a BE array has waited for 300 s of the 811 s by which any job may be delayed, so that a TE job of 600 s
 waits and one of 60 s may start.
@@ -24,6 +24,8 @@ from tests.scenarios.driver import HALF, TE, Driver
 from tests.scenarios.test_bound_arrays import ARRAY, FIRST, LIMITS, be_array, delayed, with_limit
 
 TASK = 10
+#: Slurm gives out ascending ids.
+LATE = 1000
 
 
 def rest(limit_s: int = 600) -> Job:
@@ -57,48 +59,77 @@ def let_through() -> Driver:
     return drive
 
 
-def held_with_its_array() -> Driver:
-    """Return that task when Slurm has held it with its array."""
+def test_task_that_is_let_through_stays_so_when_its_array_is_held_again() -> None:
     drive = let_through()
     assert done(drive, 360) == [("release", TE)]
     done(drive, 370)
     with_limit(drive, TE, 600)
     with_limit(drive, TASK, 600)
     assert done(drive, 380) == [("hold", TE)]
-    assert drive.jobs[JobId(TASK)].held
+    for at_s in (390, 400, 410):
+        assert done(drive, at_s) == []
+        assert drive.why_not(TASK) is RefusalCode.LET_THROUGH
+    assert (drive.jobs[JobId(TE)].held, drive.jobs[JobId(TASK)].held) == (True, False)
+
+
+def splits_off(drive: Driver) -> None:
+    """Give a waiting task a record of its own, with all that its array's shows, as Slurm does when it is changed."""
+    whole = drive.jobs[JobId(TE)]
+    alone = replace(whole, job_id=JobId(LATE), array_tasks="", array_task_id=2)
+    drive.submits(alone, like=FIRST)
+    drive.change(TE, array_tasks="3")
+
+
+def held_array(*more: Job) -> Driver:
+    """Return a TE array that is held as long as a TE job of 600 s waits, and tasks of it that are there before."""
+    drive = delayed(seconds=300)
+    drive.submits(rest(), like=FIRST)
+    for one in more:
+        drive.submits(one, like=FIRST)
+    assert ("hold", TE) in done(drive, 310)
+    assert done(drive, 320) == []
     return drive
 
 
-def test_task_that_is_let_through_and_held_with_its_array_is_released_and_stays_let_through() -> None:
-    drive = held_with_its_array()
-    assert done(drive, 390) == [("release", TASK)]
-    for at_s in (391, 400, 410):
-        assert done(drive, at_s) == []
-        assert drive.why_not(TASK) is RefusalCode.LET_THROUGH
-    assert drive.jobs[JobId(TE)].held
+@pytest.mark.parametrize("last", ["released", "undone", "killed"])
+def test_task_that_leaves_a_held_array_is_released_as_the_others_are(last: str) -> None:
+    drive = held_array()
+    splits_off(drive)
+    assert done(drive, 330) == []
+    if last == "undone":
+        _, decision = undo(drive.memory, drive.snapshot(340), drive.limits)
+        drive.obeys(*decision.actions)
+    else:
+        if last == "killed":
+            # The array is gone, its task waits.
+            del drive.jobs[JobId(TE)]
+        for job_id in drive.jobs.keys() & {JobId(TE), JobId(LATE)}:
+            with_limit(drive, job_id, 60)
+        done(drive, 340)
+    assert not any(job.held for job in drive.jobs.values())
 
 
-def test_hold_of_the_array_that_is_late_to_show_is_not_taken_for_over() -> None:
-    drive = held_with_its_array()
-    drive.change(TASK, priority=100, reason="Resources")
-    assert done(drive, 381) == []
-    drive.change(TASK, priority=0, reason="JobHeldAdmin")
-    assert done(drive, 383) == [("release", TASK)]
+def test_task_that_an_operator_held_before_stays_held_when_its_array_is_released() -> None:
+    drive = held_array(replace(task(), priority=0, reason="JobHeldAdmin"))
+    for job_id in (TE, TASK):
+        with_limit(drive, job_id, 60)
+    assert done(drive, 340) == [("release", TE)]
+    assert done(drive, 350) == []
+    assert (drive.jobs[JobId(TE)].held, drive.jobs[JobId(TASK)].held) == (False, True)
 
 
-def test_task_that_is_let_through_is_released_though_its_array_is_gone() -> None:
-    drive = held_with_its_array()
-    del drive.jobs[JobId(TE)]
-    assert done(drive, 390) == [("release", TASK)]
+def test_task_that_leaves_a_held_array_and_is_held_by_its_user_stays_so() -> None:
+    drive = held_array()
+    splits_off(drive)
+    drive.change(LATE, reason="JobHeldUser")
+    for job_id in (TE, LATE):
+        with_limit(drive, job_id, 60)
+    assert done(drive, 340) == [("release", TE)]
+    assert done(drive, 350) == []
+    assert drive.jobs[JobId(LATE)].held
 
 
-def test_undo_releases_a_task_that_was_held_with_its_array() -> None:
-    drive = held_with_its_array()
-    _, decision = undo(drive.memory, drive.snapshot(390), drive.limits)
-    assert ("release", TASK) in [(kind_of(one), one.job_id) for one in decision.actions]
-
-
-def test_task_with_the_hooks_mark_that_is_held_with_its_array_is_released() -> None:
+def test_task_with_the_hooks_mark_is_held_apart_from_its_array() -> None:
     drive = delayed(seconds=300)
     for job in (rest(60), task(60)):
         drive.submits(replace(job, admin_comment=HOOK_MARK, priority=0, reason="JobHeldUser"), like=FIRST)
@@ -106,7 +137,7 @@ def test_task_with_the_hooks_mark_that_is_held_with_its_array_is_released() -> N
         done(drive, at_s)
     with_limit(drive, TE, 600)
     assert done(drive, 350) == [("hold", TE)]
-    assert ("release", TASK) in done(drive, 360)
+    assert done(drive, 360) == []
     assert not drive.jobs[JobId(TASK)].held
 
 
@@ -146,7 +177,7 @@ def test_array_is_held_while_victims_leave_for_a_task_of_it(grace_s: int) -> Non
     assert drive.victim(2).state in {VictimState.NOTICED, VictimState.REQUEUING}
     # Its user releases the array.
     drive.change(TE, priority=100, reason="Resources")
-    assert done(drive, 306) == [("hold", TE), ("release", TASK)]
+    assert done(drive, 306) == [("hold", TE)]
     assert done(drive, 311) == []
     assert drive.open_orders() == [2]
     assert not drive.jobs[JobId(TASK)].held

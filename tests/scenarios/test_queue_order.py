@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fields.nice import MAX_PRIORITY
+from tesched_core.fields.nice import MAX_PRIORITY, MOST_PUT_BACK
 from tesched_core.model.actions import FailureKind, Status
 from tesched_core.model.change import By
 from tesched_core.model.cluster import JobState
@@ -306,13 +306,35 @@ class TestPutBack:
             20, HALF, array_job_id=JobId(TE), array_task_id=0, nice=-1001, start_time=NOW + 5
         )
         waiting_tasks = nice_back(0, now=-1001)
-        assert drive.cycle(6) == (replace(waiting_tasks, job_id=JobId(20)), waiting_tasks)
+        assert drive.cycle(6) == (waiting_tasks, replace(waiting_tasks, job_id=JobId(20)))
         drive.obeys(replace(waiting_tasks, job_id=JobId(20)))
         assert drive.cycle(8) == (waiting_tasks,)
         drive.obeys(waiting_tasks)
         drive.cycle(10)
         anew = drive.memory.changes_of(Field.NICE)[JobId(TE)]
         assert (anew.order_id, anew.previous) == (2, 0), "the next task's order raises it from its own value"
+
+    def test_of_many_tasks_some_are_put_back_in_a_poll_and_the_waiting_ones_first(self) -> None:
+        drive = one_node()
+        drive.change(TE, array_job_id=JobId(TE), array_tasks="100-999")
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        for number in range(MOST_PUT_BACK + 5):
+            drive.jobs[JobId(100 + number)] = running(
+                100 + number,
+                share("n1", 0),
+                array_job_id=JobId(TE),
+                array_task_id=number,
+                nice=-1001,
+                start_time=NOW + 5,
+            )
+        counts = []
+        for at_s in (6, 8):
+            actions = drive.cycle(at_s)
+            counts.append((len(actions), TE in {one.job_id for one in actions}))
+            drive.obeys(*actions)
+        assert counts == [(MOST_PUT_BACK, True), (6, False)]
+        assert {job.nice for job in drive.jobs.values()} == {0}
 
 
 class TestResourcesAreFree:

@@ -85,3 +85,22 @@ def test_a_held_job_is_put_at_the_head_once_it_is_released() -> None:
     (action,) = drive.cycle(10)
     assert sets(action, Field.NICE)
     assert action.job_id == MOVES
+
+
+def test_a_task_that_leaves_a_boosted_array_has_its_own_nice_value_again_too() -> None:
+    jobs = [running(RUNS, share("n1", 32)), waiting(MOVES, cpus=32), waiting(FIRST, cpus=32, priority=700)]
+    known = {RUNS: 60.0, MOVES: 60.0, FIRST: 60.0}
+    drive = Driver([node("n1")], jobs, best_effort=Wants(intents=(BOOST,)), run_times=known)
+    drive.change(MOVES, array_job_id=JobId(MOVES), array_tasks="0-9")
+    drive.obeys(*drive.cycle(0))
+    boost = drive.jobs[JobId(MOVES)].nice
+    assert boost < 0
+    # Its user changes one of its tasks, and has set another's nice value.
+    for job_id, nice in ((20, boost), (21, 7)):
+        task = replace(drive.jobs[JobId(MOVES)], job_id=JobId(job_id), array_tasks="", array_task_id=job_id, nice=nice)
+        drive.submits(task, like=MOVES)
+    drive.best_effort = Wants()
+    for at_s in (130, 135):
+        drive.obeys(*drive.cycle(at_s))
+    assert {job_id: drive.jobs[JobId(job_id)].nice for job_id in (MOVES, 20, 21)} == {MOVES: 0, 20: 0, 21: 7}
+    assert JobId(MOVES) not in drive.memory.changes_of(Field.NICE)

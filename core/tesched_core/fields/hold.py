@@ -21,7 +21,7 @@ from typing import Any
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.fields.other_hand import note_releases, parts_of, released, see_other_hands
+from tesched_core.fields.other_hand import components_of, note_releases, released, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
 from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
 from tesched_core.model.cluster import HELD_BY_ITS_USER, HELD_BY_US, Job
@@ -52,6 +52,7 @@ class HoldRule(Lever):
         """See which holds others have ended, and take over those of the submission hook: then see who must wait."""
         see_other_hands(context)
         self._take_over(context)
+        self._take_over_tasks(context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
@@ -64,8 +65,9 @@ class HoldRule(Lever):
         new = [job_id for job_id in new if _is_to_be_held(jobs[job_id], held.get(job_id), context)]
         # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
         new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
+        newest = max(jobs) if new else None
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
-            held[job_id] = _hold(job_id, context)
+            held[job_id] = replace(_hold(job_id, context), shown=newest)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(_set(job_id, reason, HoldState.HELD))
             self._hold_parts(job_id, served, context)
@@ -74,6 +76,7 @@ class HoldRule(Lever):
         """Release all held jobs."""
         see_other_hands(context)
         self._take_over(context)
+        self._take_over_tasks(context)
         held = context.changes_of(self.name)
         for job_id, one in context.made_by(self.name, None).items():
             if one.restored:
@@ -105,10 +108,25 @@ class HoldRule(Lever):
             if job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
+    def _take_over_tasks(self, context: CycleContext) -> None:
+        """Take over the holds of tasks that have left an array's record while tesched holds it: they have its hold.
+
+        Slurm gives a task a record of its own when it alone is changed. One that had its own before the hold was held
+        by others, and stays so.
+        """
+        held, jobs = context.changes_of(self.name), context.snapshot.jobs
+        for array, one in context.made_by(self.name, None).items():
+            if one.restored or one.dry or array not in jobs or jobs[array].array_job_id != array:
+                continue
+            for task in context.tasks_of(array):
+                is_new = task.job_id > (one.shown or 0) and task.job_id not in held
+                if is_new and task.held and task.reason == HELD_BY_US:
+                    held[task.job_id] = replace(_hold(task.job_id, context), at=one.at)
+
     def _hold_parts(self, job_id: JobId, served: Mapping[JobId, Order], context: CycleContext) -> None:
-        """Note what Slurm holds with a job: one that may start is released by itself, one with an order at once."""
+        """Note what Slurm holds with a job: a component with an order is released at once, by itself."""
         held = context.changes_of(self.name)
-        for part in parts_of(job_id, context):
+        for part in components_of(job_id, context):
             job, one = context.snapshot.jobs[part], held.get(part)
             if not job.pending or job.held:
                 continue

@@ -48,6 +48,8 @@ MIN_NICE = -2147483645
 MIN_PRIORITY = 2
 #: How often a value is set again that others have put back, and how often one is put back that does not stay.
 MOST_AGAIN = 3
+#: Most jobs of one change that are put back in one poll: each is a call of Slurm, and others wait.
+MOST_PUT_BACK = 50
 #: PriorityType with which a job's priority is changed by commands alone.
 BASIC = "priority/basic"
 
@@ -114,7 +116,7 @@ def put_back(
         context.changes_of(Field.NICE)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
-        context.actions += [action for job, action in free if not is_refused(action, job, context)]
+        context.actions += [action for job, action in free if not is_refused(action, job, context)][:MOST_PUT_BACK]
         return False
     if one.order_id is not None:
         others = any(value_of(job, one) != one.previous for job in jobs)

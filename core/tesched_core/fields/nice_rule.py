@@ -136,10 +136,12 @@ class NiceRule(FieldLever[int]):
             return
         job = context.snapshot.jobs.get(one.job_id)
         jobs = {} if job is None else {job.job_id: job}
-        if one.by is By.PREEMPTOR:
-            # Tasks of an array that started with the raised value have it for as long as they run.
-            jobs |= {task.job_id: task for task in context.tasks_of(one.job_id)}
-        in_order = [jobs[job_id] for job_id in sorted(jobs, reverse=True)]
+        if one.by is not By.VICTIM:
+            # Tasks that have left an array's record since, such as to start, have the value that it had.
+            others = context.changes_of(self.name).keys()
+            jobs |= {task.job_id: task for task in context.tasks_of(one.job_id) if task.job_id not in others}
+        # Those that wait come first: of thousands the others' turn comes with the next polls.
+        in_order = [jobs[job_id] for job_id in sorted(jobs, key=lambda job_id: (job_id != one.job_id, job_id))]
         if one.restored or put_back(one, in_order, preemptor, context, why):
             del context.changes_of(self.name)[one.job_id]
 

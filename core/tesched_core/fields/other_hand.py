@@ -10,8 +10,7 @@ Principle
     the bound is kept.
 
     - tesched's own release is in the store before the command is sent (`Change.value`). A daemon that is killed in
-      between knows of it; so does `tesched undo`. That of an array's record ends its tasks' holds as well (22.05), so
-      they are over with it.
+      between knows of it; so does `tesched undo`.
     - A hold that was never seen has not arrived. One that does not stand yet may be lost by a slurmctld that dies. One
       that shadow mode has only recorded is none.
     - Slurm lets no user end an operator's hold, but for a flaw: a change of the nice value gives a held job a priority,
@@ -24,8 +23,7 @@ Principle
     - A task that was split off an array may never have been held, or by its user: it has to have had a hold of its own.
 
     An array is let through with its tasks. One task that is released alone is held anew, by itself, and is let through
-    once that hold is released. A task that is let through, and that Slurm holds with its array, is released, and stays
-    let through. It is over with the run: its owner may requeue the job, and that one waits as others do.
+    once that hold is released. It is over with the run: its owner may requeue the job, and that one waits as others do.
 
 Source
     tesched's own; what Slurm does was tried on 22.05.
@@ -68,32 +66,27 @@ def see_other_hands(context: CycleContext) -> None:
 
 
 def note_releases(context: CycleContext) -> None:
-    """Note which holds tesched ends in this cycle: with that of an array's record, those of its tasks (22.05).
-
-    The last task that waits has the array's id, and its release does the same; so does that of a heterogeneous job's
-    first component for the others.
-    """
+    """Note which holds tesched ends in this cycle: with that of a heterogeneous job's first component the others'."""
     held = context.changes_of(Field.HOLD)
     for action in context.actions:
         if releases(action):
-            for job_id in (action.job_id, *parts_of(action.job_id, context)):
+            for job_id in (action.job_id, *components_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:
                     held[job_id] = released(one)
 
 
 def released(one: Change[int]) -> Change[int]:
-    """Return a hold that tesched ends. One of a job that is let through came with its array's, and that stays so."""
+    """Return a hold that tesched ends. One of a job that is let through came with another's, and that stays so."""
     return one if one.value == LET_THROUGH else replace(one, value=FREE)
 
 
-def parts_of(job_id: JobId, context: CycleContext) -> list[JobId]:
-    """Jobs that Slurm holds and releases with a job: an array's tasks, a heterogeneous job's components."""
-    tasks = [task.job_id for task in context.tasks_of(job_id)]
+def components_of(job_id: JobId, context: CycleContext) -> list[JobId]:
+    """Components that Slurm holds and releases with the first one of a heterogeneous job."""
     job = context.snapshot.jobs.get(job_id)
     if job is None or job.het_job_id != job_id:
-        return tasks
-    return [*tasks, *(one.job_id for one in context.snapshot.jobs.values() if one.het_job_id == job_id)]
+        return []
+    return [one.job_id for one in context.snapshot.jobs.values() if one.het_job_id == job_id and one is not job]
 
 
 def _in_place(one: Change[int], job: Job, context: CycleContext) -> Change[int]:

@@ -104,7 +104,8 @@ class Change(Generic[V]):
     #: of a nice value: the priority that the job had with `previous`, which Slurm does not work out anew; None: it does
     own: int | None = None
     #: of a nice value: the priority that the job showed when `value` was requested, and its restarts when it had `own`;
-    #: of a hold that stands, or that another hand has ended: the job's restarts
+    #: of a hold: the highest job id that was known when it was requested; and of one that stands, or that another hand
+    #: has ended: the job's restarts
     shown: int | None = None
     restarts: int = 0
     #: of a hold that stands: the job's nice value, and whether it had the submission hook's mark
