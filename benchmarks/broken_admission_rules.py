@@ -30,20 +30,18 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: not the array", _CHANGE, "(one.of_array and", "("),
     Mutation("let through: a task that is held on", _OTHER, "one.of_array and not any(", "one.of_array or any("),
     Mutation(
-        "let through: an array that tesched releases",
-        _OTHER,
-        "tasks = [task.job_id for task in context.tasks_of(job_id)]",
-        "tasks: list[JobId] = []",
+        "holds: a task that leaves its array", _HOLD, "if task.held and task.job_id >", "if False and task.job_id >"
     ),
+    Mutation("holds: a task that was held before", _HOLD, "task.job_id > (one.shown or 0) and", ""),
     Mutation(
         "let through: undo polls first",
         _HOLD,
-        "        see_other_hands(context)\n        self._take_over(context)\n        held",
-        "        self._take_over(context)\n        held",
+        'all held jobs."""\n        see_other_hands(context)\n',
+        'all held jobs."""\n',
     ),
     Mutation("let through: the clock set back", _OTHER, " or one.taken_at > context.now", ""),
     Mutation("hold: the clock set back", _HOLD, "0.0 <= context.now - one.at <=", "context.now - one.at <="),
-    Mutation("let through: its own release", _OTHER, "held[job_id] = released(one)", "pass"),
+    Mutation("let through: its own release", _OTHER, "held[job_id] = replace(one, value=FREE)", "pass"),
     Mutation("let through: a release that fails", _HOLD, "held[action.job_id] = replace(one, value=HELD)", "pass"),
     Mutation("let through: it is kept", _HOLD, "if one.value == LET_THROUGH:", "if False:"),
     Mutation("let through: an array's tasks", _MEMORY, "in (job.job_id, job.array_job_id) if", "in (job.job_id,) if"),
@@ -67,13 +65,16 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: in the same cycle", _STEP, "in known or memory.is_let_through(job):", "in known:"),
     Mutation("hook: its holds are taken over", _HOLD, "if job.pending and job_id not in held:", "if False:"),
     Mutation(
-        "hook: before it is decided", _HOLD, "        self._take_over(context)\n\n    def carry", "\n    def carry"
+        "hook: before it is decided",
+        _HOLD,
+        "        self._take_over(context)\n        self._take_over_tasks(context)\n\n    def carry",
+        "        self._take_over_tasks(context)\n\n    def carry",
     ),
     Mutation(
         "hook: by undo, too",
         _HOLD,
-        "        self._take_over(context)\n        held =",
-        "        held =",
+        "        self._take_over(context)\n        self._take_over_tasks(context)\n        held =",
+        "        self._take_over_tasks(context)\n        held =",
     ),
     Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
     Mutation(

@@ -27,29 +27,6 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
-    Mutation(
-        "bound: held with its array",
-        _HOLD,
-        "elif one is None or one.restored:",
-        "elif False:",
-    ),
-    Mutation(
-        "bound: held with its array, in its turn", _HOLD, "            if part in served:", "            if False:"
-    ),
-    Mutation("bound: held before that", _HOLD, "if not job.pending or job.held:", "if not job.pending:"),
-    Mutation(
-        "bound: let through, held with its array",
-        _HOLD,
-        "if one is not None and one.value == LET_THROUGH:",
-        "if False:",
-    ),
-    Mutation(
-        "bound: held with its array once more",
-        _HOLD,
-        "elif one is None or one.restored:",
-        "elif one is None:",
-    ),
-    Mutation("bound: with its array, on its way", _HOLD, "one.value in {HELD, LET_THROUGH}", "one.value == HELD"),
     Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
     Mutation(
         "bound: where it is bound to",
@@ -112,26 +89,28 @@ BOUND_MUTATIONS = (
     ),
     Mutation("bound: not one that was held apart", _BYSTANDERS, "task.eligible_time == array.eligible_time and", ""),
     Mutation(
-        "bound: an array's release is its tasks'",
+        "bound: a release is that of all components",
         _TE_QUEUE,
         "if job.held else None",
         "if False else None",
     ),
     Mutation("bound: but of what is let through", _TE_QUEUE, "in bound and not memory.is_let_through(job)", "in bound"),
-    Mutation("bound: asked once", _TE_QUEUE, "if job.job_id not in above_limits or _whole(job) in held:", "if True:"),
-    Mutation("bound: of a part above limits", _TE_QUEUE, "above_limits or _whole(job) in held", "above_limits"),
+    Mutation(
+        "bound: asked once", _TE_QUEUE, "if job.job_id not in above_limits or job.het_job_id in held:", "if True:"
+    ),
+    Mutation("bound: of a part above limits", _TE_QUEUE, "above_limits or job.het_job_id in held", "above_limits"),
     Mutation("bound: due to none above limits", _TE_QUEUE, "counts=job.job_id not in above_limits", "counts=True"),
     Mutation(
-        "bound: or of components",
+        "bound: not of an array",
         _TE_QUEUE,
-        "job.het_job_id if job.array_job_id is None",
-        "None if job.array_job_id is None",
+        "of_parts = {job.het_job_id:",
+        "of_parts = {job.array_job_id or job.het_job_id:",
     ),
     Mutation(
         "bound: components are released",
         "core/tesched_core/fields/other_hand.py",
-        "if one.het_job_id == job_id)",
-        "if False)",
+        "if one.het_job_id == job_id and one is not job]",
+        "if False]",
     ),
     Mutation("bound: one that is not held need not wait", _TE_QUEUE, "if job.held else None", "if True else None"),
     Mutation(

@@ -305,7 +305,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "all tasks that started are put back",
         "core/tesched_core/fields/nice_rule.py",
-        "jobs |= {task.job_id: task for task in context.tasks_of(one.job_id)}",
+        "jobs |= {task.job_id: task for task in context.tasks_of(one.job_id) if task.job_id not in others}",
         "pass",
     ),
     Mutation(

@@ -38,7 +38,7 @@ NEAR = {
     "deadlines": ("tests/scenarios/test_bound.py", _HELD, _BETWEEN, _PLACES),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
-    "other_hand": (_LET, "tests/scenarios/test_victim.py"),
+    "other_hand": (_LET, "tests/scenarios/test_victim.py", "tests/scenarios/test_bound_arrays.py"),
     "misuse": (_MISUSE,),
     "te_in_its_way": (_HELD,),
     "step": ("tests/scenarios/test_te_limits.py", "tests/scenarios/test_gavel_returns.py", _HELD, _BETWEEN, _SET_BACK),
@@ -74,6 +74,7 @@ NEAR = {
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
+        "tests/scenarios/test_array_holds.py",
         "tests/scenarios/test_held_by_hook.py",
         "tests/scenarios/test_victim.py",
         _LET,

@@ -21,7 +21,7 @@ from typing import Any
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.fields.other_hand import components_of, note_releases, released, see_other_hands
+from tesched_core.fields.other_hand import note_releases, see_other_hands
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status, holds, releases
 from tesched_core.model.change import FREE, HELD, LET_THROUGH, Change, first_change
 from tesched_core.model.cluster import HELD_BY_ITS_USER, HELD_BY_US, Job
@@ -70,7 +70,6 @@ class HoldRule(Lever):
             held[job_id] = replace(_hold(job_id, context), shown=newest)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(_set(job_id, reason, HoldState.HELD))
-            self._hold_parts(job_id, served, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
@@ -119,25 +118,8 @@ class HoldRule(Lever):
             if one.restored or one.dry or array not in jobs or jobs[array].array_job_id != array:
                 continue
             for task in context.tasks_of(array):
-                is_new = task.job_id > (one.shown or 0) and task.job_id not in held
-                if is_new and task.held and task.reason == HELD_BY_US:
+                if task.held and task.job_id > (one.shown or 0) and task.job_id not in held:
                     held[task.job_id] = replace(_hold(task.job_id, context), at=one.at)
-
-    def _hold_parts(self, job_id: JobId, served: Mapping[JobId, Order], context: CycleContext) -> None:
-        """Note what Slurm holds with a job: a component with an order is released at once, by itself."""
-        held = context.changes_of(self.name)
-        for part in components_of(job_id, context):
-            job, one = context.snapshot.jobs[part], held.get(part)
-            if not job.pending or job.held:
-                continue
-            if one is not None and one.value == LET_THROUGH:
-                held[part] = replace(one, restored=False, at=context.now)
-            elif one is None or one.restored:
-                held[part] = _hold(part, context)
-            if part in served:
-                # Seen to be held its order would end, and victims have left for it.
-                held[part] = released(held[part])
-                context.actions.append(_its_turn(served[part]))
 
     def _release(
         self,
@@ -230,7 +212,7 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
     if job is None or one.job_id in context.absent:
         return one.job_id in context.absent
     # Not negative: the clock may have been set back.
-    on_its_way = one.value in {HELD, LET_THROUGH} and 0.0 <= context.now - one.at <= RESEND_AFTER_S
+    on_its_way = one.value == HELD and 0.0 <= context.now - one.at <= RESEND_AFTER_S
     return not job.finished and (job.priority == 0 or on_its_way)
 
 

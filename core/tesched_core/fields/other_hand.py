@@ -73,12 +73,7 @@ def note_releases(context: CycleContext) -> None:
             for job_id in (action.job_id, *components_of(action.job_id, context)):
                 one = held.get(job_id)
                 if one is not None and not one.restored:
-                    held[job_id] = released(one)
-
-
-def released(one: Change[int]) -> Change[int]:
-    """Return a hold that tesched ends. One of a job that is let through came with another's, and that stays so."""
-    return one if one.value == LET_THROUGH else replace(one, value=FREE)
+                    held[job_id] = replace(one, value=FREE)
 
 
 def components_of(job_id: JobId, context: CycleContext) -> list[JobId]:

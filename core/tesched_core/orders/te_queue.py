@@ -80,8 +80,8 @@ def _too_late(
 ) -> Mapping[JobId, Refusal]:
     """Refusals of the TE jobs that must not start by themselves.
 
-    The release of an array's record ends its tasks' holds as well, and that of a heterogeneous job's first component
-    those of the others (22.05). So a held one waits as long as any of them.
+    The release of a heterogeneous job's first component ends the holds of the others (22.05). So a held one waits as
+    long as any of them.
     """
     found = dict(above_limits)
     if deadlines is None:
@@ -90,23 +90,18 @@ def _too_late(
     bound: dict[JobId, Refusal] = {}
     for job in trials:
         # Of one that waits for a limit of its own it matters where others wait with it.
-        if job.job_id not in above_limits or _whole(job) in held:
+        if job.job_id not in above_limits or job.het_job_id in held:
             why = deadlines.why_te_waits(job, counts=job.job_id not in above_limits)
             if why is not None:
                 bound[job.job_id] = why
     # What is let through may start as it is.
     parts = (job for job in trials if job.job_id in bound and not memory.is_let_through(job))
-    of_parts = {_whole(job): bound[job.job_id] for job in parts}
+    of_parts = {job.het_job_id: bound[job.job_id] for job in parts}
     for job in trials:
         why = bound.get(job.job_id) or (of_parts.get(job.job_id) if job.held else None)
         if why is not None:
             found.setdefault(job.job_id, replace(why, job_id=job.job_id, preemptor=job.job_id))
     return found
-
-
-def _whole(job: Job) -> JobId | None:
-    """Return the id of the array, or of the heterogeneous job, that a job is a part of."""
-    return job.het_job_id if job.array_job_id is None else job.array_job_id
 
 
 def _let_through(late: Refusal) -> Refusal:
