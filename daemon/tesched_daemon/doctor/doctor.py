@@ -28,6 +28,7 @@ from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_checks import complaints, remarks
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
+from tesched_daemon.config_readers import unreadable
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
@@ -97,6 +98,8 @@ def _checked(loaded: Loaded) -> Iterator[Finding]:
         yield fail("configuration", text, advice)
     for one in remarks(loaded):
         yield warn("configuration", f"{one.file}: {one.key}: {one.text}", one.advice)
+    for text, advice in unreadable(loaded):
+        yield warn("configuration", text, advice)
 
 
 def _losses(config: Config) -> Iterator[Finding]:
