@@ -8,6 +8,7 @@ _HOLD, _HOOK = "core/tesched_core/fields/hold.py", "core/tesched_core/model/hook
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
 _OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
 _CONFIG, _READERS = "daemon/tesched_daemon/config.py", "daemon/tesched_daemon/config_readers.py"
+_REACH = "daemon/tesched_daemon/doctor/reach.py"
 _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/fields/other_hand.py", "core/tesched_core/model/memory.py"

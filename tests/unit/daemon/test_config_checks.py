@@ -348,7 +348,9 @@ def test_a_folder_of_roots_own_group_is_for_a_daemon_that_runs_as_root(group_fol
     assert check(config).stderr == ""
 
 
-def test_only_root_is_warned_of_files_that_the_daemon_cannot_read(group_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_is_warned_of_files_that_the_daemon_cannot_read(
+    group_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The daemon has read them, or has said that it cannot.
     os.chown(group_folder / "tesched.toml", 0, 0)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
