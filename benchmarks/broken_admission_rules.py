@@ -16,6 +16,9 @@ _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/s
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 
 ADMISSION_MUTATIONS = (
+    Mutation("what the unit hides: in the daemon's own view", _REACH, "not _is_there(_within(view, path))", "False"),
+    Mutation("what the unit hides: of what is there", _REACH, "if _is_there(path) and ", "if "),
+    Mutation("what the unit lets write", _REACH, "_read_only(_within(view, folder)):", "_read_only(folder):"),
     Mutation(
         "a file that the daemon cannot read: its group", _READERS, " if status.st_gid == gid else ", " if gid else "
     ),
