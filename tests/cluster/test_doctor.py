@@ -395,4 +395,4 @@ def test_a_bad_configuration_and_one_that_does_nothing_are_reported(cluster: Loc
     found = doctor(config)
     assert [*found.lines] == ["configuration"]
     assert found.lines["configuration"][:2] == ("fail", f"{config}: mood: unknown key; did you mean mode?")
-    assert found.status == 1
+    assert found.status == 2
