@@ -7,7 +7,8 @@ from benchmarks.mutation import Mutation
 _HOLD, _HOOK = "core/tesched_core/fields/hold.py", "core/tesched_core/model/hook.py"
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
 _OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
-_CONFIG = "daemon/tesched_daemon/config.py"
+_CONFIG, _READERS = "daemon/tesched_daemon/config.py", "daemon/tesched_daemon/config_readers.py"
+_REACH = "daemon/tesched_daemon/doctor/reach.py"
 _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/fields/other_hand.py", "core/tesched_core/model/memory.py"
@@ -15,6 +16,13 @@ _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/s
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 
 ADMISSION_MUTATIONS = (
+    Mutation("what the unit hides: in the daemon's own view", _REACH, "not _is_there(_within(view, path))", "False"),
+    Mutation("what the unit hides: of what is there", _REACH, "if _is_there(path) and ", "if "),
+    Mutation("what the unit lets write", _REACH, "_read_only(_within(view, folder)):", "_read_only(folder):"),
+    Mutation(
+        "a file that the daemon cannot read: its group", _READERS, " if status.st_gid == gid else ", " if gid else "
+    ),
+    Mutation("a file that the daemon cannot read: for root alone", _READERS, "os.geteuid() or ", ""),
     Mutation("let through: at all", _OTHER, "elif one.value == STANDS and", "elif False and"),
     Mutation("let through: what stands", _OTHER, "(one.taken_at or 0.0) < SAVED_S", "(one.taken_at or 0.0) < 0"),
     Mutation("let through: the nice value", _OTHER, "return job.nice == one.nice and has", "return has"),

@@ -23,6 +23,8 @@ NEAR = {
     "idle_file": ("tests/unit/daemon/test_idle_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
     "config_checks": ("tests/unit/daemon/test_config_checks.py",),
+    "reach": ("tests/unit/daemon/doctor/test_reach.py",),
+    "config_readers": ("tests/unit/daemon/test_config_checks.py",),
     "config": ("tests/unit/daemon/test_config_all_errors.py",),
     "config_files": ("tests/unit/daemon/test_config_bad.py", "tests/unit/daemon/test_config_files.py"),
     "reload": ("tests/unit/daemon/test_config_reload.py",),

@@ -16,6 +16,7 @@ from tesched_daemon.config import Loaded, leaves, load_files
 from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
+from tesched_daemon.config_readers import unreadable
 
 from tesched_cli.common import config_option, console, json_option, say, say_lines, table
 from tesched_cli.example_keys import explained
@@ -89,6 +90,8 @@ def check(path: Path | None) -> None:
     say(f"{path}{with_more}: good ({policy})")
     for remark in remarks(loaded):
         say(f"Warning: {remark}", err=True)
+    for text, advice in unreadable(loaded):
+        say(f"Warning: {text}; {advice}", err=True)
 
 
 @config.command()

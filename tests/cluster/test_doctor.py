@@ -210,13 +210,32 @@ def test_a_user_without_rights_is_reported(cluster: LocalCluster, mode: str, lev
     assert found.status == (1 if level == "fail" else 0)
 
 
-def test_jobs_that_are_hidden_from_the_user_are_reported(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, settings={"PrivateData": "jobs,usage"}))
+@pytest.mark.parametrize(
+    ("private", "hidden"),
+    [
+        ("jobs,usage", "other users' jobs"),
+        ("nodes", "nodes"),
+        ("partitions,users", "partitions"),
+        ("jobs,nodes,partitions,reservations", "other users' jobs, nodes, partitions, reservations"),
+        ("accounts,usage,users", ""),
+    ],
+)
+def test_what_is_hidden_from_the_user_is_reported(make_cluster: MakeCluster, private: str, hidden: str) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, settings={"PrivateData": private}))
     config = site(cluster, cluster.shared)
     config.chmod(0o644)
     assert "PrivateData" not in doctor(config).lines
     with somebody_else():
-        assert doctor(config).lines["PrivateData"][:2] == ("fail", "hides other users' jobs from nobody")
+        found = doctor(config)
+    assert found.lines["slurmctld"][0] == "ok"
+    # Of partitions that are not seen nothing is said.
+    assert ("PriorityTier" in found.lines) == ("partitions" not in private)
+    if not hidden:
+        assert "PrivateData" not in found.lines
+        return
+    level, text, advice = found.lines["PrivateData"]
+    assert (level, text) == ("fail", f"hides from nobody: {hidden}")
+    assert "run the daemon as SlurmUser" in advice
 
 
 class somebody_else:  # noqa: N801 - used like a function
@@ -376,4 +395,4 @@ def test_a_bad_configuration_and_one_that_does_nothing_are_reported(cluster: Loc
     found = doctor(config)
     assert [*found.lines] == ["configuration"]
     assert found.lines["configuration"][:2] == ("fail", f"{config}: mood: unknown key; did you mean mode?")
-    assert found.status == 1
+    assert found.status == 2

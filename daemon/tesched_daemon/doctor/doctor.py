@@ -21,6 +21,7 @@ from tesched_core.model.refused import WORDS, recent
 from tesched_db import queries as read
 from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, open_store, parse_url
+from tesched_db.process import alive
 from tesched_db.views import DaemonView
 
 from tesched_daemon.bounded_read import bounded_read
@@ -28,6 +29,8 @@ from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_checks import complaints, remarks
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
+from tesched_daemon.config_readers import unreadable
+from tesched_daemon.doctor import reach
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
@@ -97,6 +100,8 @@ def _checked(loaded: Loaded) -> Iterator[Finding]:
         yield fail("configuration", text, advice)
     for one in remarks(loaded):
         yield warn("configuration", f"{one.file}: {one.key}: {one.text}", one.advice)
+    for text, advice in unreadable(loaded):
+        yield warn("configuration", text, advice)
 
 
 def _losses(config: Config) -> Iterator[Finding]:
@@ -136,6 +141,7 @@ def _store(config: Config) -> Iterator[Finding]:
         if path is not None:
             yield _free_space(path)
         yield _daemon(config, engine)
+        yield from _reach(config, engine)
         yield from _refused(engine)
         yield from _unread_limits(engine)
     except JournalError as error:
@@ -176,6 +182,13 @@ def _daemon(config: Config, engine: Engine) -> Finding:
         text = f"runs, and cannot see Slurm: {daemon.failure_kind}: {daemon.failure} ({who})"
         return fail("daemon", text, "see what is said of slurmctld above, and journalctl -u tesched")
     return _up_to_date(config, daemon, f"polled {now - daemon.reported_at:.1f} s ago ({who})")
+
+
+def _reach(config: Config, engine: Engine) -> Iterator[Finding]:
+    """Yield the paths that the daemon does not see, where it runs on this host."""
+    daemon = read.daemon(engine)
+    if daemon is not None and alive(daemon.pid, daemon.place, daemon.pid_ticks):
+        yield from reach.examine(config, daemon.pid)
 
 
 def _refused(engine: Engine) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tesched_core.model.actions import Failure
+from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.can_return import loses_licenses
@@ -43,6 +43,8 @@ _REQUEUE_DELAY = (25, 11)
 #: seconds; what is longer than these is worth a word
 LONG_KILL_WAIT_S = 60
 LONG_REQUEUE_DELAY_S = 60
+#: words of PrivateData, and what an ordinary user does not see then: without nodes or partitions there is no poll
+_HIDDEN = {"jobs": "other users' jobs", "nodes": "nodes", "partitions": "partitions", "reservations": "reservations"}
 #: whole seconds are shown, so that two clocks which agree may seem to differ by one
 SKEW_S = 3.0
 
@@ -95,9 +97,10 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _requeue_exit(settings)
     yield _min_job_age(config, settings)
     yield from _clock(controller)
-    yield from _names(config, controller.partitions)
     yield from unknown_users(config.guard.protected_users)
-    yield from first_in_line(config, controller.partitions)
+    if controller.partitions:
+        yield from _names(config, controller.partitions)
+        yield from first_in_line(config, controller.partitions)
     if config.policy.has("gavel") and config.policy.table("gavel").shares:
         yield _nodes_share(config, commands)
     if config.policy.has("pdors"):
@@ -131,6 +134,8 @@ def _ask(commands: Commands) -> Controller | Failure:
     if isinstance(said, Failure):
         return said
     partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"))
+    if isinstance(partitions, Failure) and partitions.kind is FailureKind.DENIED:
+        partitions = ""  # `_rights` says why
     if isinstance(partitions, Failure):
         return partitions
     values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in said.splitlines())}
@@ -190,8 +195,8 @@ def _rights(config: Config, commands: Commands, controller: Controller) -> Itera
             "the daemon's user, if that is another"
         )
     yield (fail if config.mode is Mode.ENFORCE else warn)("rights", text, advice)
-    if "jobs" in controller.values.get("PrivateData", "").split(","):
-        yield fail("PrivateData", f"hides other users' jobs from {user}", advice)
+    if hidden := [words for word, words in _HIDDEN.items() if controller.settings.private & {word, "all"}]:
+        yield fail("PrivateData", f"hides from {user}: {', '.join(hidden)}", advice)
 
 
 def _job_requeue(settings: SlurmSettings) -> Finding:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import grp
+import os
 import re
 from pathlib import Path
 
@@ -36,6 +38,10 @@ SLOW = (
     "guard.bound: it counts on a poll each 5 s (loop.backoff_max_s), and two commands of Slurm's one after the other "
     "may take 6 s (slurm.timeout_s, twice); let loop.backoff_max_s be no shorter than that"
 )
+
+#: a group of no user's here
+GROUP = 65534
+NOGROUP = grp.getgrgid(GROUP).gr_name
 
 
 def check(path: Path) -> Result:
@@ -277,3 +283,75 @@ def test_early_turns_that_never_come_are_a_warning(tmp_path: Path, guard: str, w
     assert bool(said.stderr) is bool(why)
     config.write_text(config.read_text().replace("early_turn = true\n", ""))
     assert "early_turn" not in check(config).stderr
+
+
+@pytest.fixture
+def group_folder(tmp_path: Path) -> Path:
+    """Return a folder as /etc/tesched is: root's, for the daemon's group alone, with conf.d in it."""
+    assert os.geteuid() == 0, "only root can run this test: it changes the group of files"
+    folder = tmp_path / "etc"
+    (folder / "conf.d").mkdir(parents=True)
+    for path in (folder, folder / "conf.d"):
+        os.chown(path, 0, GROUP)
+        path.chmod(0o750)
+    for path in (folder / "tesched.toml", folder / "conf.d" / "50-site.toml"):
+        path.write_text("")
+        os.chown(path, 0, GROUP)
+        path.chmod(0o640)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "mode", "warned"),
+    [
+        ("tesched.toml", (0, GROUP), 0o640, False),
+        ("tesched.toml", (0, 0), 0o644, False),
+        ("tesched.toml", (0, 0), 0o640, True),
+        ("tesched.toml", (0, GROUP), 0o600, True),
+        # It may be the daemon's own.
+        ("tesched.toml", (GROUP, 0), 0o600, False),
+        ("conf.d/50-site.toml", (0, 0), 0o600, True),
+        ("conf.d/50-site.toml", (0, 0), 0o604, False),
+        ("conf.d", (0, 0), 0o750, True),
+        ("conf.d", (0, GROUP), 0o740, True),
+        ("conf.d", (0, 0), 0o755, False),
+    ],
+)
+def test_a_file_that_root_alone_may_read_is_a_warning_where_the_folder_is_for_a_group(
+    group_folder: Path, name: str, of: tuple[int, int], mode: int, warned: bool
+) -> None:
+    path, config = group_folder / name, group_folder / "tesched.toml"
+    os.chown(path, *of)
+    path.chmod(mode)
+    said = check(config)
+    text = f"{path}: the group {NOGROUP} may not read it, as it may {group_folder}: a daemon that is in it cannot start"
+    advice = f"chgrp {NOGROUP} {path}; chmod {'g+rx' if path.is_dir() else 'g+r'} {path}"
+    assert said.exit_code == 0, said.output
+    assert said.stderr == f"Warning: {text}; {advice}\n" * warned
+    found = [(one.level, one.text, one.advice) for one in examine(config) if str(path) in one.text and one.advice]
+    assert [one for one in found if one[1].startswith(f"{path}: ")] == [(Severity.WARN, text, advice)] * warned
+
+
+def test_a_right_by_an_access_list_is_left_to_the_daemon(group_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = group_folder / "tesched.toml"
+    os.chown(config, 0, 0)
+    assert check(config).stderr.startswith("Warning: ")
+    monkeypatch.setattr(os, "listxattr", lambda _path: ["system.posix_acl_access"])
+    assert check(config).stderr == ""
+
+
+def test_a_folder_of_roots_own_group_is_for_a_daemon_that_runs_as_root(group_folder: Path) -> None:
+    config = group_folder / "tesched.toml"
+    for path in (group_folder, config):
+        os.chown(path, 0, 0)
+    config.chmod(0o600)
+    assert check(config).stderr == ""
+
+
+def test_only_root_is_warned_of_files_that_the_daemon_cannot_read(
+    group_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The daemon has read them, or has said that it cannot.
+    os.chown(group_folder / "tesched.toml", 0, 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert check(group_folder / "tesched.toml").stderr == ""

@@ -253,3 +253,37 @@ def test_before_the_store_is_copied_all_that_may_write_to_it_is_stopped() -> Non
     stopped, _copied = re.findall(r"^systemctl stop (.+)\n(.*cp -a .*)$", page, re.MULTILINE)[0]
     # A timer that is stopped leaves what it has started.
     assert set(stopped.split()) == {"tesched", "tesched-prune.timer", "tesched-prune.service"}
+
+
+def boxes(page: str) -> list[list[str]]:
+    """Return the lines of each box of commands, fenced or indented, of a page of docs/howto."""
+    text = (ROOT / "docs" / "howto" / page).read_text()
+    fenced = [box.strip().splitlines() for box in text.split("```")[1::2]]
+    indented = re.findall(r"(?:^    \S.*\n)+", text, re.MULTILINE)
+    return fenced + [[line.strip() for line in box.splitlines()] for box in indented]
+
+
+def test_what_pip_installs_may_be_read_by_the_daemons_user() -> None:
+    # Root's umask is 077 or 027 on a hardened host. pip goes by it, and the unit would end with status=203/EXEC.
+    pip = f"{PREFIX}/bin/pip"
+    found = [box for page in ("installation.md", "web.md") for box in boxes(page) if any(pip in line for line in box)]
+    assert len(found) == 3
+    for box in found:
+        first = next(at for at, line in enumerate(box) if PREFIX in line and not line.startswith("umask"))
+        assert "umask 022" in box[:first], box
+
+
+def test_what_systemd_remembers_of_the_timer_is_removed() -> None:
+    assert read("tesched-prune.timer")["Timer"]["Persistent"] == "true"
+    (away,) = [box for box in boxes("installation.md") if any(line.startswith("userdel ") for line in box)]
+    words = [word for line in away for word in line.split()]
+    # systemd.timer(5): where Persistent= keeps the time of its last run
+    assert "/var/lib/systemd/timers/stamp-tesched-prune.timer" in words
+
+
+def test_a_new_version_reads_the_configuration_as_the_daemons_user_before_it_is_started() -> None:
+    (update,) = [box for box in boxes("installation.md") if any("--force-reinstall" in line for line in box)]
+    checked, started = (
+        update.index(f"{line}") for line in ("runuser -u tesched -- tesched config check", "systemctl start tesched")
+    )
+    assert checked < started
