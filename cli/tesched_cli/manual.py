@@ -36,6 +36,7 @@ _EXIT_STATUS = {
 }
 _ENVIRONMENT = {
     "SLURM_CONF": "Slurm's own: where slurm.conf is, unless `slurm.conf` in the configuration says it.",
+    "SLURM_CONF_SERVER": "Slurm's own: host and port of the slurmctld that gives slurm.conf to a host without one.",
     "COLUMNS": "How wide the output may be, also in a pipe; what is no positive number counts for nothing.",
 }
 _FILES = {

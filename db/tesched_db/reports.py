@@ -22,7 +22,8 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_db.engine import reader, writing
 from tesched_db.errors import store_errors
 from tesched_db.rows import CHUNK, Values, row_by_key, rows_of
-from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
+from tesched_db.tables import DaemonRow, ProgressRow, ReportRow, ThroughputRow
+from tesched_db.upsert import upsert
 from tesched_db.user_text import storable
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from tesched_core.model.snapshot import Snapshot
 
     from tesched_db.job_rows import PresentJobs
-
-#: Speeds that are kept at hand, at most.
-_AT_HAND = 100_000
 
 #: user, workload, scale, accelerator: what a user's jobs have in common
 _Group: TypeAlias = tuple[str, str, int, str]
@@ -91,8 +89,6 @@ class Told:
 
     #: by job key
     last: dict[int, _Last] = field(default_factory=dict)
-    #: (steps a second, samples)
-    speeds: dict[_Group, tuple[float, int]] = field(default_factory=dict)
 
     def write(self, connection: Connection, snapshot: Snapshot, seen: PresentJobs) -> None:
         """Write what is new in the snapshot's reports."""
@@ -185,13 +181,13 @@ class Told:
             last.sampled_at = max([last.sampled_at, *(sample.at for sample in reported.samples)])
         if not new:
             return
-        there = self._speeds(connection, list(new))
+        # Read each time: what was forgotten meanwhile (`tesched db prune`) counts no more.
+        known = _speeds(connection, list(new))
         rows: list[Values] = []
         for group, samples in new.items():
-            speed, count = self.speeds.get(group, (None, 0))
+            speed, count = known.get(group, (None, 0))
             for sample in sorted(samples, key=lambda each: each.at):
                 speed, count = moved(speed, sample.steps_per_s), count + 1
-                self.speeds[group] = (speed, count)
             user, workload, scale, accelerator = group
             rows.append(
                 {
@@ -205,22 +201,7 @@ class Told:
                     "at": max(sample.at for sample in samples),
                 }
             )
-        _put(connection, rows, [group in there for group in new])
-
-    def _speeds(self, connection: Connection, groups: Sequence[_Group]) -> frozenset[_Group]:
-        """Have the speeds of these groups at hand; return those that the store has."""
-        if len(self.speeds) > _AT_HAND:
-            self.speeds.clear()
-        wanted = [group for group in groups if group not in self.speeds]
-        for start in range(0, len(wanted), CHUNK // 4):
-            some = wanted[start : start + CHUNK // 4]
-            columns = (ThroughputRow.user, ThroughputRow.workload, ThroughputRow.scale, ThroughputRow.accelerator)
-            query = select(*columns, ThroughputRow.steps_per_s, ThroughputRow.samples).where(
-                tuple_(*columns).in_(some), ThroughputRow.partner == ""
-            )
-            for user, workload, scale, accelerator, speed, samples in connection.execute(query):
-                self.speeds[user, workload, scale, accelerator] = (speed, samples)
-        return frozenset(group for group in groups if group in self.speeds)
+        upsert(connection, ThroughputRow, rows)
 
 
 #: of a workload that shares its accelerators with no other
@@ -229,19 +210,18 @@ _IDENTITY = ("user", "workload", "scale", "accelerator", "partner", "partner_sca
 _MEASURED = ("steps_per_s", "samples", "at")
 
 
-def _put(connection: Connection, rows: Sequence[Values], there: Sequence[bool]) -> None:
-    """Write speeds: new rows, and values of those that are there."""
-    new = [row for row, known in zip(rows, there, strict=True) if not known]
-    if new:
-        connection.execute(insert(ThroughputRow), new)
-    altered = [
-        {f"b_{name}": value for name, value in row.items()} for row, known in zip(rows, there, strict=True) if known
-    ]
-    if altered:
-        done = update(ThroughputRow).values({name: bindparam(f"b_{name}") for name in _MEASURED})
-        for name in _IDENTITY:
-            done = done.where(getattr(ThroughputRow, name) == bindparam(f"b_{name}"))
-        connection.execute(done, altered)
+def _speeds(connection: Connection, groups: Sequence[_Group]) -> dict[_Group, tuple[float, int]]:
+    """Read the steps a second of these groups, and of how many samples, as far as the store has them."""
+    found: dict[_Group, tuple[float, int]] = {}
+    columns = (ThroughputRow.user, ThroughputRow.workload, ThroughputRow.scale, ThroughputRow.accelerator)
+    for start in range(0, len(groups), CHUNK // 4):
+        some = groups[start : start + CHUNK // 4]
+        query = select(*columns, ThroughputRow.steps_per_s, ThroughputRow.samples).where(
+            tuple_(*columns).in_(some), ThroughputRow.partner == ""
+        )
+        for user, workload, scale, accelerator, speed, samples in connection.execute(query):
+            found[user, workload, scale, accelerator] = (speed, samples)
+    return found
 
 
 def _group(job: Job, reported: Reported, sample: Sample) -> _Group:
@@ -327,5 +307,7 @@ def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
 def forget_throughputs(engine: Engine, before: UnixSeconds) -> int:
     """Forget what users' jobs reported before that time; return how many speeds. Raises StoreError."""
     with store_errors("prune the state store"), writing(engine).begin() as connection:
+        # As the journal does, first of all: it learns from what it has read in the same transaction.
+        connection.execute(select(DaemonRow.key).with_for_update())
         old = delete(ThroughputRow).where(ThroughputRow.user != "", ThroughputRow.at < before)
         return connection.execute(old).rowcount

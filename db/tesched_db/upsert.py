@@ -15,8 +15,8 @@ def upsert(connection: Connection, table: type[TableBase], rows: Iterable[Values
     rows = list(rows)
     if not rows:
         return
-    keys = [column.key for column in table.__table__.primary_key]
-    changing = [name for name in rows[0] if name not in {*keys, *keep}]
+    keys = list(table.__table__.primary_key)
+    changing = [name for name in rows[0] if name not in {*(column.key for column in keys), *keep}]
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_postgresql  # noqa: PLC0415 - most stores need none
 

@@ -131,7 +131,7 @@ def load(path: Path, *, since: float) -> Document:
         )
         for iteration, loss, at, work in content["points"]:
             document.add(Point(int(iteration), float(loss), float(at), work))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return Document()
     return document
 
@@ -156,9 +156,12 @@ def write(path: Path, content: bytes) -> None:
 
 
 def sweep(folder: Path, *, now: Callable[[], float] = time.time) -> None:
-    """Remove what this user's jobs left there long ago. Raises OSError."""
-    with os.scandir(folder) as entries:
+    """Remove what this user's jobs left there long ago, as far as that can be done.
+
+    Another job may rename its file meanwhile, or remove the same one.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
         for _, entry in zip(range(_SWEPT), entries, strict=False):
-            if now() - entry.stat(follow_symlinks=False).st_mtime > FORGOTTEN_AFTER_S:
-                with suppress(OSError):
+            with suppress(OSError):
+                if now() - entry.stat(follow_symlinks=False).st_mtime > FORGOTTEN_AFTER_S:
                     Path(entry.path).unlink()

@@ -2,7 +2,7 @@
 
 So a file system that hangs stops the thread and not the training. At most once a second is written, or every five
 seconds sent, and less often where that is slow: the thread rests twenty times as long as it took. What could not be
-sent is sent again, after ever longer.
+written or sent is tried again, after ever longer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import inf, isfinite
 from pathlib import Path
 from typing import SupportsFloat, SupportsInt
@@ -24,7 +25,7 @@ from tesched_report.where import SPOOL_VARIABLE, job_name, own_folder, speaks_fo
 
 #: Least seconds between two writes.
 INTERVAL_S = 1.0
-#: Least seconds between two messages to the socket, and the longest rest after several that were not taken.
+#: Least seconds between two messages to the socket, and the longest rest after several reports that were not taken.
 SEND_INTERVAL_S, LONGEST_REST_S = 5.0, 120.0
 #: The thread rests so many times as long as a write took.
 RESTS = 20.0
@@ -36,6 +37,8 @@ MOST_AT_ONCE = 200
 _WAITING = 10_000
 #: Seconds that the end of the training waits for the last write.
 _LAST_S = 2.0
+#: Seconds after which a report that is waited for is tried again, when it could not be written: the first time.
+_TRIED_AGAIN_S = 0.1
 #: Seconds by which the clock of the file system may be behind Slurm's.
 _CLOCK_S = 60.0
 
@@ -134,10 +137,17 @@ class Reporter:
             self._say(f"saved() was ignored: {error}")
 
     def flush(self, timeout_s: float = _LAST_S) -> None:
-        """Wait until what was reported is written, at most so many seconds."""
-        if self._thread is not None:
-            self._hurry.set()
-            self._idle.wait(timeout_s)
+        """Wait until what was reported is written, at most so many seconds; what fails is tried again meanwhile."""
+        try:
+            until = time.monotonic() + timeout_s
+            again_s = _TRIED_AGAIN_S
+            while self._thread is not None and (left_s := until - time.monotonic()) > 0:
+                self._hurry.set()
+                if self._idle.wait(min(again_s, left_s)):
+                    break
+                again_s *= 2.0
+        except Exception as error:  # noqa: BLE001 - as above
+            self._say(f"flush() was ignored: {error}")
 
     def _speed(self, steps: SupportsFloat | None) -> float | None:
         """Return the steps a second over the last ten seconds or more; None until they have passed."""
@@ -176,10 +186,11 @@ class Reporter:
             if not name:
                 self._quiet("nothing is reported: this is no Slurm job")
                 return
+            thread = threading.Thread(target=self._run, args=(name,), name="tesched_report", daemon=True)
+            thread.start()
+            self._thread = thread
             os.register_at_fork(after_in_child=self._begin)
             atexit.register(self.flush)
-            self._thread = threading.Thread(target=self._run, args=(name,), name="tesched_report", daemon=True)
-            self._thread.start()
 
     def _quiet(self, why: str) -> None:
         self._mute = True
@@ -218,15 +229,13 @@ class Reporter:
                 in_vain += 1
                 if not isinstance(error, BusyError):
                     self._say(f"the report could not be {way.done}, and is tried again: {error}")
-                if way.again:
-                    self._news.set()
+                self._news.set()
             with self._lock:
                 if not self._news.is_set():
                     self._idle.set()
             took_s = self._stopwatch() - began
             rest_s = max(interval_s, RESTS * took_s)
-            if way.again:
-                rest_s = min(rest_s * 2.0 ** min(in_vain, 10), max(LONGEST_REST_S, rest_s))
+            rest_s = min(rest_s * 2.0 ** min(in_vain, 10), max(LONGEST_REST_S, rest_s))
             self._hurry.wait(rest_s)
             self._hurry.clear()
 
@@ -248,8 +257,11 @@ class Reporter:
             document.target_loss = self._target_loss
 
     def _say(self, text: str) -> None:
-        if not self._said:
-            self._said = True
+        if self._said:
+            return
+        self._said = True
+        # A training may have closed it, or have none.
+        with suppress(Exception):
             sys.stderr.write(f"tesched_report: {text} (said once; the training goes on)\n")
 
 
@@ -257,29 +269,29 @@ class _WrittenReport:
     """The report as a file in the spool."""
 
     done = "written"
-    #: whether it is tried again without news
-    again = False
 
     def __init__(self, spool: Path, name: str, since: float) -> None:
         self._spool, self._name, self._since = spool, name, since
+        self._swept = False
 
     def begun(self) -> Document:
         """Document of what this job has said before. Raises OSError."""
-        folder = own_folder(self._spool)
-        document = load(folder / f"{self._name}.json", since=self._since)
-        sweep(folder)
-        return document
+        return load(own_folder(self._spool) / f"{self._name}.json", since=self._since)
 
     def put(self, document: Document) -> None:
         """Write it. Raises OSError."""
-        write(own_folder(self._spool) / f"{self._name}.json", document.text())
+        folder = own_folder(self._spool)
+        write(folder / f"{self._name}.json", document.text())
+        if not self._swept:
+            # Behind the first write, which may be the only one: a folder of many files takes a while.
+            self._swept = True
+            sweep(folder)
 
 
 class _Sent:
     """The report as a message to the daemon, which remembers what was said before."""
 
     done = "sent"
-    again = True
 
     def __init__(self, address: str, name: str, environment: Mapping[str, str]) -> None:
         self._address, self._name, self._environment = address, name, environment

@@ -16,8 +16,11 @@ from tesched_slurm.errors import failure
 
 #: All that Slurm's commands are given of the daemon's environment. Each reads dozens of variables that change what it
 #: does: with SCANCEL_INTERACTIVE scancel asks before each signal, for ever; with SLURM_CLUSTERS all speak to another
-#: cluster.
-ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT"})
+#: cluster. SLURM_CONF_SERVER is where a host without slurm.conf has it from; SLURM_SACK_SOCKET is where sackd listens
+#: (auth/slurm, since 24.05).
+ENVIRONMENT = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_SOCKET"}
+)
 #: Bytes of the largest answer. An ordinary job has 1.1 kB in scontrol's and 0.9 kB in squeue's (22.05.8).
 MOST_ANSWER = 1 << 29
 

@@ -155,6 +155,17 @@ def test_reports_are_forgotten_with_their_job_and_speeds_by_their_age(store: Eng
     assert (rows(store, ProgressRow), rows(store, ReportRow), rows(store, ThroughputRow)) == (0, 0, 1)
 
 
+def test_a_speed_that_was_pruned_is_learned_anew_by_a_daemon_that_runs(store: Engine) -> None:
+    writer, first = Writer(store), Sample(at=150.0, accelerator="a", steps_per_s=1.0)
+    look(writer, 200.0, {7: told((0, 5.0), samples=[first])})
+    assert prune(store, 100.0, now=1000.0).throughputs == 1
+    later = [Sample(at=at, accelerator="a", steps_per_s=9.0) for at in (900.0, 910.0)]
+    look(writer, 1000.0, {7: told((0, 5.0), samples=[first, later[0]])})
+    look(writer, 1002.0, {7: told((0, 5.0), samples=[first, *later])})
+    (speed,) = reports.throughputs(store)
+    assert (speed.steps_per_s, speed.samples, speed.at) == (9.0, 2, 910.0)
+
+
 def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_earlier_reports(store: Engine) -> None:
     first = replace(told((0, 5.0), (10, 4.0), workload="lstm"), target_loss=0.5)
     look(Writer(store), 200.0, {7: first})

@@ -73,7 +73,8 @@ def examine(config: Config) -> Iterator[Finding]:
     if isinstance(controller, Failure):
         advice = (
             "is slurmctld up (scontrol ping), is munge, and is this the right slurm.conf (slurm.conf, or SLURM_CONF in "
-            "the environment)? Are scontrol, squeue and scancel on PATH?"
+            "the environment; on a host without slurm.conf, SLURM_CONF_SERVER=HOST:PORT)? Are scontrol, squeue and "
+            "scancel on PATH?"
         )
         yield fail("slurmctld", f"does not answer: {controller.message}", advice)
         return

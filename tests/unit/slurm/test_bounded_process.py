@@ -178,6 +178,12 @@ def test_a_flooding_client_is_a_failure() -> None:
     assert "said more than 1 MiB of complaints" in found.message
 
 
+@pytest.mark.parametrize("name", ["SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_SOCKET"])
+def test_slurms_commands_are_given_what_finds_slurm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "ctl:6817")
+    assert Commands().run(python(f"import os; print(os.environ['{name}'])")) == "ctl:6817\n"
+
+
 @pytest.mark.parametrize(
     "name",
     ["SCANCEL_INTERACTIVE", "SCANCEL_NAME", "SLURM_CLUSTERS", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_BITSTR_LEN", "X"],
