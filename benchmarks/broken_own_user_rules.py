@@ -27,6 +27,9 @@ OWN_USER_MUTATIONS = (
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
     Mutation("own: not one of those it is compared with", _BOOST, "if not why_not(other, context)}", "}"),
     Mutation("own: none that returns", _OF_ORDERS, "LEFT and not victim_boost.why_not(victim, context)", "LEFT"),
+    Mutation(
+        "suspended: it pays once", _ADVANCE, "if victim.suspended_at is None and (victim.noticed", "if (victim.noticed"
+    ),
     Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
     Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),
     Mutation(

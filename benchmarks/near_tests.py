@@ -64,6 +64,7 @@ NEAR = {
         "tests/scenarios/test_preemptor.py",
         "tests/scenarios/test_slow_to_leave.py",
         "tests/scenarios/test_refused_changes.py",
+        "tests/scenarios/test_suspend.py",
         *_OWN,
     ),
     "size": ("tests/unit/core/model/test_size.py", *_OWN),

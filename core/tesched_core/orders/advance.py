@@ -272,8 +272,8 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         text += "; as a job of its own user caused that, it gets no place in the queue, and no limit spares it for that"
     victim = replace(victim, departure=departure)
     left = context.victim_step(order, victim, replace(victim, state=VictimState.LEFT, left_at=context.now), text)
-    if victim.noticed_at is not None or departure in PREEMPTED:
-        # However it ended, it was notified: that is what hours and budgets count.
+    if victim.suspended_at is None and (victim.noticed_at is not None or departure in PREEMPTED):
+        # However it ended, it was notified: that is what hours and budgets count. One seen suspended has paid by that.
         context.draft.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.is_limited:
