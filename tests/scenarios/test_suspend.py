@@ -325,6 +325,25 @@ class TestTheVictimDoesSomethingElse:
         assert drive.victim().departure is departure
         assert drive.order().state is OrderState.ENDED
 
+    @pytest.mark.parametrize("how", ["cancelled", "finished", "requeued"])
+    def test_suspended_victim_that_leaves_has_paid_once(self, how: str) -> None:
+        drive = started()
+        (paid,) = drive.memory.paid
+        if how == "requeued":
+            drive.requeued(BE)
+        else:
+            drive.ends(BE, JobState.CANCELLED if how == "cancelled" else JobState.COMPLETED)
+        drive.cycle(10)
+        assert drive.victim().state is VictimState.LEFT
+        assert drive.memory.paid == (paid,)
+
+    def test_victim_that_leaves_before_it_is_seen_suspended_has_paid_once(self) -> None:
+        drive = case()
+        drive.cycle(0)
+        drive.ends(BE, JobState.CANCELLED)
+        drive.cycle(1)
+        assert [one.job_id for one in drive.memory.paid] == [BE]
+
     def test_order_ends_when_slurm_forgets_the_suspended_victim(self) -> None:
         drive = started()
         drive.forgets(BE)
