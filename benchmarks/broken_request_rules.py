@@ -60,8 +60,14 @@ REQUEST_MUTATIONS = (
     Mutation(
         "reckoned: where no node is enough", _RECKONED, "if _is_enough_for(job, snapshot, capacity):", "if False:"
     ),
-    Mutation("reckoned: TE jobs alone", _RECKONED, "> 1 and is_te and", "> 1 and"),
-    Mutation("reckoned: before 26.05", _RECKONED, "and not counts_anew(snapshot.settings.release)", ""),
+    Mutation(
+        "reckoned: TE jobs alone",
+        _RECKONED,
+        "nodes < 2 or snapshot.job_class(job.job_id) is not JobClass.TE",
+        "nodes < 2",
+    ),
+    Mutation("reckoned: two nodes alone on 26.05", _RECKONED, "(nodes == 2 and", "(nodes and"),
+    Mutation("reckoned: memory that 26.05 hides", _RECKONED, "and not _by_gpu(job, snapshot))", ")"),
     Mutation("reckoned: enough CPUs", _RECKONED, "where &= capacity.total[:, 0] >= cpus", "pass"),
     Mutation("reckoned: enough memory", _RECKONED, "where &= capacity.total[:, 1] >= memory", "pass"),
     Mutation(
