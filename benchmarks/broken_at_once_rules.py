@@ -140,6 +140,12 @@ AT_ONCE_MUTATIONS = (
         "if False:",
     ),
     Mutation(
+        "sums: shards keep GPUs, before 26.05, too",
+        _SUMS,
+        "self._shards_keep_gpus = self.in_all_anywhere",
+        "self._shards_keep_gpus = True",
+    ),
+    Mutation(
         "sums: shards may lie on one GPU",
         _SUMS,
         "np.where(shards > 0, np.maximum(free, unfilled), free)",

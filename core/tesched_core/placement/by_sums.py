@@ -174,6 +174,7 @@ class _Free:
         self._snapshot, self._capacity, self._rows, self._there = snapshot, capacity, rows, there
         #: 26.05 starts `-N1 --gpus=4` on a node with three free GPUs, with these, if there is one more on another node
         self.in_all_anywhere = counts_anew(snapshot.settings.release)
+        self._shards_keep_gpus = self.in_all_anywhere
         self.cpus = self._cpus_for(job.request, partition)
         free, total = self._of("mem_mib"), self._of("mem_mib", capacity.total)
         self.memory_unused: NDArray[np.bool_] = free >= total
@@ -185,16 +186,21 @@ class _Free:
     def devices(self, name: str) -> NDArray[np.int64]:
         """Return [rows] the devices that are free at most: of GPUs with shards, those that shards may not fill.
 
-        Of several types the shards may fill those of another one, as far as there are so many.
+        Of several types the shards may fill those of another one, as far as there are so many. Before 26.05 no shard
+        keeps a GPU for certain: of GPUs without type and cores in gres.conf Slurm 22.05 counts those held whole alone,
+        and of others it forgets all shards of a GPU with the first job there that ends (`_job_dealloc`, gres_ctld.c).
         """
         total, free = self._of(name, self._capacity.total), self._of(name)
         if name.partition(":")[0] != "gpu" or SHARD not in self._capacity.resources:
             return free
         gpus, shards = (self._of(one, self._capacity.total) for one in ("gpu", SHARD))
-        filled = (shards - self._of(SHARD)) // np.maximum(shards // np.maximum(gpus, 1), 1)
-        unfilled = total - np.maximum(filled - (gpus - total), 0)
-        if name != "gpu":
-            unfilled = np.minimum(unfilled, total - self._held(name))
+        if self._shards_keep_gpus:
+            filled = (shards - self._of(SHARD)) // np.maximum(shards // np.maximum(gpus, 1), 1)
+            unfilled = total - np.maximum(filled - (gpus - total), 0)
+            if name != "gpu":
+                unfilled = np.minimum(unfilled, total - self._held(name))
+        else:
+            unfilled = total - self._held(name)
         at_most: NDArray[np.int64] = np.where(shards > 0, np.maximum(free, unfilled), free)
         return at_most
 

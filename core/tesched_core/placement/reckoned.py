@@ -3,8 +3,9 @@
 `sbatch --gpus=4` has the record of one task on one node. Where Slurm spreads it over two nodes it starts two tasks
 (22.05 and 26.05), and once it has considered the job NumNodes says so. That is the number for the nodes that Slurm
 prefers: where any node has four, that one is planned, as with one task. Of -n1 and -N1 the number stays 1, and Slurm
-says BadConstraints, or that it waits. So it is of TE jobs alone: of a BE job a round sets the number of nodes. And
-before 26.05 alone: there it may start bound to three nodes on two, and where the record hides its memory wait on two.
+says BadConstraints, or that it waits. So it is of TE jobs alone: of a BE job a round sets the number of nodes. From
+26.05 on it is of two nodes alone, without DefMemPerGPU: there it may start bound to three nodes on two, and where the
+record hides its memory wait on two.
 
 The job is bound to the nodes alone: a number of nodes that is set becomes its number of tasks, and with both put back
 22.05 leaves it waiting for ever (BadConstraints).
@@ -29,8 +30,10 @@ from tesched_core.placement.modelled import counts_anew
 
 def is_reckoned(job: Job, snapshot: Snapshot) -> bool:
     """Check whether it may be spread so: TE jobs alone, as a round sets the number of nodes of a BE job."""
-    is_te = snapshot.job_class(job.job_id) is JobClass.TE
-    return job.request.reckoned_nodes > 1 and is_te and not counts_anew(snapshot.settings.release)
+    nodes = job.request.reckoned_nodes
+    if nodes < 2 or snapshot.job_class(job.job_id) is not JobClass.TE:
+        return False
+    return not counts_anew(snapshot.settings.release) or (nodes == 2 and not _by_gpu(job, snapshot))
 
 
 def as_reckoned(job: Job, snapshot: Snapshot, capacity: Capacity) -> Request:

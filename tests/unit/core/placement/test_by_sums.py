@@ -109,8 +109,11 @@ def test_a_gpu_of_which_a_shard_is_held_may_be_free() -> None:
     request = replace(ONE, gres_per_node=(("gpu", 3),))
     full = share("n2", 8, 1000, {"gpu": 3})
     assert may(request, share("n1", 1, 100, {"shard": 1}), full, gres=gpus)
-    assert not may(request, share("n1", 1, 100, {"shard": 2}), full, gres=gpus)
-    assert not may(request, share("n1", 1, 100, {"gpu": 1}), full, gres=gpus)
+    filled, whole = share("n1", 1, 100, {"shard": 2}), share("n1", 1, 100, {"gpu": 1})
+    for release, expected in (("22.05.8", True), ("26.05.5", False)):
+        settings = SlurmSettings(release=release)
+        assert may(request, filled, full, gres=gpus, settings=settings) is expected, release
+        assert not may(request, whole, full, gres=gpus, settings=settings), release
 
 
 def test_whole_nodes_are_free_ones_but_of_several_partitions_one_may_give_parts() -> None:
@@ -332,11 +335,11 @@ def test_a_whole_node_that_another_order_has_freed_is_not_free() -> None:
     ],
 )
 def test_shards_may_fill_gpus_of_another_type(held: dict[str, int], name: str, free: int) -> None:
-    gpus = {"gpu:a": 2, "gpu:b": 2, "shard": 8}
+    gpus, settings = {"gpu:a": 2, "gpu:b": 2, "shard": 8}, SlurmSettings(release="26.05.5")
     full = share("n2", 8, 1000, {"gpu:a": 2, "gpu:b": 2})
     for count in range(1, 4):
         request = replace(ONE, gres_per_node=((name, count),))
-        assert may(request, share("n1", 1, 100, held), full, gres=gpus) is (count <= free), count
+        assert may(request, share("n1", 1, 100, held), full, gres=gpus, settings=settings) is (count <= free), count
 
 
 @pytest.mark.parametrize(

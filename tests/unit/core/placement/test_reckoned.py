@@ -69,10 +69,15 @@ def test_a_number_that_slurm_does_not_say_is_none() -> None:
     assert nodes_of(replace(FOUR, reckoned_nodes=0), 2, 2) == [1]
 
 
-@pytest.mark.parametrize(("release", "nodes"), [("22.05.8", 2), ("26.05.5", 1)])
-def test_26_05_is_left_to_spread_it_by_itself(release: str, nodes: int) -> None:
-    job, snapshot = site(FOUR, 2, 2, settings=SlurmSettings(release=release))
-    assert [one.nodes for one in demands_of(job, snapshot, columns_of(snapshot).capacity)] == [nodes]
+@pytest.mark.parametrize(("reckoned", "per_gpu", "on_22_05", "on_26_05"), [(2, 0, 2, 2), (3, 0, 3, 1), (2, 300, 2, 1)])
+def test_26_05_is_left_to_spread_it_over_three_nodes_or_with_hidden_memory(
+    reckoned: int, per_gpu: int, on_22_05: int, on_26_05: int
+) -> None:
+    for release, nodes in (("22.05.8", on_22_05), ("26.05.5", on_26_05)):
+        settings = SlurmSettings(release=release, def_mem_per_gpu_mib=per_gpu)
+        job, snapshot = site(replace(FOUR, reckoned_nodes=reckoned), 2, 2, 2, settings=settings)
+        found = [one.nodes for one in demands_of(job, snapshot, columns_of(snapshot).capacity)]
+        assert found == [nodes], release
 
 
 def test_a_be_job_is_left_to_slurm_as_a_round_would_set_its_number_of_nodes() -> None:
