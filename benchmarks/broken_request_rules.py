@@ -27,6 +27,13 @@ REQUEST_MUTATIONS = (
         "return job.reason not in NOT_EXAMINED",
     ),
     Mutation(
+        "request: GPUs by node behind another GRES",
+        _MODELLED,
+        """if not request.cpus_per_gres and "gpu" in kinds and kinds[0] != "gpu":""",
+        "if False:",
+    ),
+    Mutation("request: GRES by node in their order", _RECORDS, "words.gres_in_order(", "words.asked_gres("),
+    Mutation(
         "request: whole nodes with more CPUs by GPUs in all",
         _MODELLED,
         "return by_default and not request.gres_per_job and settings",
@@ -101,8 +108,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "request: of a device that is named twice the last",
         _FORMATS,
-        "sorted(dict(_each_gres(value)).items())",
-        "sorted(_each_gres(value))",
+        "tuple(dict(_each_gres(value)).items())",
+        "tuple(_each_gres(value))",
     ),
     Mutation("request: nodes between blanks", _FORMATS, r're.compile(r"[\t ,]+")', 're.compile(r",")'),
     Mutation(

@@ -247,7 +247,7 @@ def _request_of(said: RequestWords) -> Request:
         mem_per_node_mib=memory if memory_for == "Node" else None,
         mem_per_cpu_mib=memory if memory_for == "CPU" else None,
         mem_counted_mib=None if memory else _counted_memory(said),
-        gres_per_node=words.asked_gres(said.tres_per_node),
+        gres_per_node=words.gres_in_order(said.tres_per_node),
         gres_per_job=words.asked_gres(said.tres_per_job),
         gres_per_task=words.asked_gres(said.tres_per_task),
         gres_per_socket=words.asked_gres(said.tres_per_socket),

@@ -5,6 +5,7 @@ Without a hold it refuses such a job at its submission; in one partition it says
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,30 @@ def test_no_victim_leaves_where_a_limit_leaves_parts_of_tasks(
         assert cluster.put_back([job]) == []
         cluster.run("scancel", str(job))
         still_waits(cluster, te, "n3")
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("options", "starts"),
+    [
+        ("--gpus=2 --cpus-per-gpu=2 --gres=tmp:1G --exclusive", False),
+        ("--gpus=2 --cpus-per-gpu=2 --gres=tmp:1G", False),
+        ("--gres=gpu:2,tmp:1G --cpus-per-gpu=2 --exclusive", True),
+        ("-pby --gres=tmp:1G,gpu:2 --exclusive", False),
+        ("-pby --gres=tmp:1G,gpu:2", False),
+        ("-pby --gres=gpu:2,tmp:1G", True),
+    ],
+)
+def test_slurm_itself_takes_the_cores_of_gpus_away_again_beside_another_gres(
+    make_cluster: MakeCluster, options: str, *, starts: bool
+) -> None:
+    """22.05, on an empty node whose GPUs have no type, once the number of nodes is set, as a binding sets it."""
+    by_gpu = PartitionDefinition(name="by", settings={"DefCpuPerGPU": "2"})
+    cluster = make_cluster(replace(TWO_PARTITIONS, partitions=(*TWO_PARTITIONS.partitions, by_gpu)))
+    te = submitted(cluster, "te", "-H", MEM, "-n2", *options.split())
+    cluster.run("scontrol", "update", f"jobid={te}", "numnodes=1-1", "reqnodelist=n1")
+    cluster.run("scontrol", "release", str(te))
+    if starts:
+        cluster.wait_state(te, "RUNNING")
+    else:
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "BadConstraints", "Slurm's word that it never starts")

@@ -289,13 +289,19 @@ def counts_anew(release: str) -> bool:
 def _starts_with_more(job: Job, partition: Partition, settings: SlurmSettings) -> bool:
     """Check whether Slurm starts a job whose GPUs bring more CPUs than its tasks want, beside another GRES.
 
-    22.05 says BadConstraints of it, once its number of nodes is set. Whole nodes, and GPUs by node with DefCpuPerGPU,
-    it starts. Of one task whose user has set that it says so at once, but Resources for ever in several partitions.
+    22.05 says BadConstraints of it, once its number of nodes is set: it takes the cores of the GPUs away again for the
+    tasks of the other GRES, or those that they need before (`gres_select_filter_sock_core`, gres_select_filter.c). So
+    of any with --gpus and --cpus-per-gpu, also of whole nodes. Whole nodes, and GPUs by node with DefCpuPerGPU, it
+    starts, with these if the GPUs stand first: not `--gres=tmp:1G,gpu:3` where they have no type. Of one task whose
+    user has set that it says so at once, but Resources for ever in several partitions.
     """
     request = job.request
     if request.tasks < 2:
         return job.reason not in NOT_EXAMINED and len(job.partitions) < 2
     by_default = not (request.cpus_per_gres or request.gres_per_task) or takes_whole_nodes(request, partition)
+    kinds = [name.partition(":")[0] for name, _ in request.gres_per_node]
+    if not request.cpus_per_gres and "gpu" in kinds and kinds[0] != "gpu":
+        return False
     return by_default and not request.gres_per_job and settings.release.startswith(_STARTS_WITH_TOO_FEW)
 
 

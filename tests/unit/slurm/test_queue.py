@@ -248,6 +248,13 @@ def test_a_default_for_each_gpu_is_not_the_jobs_own_request(
     assert request.cpus_per_gres == by_gpu
 
 
+def test_devices_by_node_keep_the_order_of_the_record() -> None:
+    row = PLAIN._replace(state="PENDING", tres_per_node="gres:tmp:1,gres:gpu:3", tres_per_job="gres:tmp:1,gres:gpu:3")
+    request = only(row, scontrol(row)).request
+    assert request.gres_per_node == (("tmp", 1), ("gpu", 3))
+    assert request.gres_per_job == (("gpu", 3), ("tmp", 1))
+
+
 #: columns of numbers that any user may choose, and how a number is written there
 CHOSEN = {
     "num_cpus": "{}",

@@ -86,6 +86,10 @@ def test_of_a_device_that_a_request_names_twice_the_last_counts(
     assert words.asked_gres(value) == expected
 
 
+def test_the_order_of_a_request_is_kept_where_it_matters() -> None:
+    assert words.gres_in_order("gres:tmp:1,gres:gpu:2,gres:tmp:3") == (("tmp", 3), ("gpu", 2))
+
+
 @pytest.mark.parametrize("value", ["n1 n2", "n1,,n2", " n1\tn2 ,", ",n[1-2],", "n[1,2]", "n[1, 2]"])
 def test_a_host_list_is_cut_where_slurm_cuts_it(value: str) -> None:
     assert words.hosts(value) == ("n1", "n2")

@@ -53,13 +53,20 @@ def test_more_cpus_by_mincpus_than_a_nodes_tasks_have(
 
 
 @pytest.mark.parametrize(
-    ("by_node", "by_job", "is_modelled"), [((("gpu", 3),), (), True), ((), (("gpu", 3),), False)], ids=["node", "job"]
+    ("by_node", "by_job", "is_modelled"),
+    [
+        ((("gpu", 3), ("tmp", 1)), (), True),
+        # 22.05 takes the cores that the GPUs bring away again for the tasks of what stands before them.
+        ((("tmp", 1), ("gpu", 3)), (), False),
+        ((("tmp", 1),), (("gpu", 3),), False),
+    ],
+    ids=["node", "node, behind", "job"],
 )
 def test_gres_beside_gpus_that_bring_cpus_by_default(
     by_node: tuple[tuple[str, int], ...], by_job: tuple[tuple[str, int], ...], *, is_modelled: bool
 ) -> None:
     """Seen on 22.05 with two and three tasks, 1 to 4 GPUs of two and three CPUs each, and just so many CPUs free."""
-    request = Request(tasks=3, cpus=3, gres_per_node=(("tmp", 1), *by_node), gres_per_job=by_job, mem_per_node_mib=1)
+    request = Request(tasks=3, cpus=3, gres_per_node=by_node, gres_per_job=by_job, mem_per_node_mib=1)
     te = waiting(9, request)
     settings = SlurmSettings(release="22.05.8", def_cpus_per_gpu=2)
     snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=settings)
