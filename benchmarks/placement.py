@@ -147,10 +147,14 @@ def _stopping(stop: EventType) -> Iterator[None]:
 BAD = {Verdict.FUTILE, Verdict.NOT_FREE, Verdict.NEEDLESS, Verdict.MISSED, Verdict.NOT_MODELLED}
 
 
+#: requests a cluster, where no number is given
+EACH = 40
+
+
 @click.command()
 @click.option("--cases", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--each", type=click.IntRange(1), default=40, show_default=True, help="Requests a cluster.")
+@click.option("--each", type=click.IntRange(1), default=EACH, show_default=True, help="Requests a cluster.")
 @click.option("--at-once", type=click.IntRange(1, 16), default=2, show_default=True, help="Clusters side by side.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of the first cluster.")
 @click.option("--record", type=click.Path(path_type=Path), help="Write every case there, a line of JSON each.")
@@ -199,7 +203,8 @@ def main(
         f"victims in {sums.least_asked} cases: {sums.victims}, {sums.victims / max(sums.least, 1):.3f} times the "
         f"{sums.least} that Slurm needs (goal at most 1.05); in {sums.unsure} cases it may need fewer"
     )
-    command = f"--cases {cases} --seed {seed} --at-once {at_once}" + "".join(f" --only {word}" for word in only)
+    command = f"--cases {cases} --seed {seed}{f' --each {each}' if each != EACH else ''} --at-once {at_once}"
+    command += "".join(f" --only {word}" for word in only)
     print(row(sums, installed_release(), command + "".join(f" --on {word}" for word in on)))
 
 
