@@ -16,6 +16,18 @@ FIELD_MUTATIONS = (
         "taken_at=None)",
     ),
     Mutation(
+        "binding: the nodes that a job's user has set meanwhile",
+        "core/tesched_core/fields/node_binding.py",
+        "{FieldState.OTHERS, FieldState.PARTLY}",
+        "set[FieldState]()",
+    ),
+    Mutation(
+        "binding: those are what the job asks for",
+        "core/tesched_core/model/change.py",
+        "previous.names) if is_bound else job.request",
+        "previous.names)",
+    ),
+    Mutation(
         "notice: its grace period begins when it was sent",
         "core/tesched_core/orders/notice.py",
         "noticed_at=max(victim.noticed_at, at)",

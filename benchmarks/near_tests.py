@@ -103,9 +103,10 @@ NEAR = {
         "tests/scenarios/test_several_orders.py",
         "tests/unit/core/placement/test_node_count.py",
     ),
-    "change": ("tests/scenarios/test_binding.py", _LET),
+    "change": ("tests/scenarios/test_binding.py", "tests/unit/core/fields/test_node_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py", "tests/scenarios/test_ends_for_good.py"),
     "node_binding": (
+        "tests/unit/core/fields/test_node_binding.py",
         "tests/unit/core/placement/test_reckoned.py",
         "tests/scenarios/test_lost_nodes.py",
         "tests/scenarios/test_binding.py",

@@ -103,7 +103,13 @@ class NodeBindingRule(FieldRule[Nodes]):
         """Return the change by which a job is bound to these nodes; None: it must have others by itself."""
         in_round, nodes = context.snapshot.job_class(job.job_id) is JobClass.BE, want.value.names
         one = None if earlier is None or earlier.restored else earlier
-        previous = one.previous if one is not None else Nodes(names=_now(job))
+        previous = Nodes(names=_now(job))
+        if one is not None and (where := self.state_of(one, job)) in {FieldState.OTHERS, FieldState.PARTLY}:
+            # What its user has set meanwhile is its own; a number that is still as tesched has set it is put back.
+            previous = replace(previous, count=one.previous.count if where is FieldState.PARTLY else None)
+            one = None
+        elif one is not None:
+            previous = one.previous
         # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
         release = context.snapshot.settings.release
         settable = is_open(job, release, len(nodes)) and len(nodes) <= job.request.max_nodes

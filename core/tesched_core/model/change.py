@@ -143,11 +143,13 @@ def lets_through(one: Change[int], job: Job) -> bool:
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
     """Request of the job itself, without the nodes to which tesched has bound it.
 
-    A number of nodes that is neither its own nor the one that was set is its user's, and is what it asks for.
+    Nodes, or a number of them, that are neither its own nor those that were set are its user's, and what it asks for.
     """
     if binding is None or binding.restored:
         return job.request
-    request, own = replace(job.request, required_nodes=binding.previous.names), binding.previous.count
+    is_bound = any(sorted(job.request.required_nodes) == sorted(one.names) for one in _set_lately(binding))
+    request = replace(job.request, required_nodes=binding.previous.names) if is_bound else job.request
+    own = binding.previous.count
     if own is None or not is_as_set(job, binding):
         return request
     # Without numbers of these Slurm has left them alone (`fields/node_binding.py`).
@@ -165,6 +167,9 @@ def is_as_set(job: Job, binding: Change[Nodes]) -> bool:
     own, asked = binding.previous.count, (job.request.min_nodes, job.request.max_nodes)
     if own is None or asked == (own.least, own.most):
         return False
-    # That of a binding before it, too, until the new one has arrived.
-    ours = [binding.value] if binding.before is None else [binding.value, binding.before]
-    return any(asked == (len(one.names),) * 2 for one in ours)
+    return any(asked == (len(one.names),) * 2 for one in _set_lately(binding))
+
+
+def _set_lately(binding: Change[Nodes]) -> list[Nodes]:
+    """Nodes that tesched has set: those of a binding before it, too, until the new one has arrived."""
+    return [binding.value] if binding.before is None else [binding.value, binding.before]
