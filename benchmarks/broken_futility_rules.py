@@ -199,7 +199,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "futile: a node that went before its victims left, once",
         "core/tesched_core/orders/futility.py",
-        "if left or count > 1 or order.ending is not Ending.NODE_GONE:",
+        "if left or count > 1 or order.ending not in {Ending.NODE_GONE, Ending.CHANGED}:",
         "if True:",
     ),
     Mutation(

@@ -10,6 +10,7 @@ _BOOST, _SUSPEND = "core/tesched_core/fields/victim_boost.py", "core/tesched_cor
 _OF_ORDERS = "core/tesched_core/fields/of_orders.py"
 _OWN = "victim.of_own_user"
 _EQUALS, _CHEAPEST = (f"policies/tesched_policies/{name}.py" for name in ("among_equals", "cheapest"))
+_CHANGED = "core/tesched_core/orders/changed_request.py"
 _IDLE = "daemon/tesched_daemon/idle_file.py"
 _FEWEST = "core/tesched_core/placement/fewest.py"
 
@@ -27,6 +28,24 @@ OWN_USER_MUTATIONS = (
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
     Mutation("own: not one of those it is compared with", _BOOST, "if not why_not(other, context)}", "}"),
     Mutation("own: none that returns", _OF_ORDERS, "LEFT and not victim_boost.why_not(victim, context)", "LEFT"),
+    Mutation(
+        "changed: other nodes", _CHANGED, 'if why := next(_why_not_there(order, job, context), ""):', 'if why := "":'
+    ),
+    Mutation("changed: a binding on its way", _CHANGED, "and is_on_its_way(one, context.now)", "and False"),
+    Mutation("changed: features by a reboot", _CHANGED, "nodes[name].features | nowhere", "nodes[name].features"),
+    Mutation("changed: less", _CHANGED, "if order.size is None or in_round or not is_less", "if True or not is_less"),
+    Mutation(
+        "changed: all victims are needed still",
+        _CHANGED,
+        "one for one in may_stay if _fits_beside",
+        "one for one in may_stay if True or _fits_beside",
+    ),
+    Mutation(
+        "changed: tried at once, once",
+        "core/tesched_core/orders/futility.py",
+        "not in {Ending.NODE_GONE, Ending.CHANGED}:",
+        "is not Ending.NODE_GONE:",
+    ),
     Mutation(
         "suspended: it pays once", _ADVANCE, "if victim.suspended_at is None and (victim.noticed", "if (victim.noticed"
     ),

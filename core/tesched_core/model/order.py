@@ -53,6 +53,8 @@ class Ending(StrEnum):
     NOT_LOOKED_AT = "not_looked_at"
     #: it asks for more than when the order was made, or for another partition
     GROWN = "grown"
+    #: its user has changed its request: it may not start on the order's nodes, or a victim need not leave for it
+    CHANGED = "changed"
     #: a node on which resources were freed starts no jobs any more
     NODE_GONE = "node_gone"
     #: it is a BE job, and others have started on the nodes that were freed for its turn: it gets other nodes

@@ -76,6 +76,18 @@ def growth(before: Size, now: Size) -> str:
     return ", ".join(_growth(before, now))
 
 
+def is_less(before: Size, now: Size) -> bool:
+    """Check whether a job asks for less than before of anything that victims free."""
+    has, all_of_them = now.tres.as_mapping(), before.all_memory and now.all_memory
+    less = any(
+        has.get(name, 0) < count
+        for name, count in before.tres.as_mapping().items()
+        if not (name == "mem_mib" and all_of_them)
+    )
+    parted = (before.exclusive and not now.exclusive) or (before.all_memory and not now.all_memory)
+    return less or parted or now.nodes < before.nodes
+
+
 def devices_in_all(request: Request, nodes: int) -> dict[str, int]:
     """Devices on all nodes together, by name; of several ways to request one the largest counts."""
     ways = (

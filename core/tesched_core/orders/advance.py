@@ -40,6 +40,7 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.changed_request import changed
 from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, to_end
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
@@ -137,6 +138,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
+    elif why := changed(order, job, context):
+        ending, text = Ending.CHANGED, f"job {job.label} asks for {why}"
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"

@@ -46,6 +46,7 @@ _CAME_TO_NOTHING = frozenset(
         Ending.EXPIRED,
         Ending.BLOCKED,
         Ending.GROWN,
+        Ending.CHANGED,
         Ending.NODE_GONE,
         Ending.REFUSED,
         Ending.OVERRULED,
@@ -111,9 +112,9 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
         count = before.count + 1 if before and before.ending is not Ending.CAME_BACK else 1
         futile = Futility(count=count, ending=order.ending, said=job.reason if job else "")
         context.draft.update(family, futile=futile)
-        # A node that went while its victims were still running has cost no job its run: the first time, other nodes
-        # are tried at once.
-        if left or count > 1 or order.ending is not Ending.NODE_GONE:
+        # A node that went, or a request that changed, while its victims were still running has cost no job its run: the
+        # first time, other nodes are tried at once.
+        if left or count > 1 or order.ending not in {Ending.NODE_GONE, Ending.CHANGED}:
             context.draft.update(family, retry_at=context.now + wait_s(count, context.limits))
     elif order.ending in _TRIED_LATER:
         context.draft.update(family, retry_at=context.now + context.limits.retry_after_s)

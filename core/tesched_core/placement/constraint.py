@@ -22,6 +22,11 @@ _FEATURE_PART = re.compile(r"([\w.:/=-]+)|(\S)")
 _MOST_PARENTHESES = 100
 
 
+def features_named(expression: str) -> frozenset[str]:
+    """Names of features in a `--constraint` expression."""
+    return frozenset(word for word, _ in _FEATURE_PART.findall(expression) if word)
+
+
 def has_features(expression: str, features: frozenset[str]) -> bool:
     """Check whether a node with these features satisfies a `--constraint` expression of `&`, `|` and parentheses.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tesched_core.model.cluster import Job, Request
-from tesched_core.model.size import growth, size_of
+from tesched_core.model.size import growth, is_less, size_of
 
 from tests.builders import running, share, waiting
 
@@ -110,3 +110,42 @@ class TestPartitions:
     def test_a_record_that_is_not_read_whole_says_nothing(self) -> None:
         unread = replace(BEFORE, partitions=("p", "other"), partly_read="its record is being read")
         assert not size_of(HELD).waiting(unread).seen_waiting
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        asks(cpus=3, tasks=3),
+        asks(mem_per_node_mib=999),
+        asks(gres_per_node=()),
+        replace(BEFORE, request=replace(PLAIN, exclusive=False)),
+    ],
+    ids=["CPUs", "memory", "GPUs", "whole nodes"],
+)
+def test_less_of_what_victims_free_is_less(now: Job) -> None:
+    whole = now.request == PLAIN
+    assert is_less(size_of(asks(exclusive=True) if whole else BEFORE), size_of(now))
+
+
+def test_fewer_nodes_or_not_all_of_their_memory_is_less() -> None:
+    assert is_less(size_of(asks(min_nodes=2, max_nodes=2)), size_of(BEFORE))
+    assert is_less(size_of(asks(mem_per_node_mib=0)), size_of(asks(mem_per_node_mib=1)))
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        BEFORE,
+        asks(cpus=5, tasks=5),
+        replace(BEFORE, time_limit_s=60),
+        replace(BEFORE, partitions=()),
+        asks(min_nodes=1, max_nodes=4),
+    ],
+)
+def test_as_much_or_more_is_not_less(now: Job) -> None:
+    assert not is_less(size_of(BEFORE), size_of(now))
+
+
+def test_all_memory_of_other_nodes_is_not_less() -> None:
+    before, now = asks(mem_per_node_mib=0, mem_counted_mib=64_000), asks(mem_per_node_mib=0, mem_counted_mib=32_000)
+    assert not is_less(size_of(before), size_of(now))
