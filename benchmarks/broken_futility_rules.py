@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
 
+_NO_PLAN = "core/tesched_core/orders/no_plan.py"
 _CONTEXT, _BINDING = "core/tesched_core/context.py", "core/tesched_core/fields/node_binding.py"
 _ADVANCE, _TIMES = "core/tesched_core/orders/advance.py", "core/tesched_core/intake/leave_times.py"
 
@@ -196,6 +197,16 @@ FUTILITY_MUTATIONS = (
         "    if asked and order.ending",
         "    if order.ending",
     ),
+    Mutation("no plan: its owner's patience", _NO_PLAN, "or patience is not None", "or False"),
+    Mutation("no plan: it ends", _NO_PLAN, "if not was_considered or", "if True or"),
+    Mutation("no plan: Slurm has considered it", _NO_PLAN, "if not was_considered or", "if"),
+    Mutation("no plan: at a limit its time does not run", _NO_PLAN, "replace(order, waits_until=context.now)", "order"),
+    Mutation(
+        "no plan: while policies propose",
+        "core/tesched_core/step.py",
+        "served.memory if paused else without_plan",
+        "without_plan",
+    ),
     Mutation(
         "futile: a node that went before its victims left, once",
         "core/tesched_core/orders/futility.py",
@@ -235,7 +246,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: a limit keeps it at the head",
         "core/tesched_core/intake/pending_reason.py",
-        "(at_the_head and why[0] in _SHOWS_AT_THE_HEAD)",
+        "(at_the_head and waits_at_the_head(job))",
         "False",
     ),
     Mutation(

@@ -68,6 +68,7 @@ NEAR = {
         "tests/scenarios/test_changed_request.py",
         *_OWN,
     ),
+    "no_plan": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_patience.py"),
     "changed_request": ("tests/scenarios/test_changed_request.py",),
     "size": ("tests/unit/core/model/test_size.py", "tests/scenarios/test_changed_request.py", *_OWN),
     "order": (*_OWN, "tests/scenarios/test_ends_for_good.py"),

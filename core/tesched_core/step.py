@@ -41,6 +41,7 @@ from tesched_core.orders.clock_jump import with_none_ahead
 from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.orders.levers import LEVERS
 from tesched_core.orders.marking import see_what_slurm_did
+from tesched_core.orders.no_plan import without_plan
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.settled import excuse_waits
@@ -151,7 +152,7 @@ def step(
     if not paused:
         ends = (patience_ends(job, snapshot.traits[job.job_id]) for job in waiting)
         due += [at for at in ends if at is not None and at > context.now]
-    memory = served.memory
+    memory = served.memory if paused else without_plan(served.memory, context)
     intents += _too_late_now(columns.trials, late, memory, context)
     intents = list(_not_held_when_due(intents, context))
     if paused:

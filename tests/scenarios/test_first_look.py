@@ -2,6 +2,8 @@
 
 Everywhere: job 1 holds n1 and job 2 holds n2, without grace periods; job 9 wants half a node, and Slurm says Priority
 of it. A change of its nice value makes Slurm say None until its next pass.
+
+Over 400 lines: all that becomes of a job at the head of its queue until its victims have their notice.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.first_look import LOOK_WITHIN_S, waits_for_resources_alone
+from tesched_core.step import step
 from tesched_policies.patient import Patient
 
 from tests.builders import NOW, by_job, cluster, node, running, share, traits, waiting
@@ -132,6 +135,92 @@ def test_no_victim_is_notified_unless_slurm_considers_it_in_time_and_it_is_tried
     drive.change(TE, reason="Priority")
     drive.cycle(LOOK_WITHIN_S + 10)
     assert drive.why_not(TE) is RefusalCode.RETRY_LATER
+
+
+def keeps_all(drive: Driver) -> None:
+    """Let no job be a victim any more."""
+    for job_id in (1, 2):
+        drive.change(job_id, requeueable=False)
+
+
+def test_job_for_which_no_victim_may_be_selected_does_not_stay_at_the_head() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    keeps_all(drive)
+    drive.cycle(1)
+    assert drive.cycle(LOOK_WITHIN_S) == ()
+    assert drive.cycle(LOOK_WITHIN_S + 1) == (nice_back(0, now=-1401),)
+    assert (drive.order().ending, by_job(drive.memory, "futile")) == (Ending.EXPIRED, {})
+    assert by_job(drive.memory, "retry_at") == {TE: NOW + LOOK_WITHIN_S + 301}
+    (text,) = [one.text for one in drive.decision.transitions if one.after == "settling"]
+    assert text == "job 9 is first in its queue (Slurm says: Resources), and no victim may be selected for it"
+    drive.obeys(*drive.decision.actions)
+    drive.change(TE, reason="Priority")
+    for at_s in range(100, 2000, 100):
+        assert drive.cycle(at_s) == (), "it is not raised again for nothing"
+    drive.change(1, requeueable=True)
+    obeys(drive, *drive.cycle(2000))
+    drive.change(TE, reason="Resources")
+    drive.cycle(2001)
+    assert asked(drive) == [1], "it is served once a job may be its victim"
+
+
+@pytest.mark.parametrize("reason", ["ReqNodeNotAvail", "Reservation"])
+def test_nor_does_one_that_slurm_does_not_start_for_another_reason(reason: str) -> None:
+    drive = raised()
+    drive.change(TE, reason=reason)
+    drive.cycle(1)
+    assert drive.open_orders() == [1]
+    drive.cycle(LOOK_WITHIN_S + 1)
+    assert drive.order().ending is Ending.EXPIRED
+
+
+def test_one_is_served_as_soon_as_a_job_may_be_its_victim() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    keeps_all(drive)
+    drive.cycle(1)
+    drive.change(2, requeueable=True)
+    drive.cycle(LOOK_WITHIN_S)
+    assert asked(drive) == [2]
+
+
+def test_one_is_served_first_where_no_poll_was_made_for_long() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    drive.cycle(3600)
+    assert asked(drive) == [BE]
+
+
+def test_time_at_a_limit_is_no_time_without_a_victim() -> None:
+    drive = raised()
+    for at_s in range(10, 3600, 10):
+        drive.change(TE, reason="QOSMaxCpuPerUserLimit")
+        assert drive.cycle(at_s) == ()
+    drive.change(TE, reason="Resources")
+    keeps_all(drive)
+    drive.cycle(3600)
+    assert drive.open_orders() == [1]
+    drive.change(1, requeueable=True)
+    drive.cycle(3602)
+    assert asked(drive) == [1]
+
+
+def test_order_of_a_job_that_is_not_seen_or_read_in_part_goes_on() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    keeps_all(drive)
+    drive.cycle(1)
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], partly_read="its record is being read")
+    drive.cycle(LOOK_WITHIN_S + 1)
+    assert drive.open_orders() == [1]
+
+
+def test_no_order_ends_for_want_of_a_plan_while_no_policy_proposes() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    drive.memory, _ = step(drive.memory, drive.snapshot(LOOK_WITHIN_S + 1), drive.entries(), drive.limits, paused="so")
+    assert drive.open_orders() == [1]
 
 
 def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_notified() -> None:

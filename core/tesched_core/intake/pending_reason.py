@@ -130,6 +130,12 @@ def shows_no_other_hold(job: Job) -> bool:
     return job.held and (job.reason == HELD_BY_US or not another)
 
 
+def waits_at_the_head(job: Job) -> bool:
+    """Check whether a job waits for what Slurm says of it at the head of its queue alone: a limit, or a licence."""
+    why = resources_would_not_help(job)
+    return why is not None and why[0] in _SHOWS_AT_THE_HEAD
+
+
 def blocked(job: Job, *, at_the_head: bool = False) -> str:
     """Reason that a pending job with an order would not start on free resources any more; empty if it would.
 
@@ -138,7 +144,7 @@ def blocked(job: Job, *, at_the_head: bool = False) -> str:
     elsewhere in the queue Slurm would not say whether it still does.
     """
     why = resources_would_not_help(job)
-    if why is None or (at_the_head and why[0] in _SHOWS_AT_THE_HEAD):
+    if why is None or (at_the_head and waits_at_the_head(job)):
         return ""
     return why[1] if why[0] in _FIRM else ""
 
