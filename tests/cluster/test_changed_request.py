@@ -12,6 +12,7 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
+from tests.cluster.gate import gated
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
@@ -25,7 +26,7 @@ def fill(cluster: LocalCluster, node: str) -> int:
     return job_id
 
 
-@pytest.mark.parametrize("change", ["ExcNodeList", "ReqNodeList"])
+@pytest.mark.parametrize("change", gated(["ExcNodeList", "ReqNodeList"], "ExcNodeList"))
 def test_order_ends_when_its_job_may_not_start_on_its_node_any_more(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, change: str
 ) -> None:

@@ -96,7 +96,7 @@ def texts(drive: Driver) -> list[str]:
 
 
 @pytest.mark.parametrize("fields", [{"partitions": ("q",)}, {"reservation": "r"}], ids=["partition", "reservation"])
-def test_nor_for_one_whose_partition_or_reservation_has_other_nodes(fields: dict[str, Any]) -> None:
+def test_nor_for_one_with_a_partition_or_reservation_of_other_nodes(fields: dict[str, Any]) -> None:
     drive = with_notices()
     everywhere = drive.start.partitions["p"]
     drive.start = replace(
@@ -127,7 +127,7 @@ def test_other_resources_are_freed_at_once_the_first_time_and_later_the_second()
     assert by_job(drive.memory, "retry_at") == {TE: NOW + 20 + 600}
 
 
-def test_a_job_whose_victim_has_left_waits_for_its_next_order() -> None:
+def test_a_job_waits_for_its_next_order_once_its_victim_has_left() -> None:
     drive = with_notices()
     drive.requeued(BE)
     drive.obeys(*drive.cycle(4))
@@ -223,7 +223,7 @@ class TestLess:
         assert text.endswith(" asks for less than when the order was made: job 1 need not leave for it")
         assert left_in_the_end(drive) == []
 
-    def test_an_order_goes_on_whose_victims_are_all_needed_still(self) -> None:
+    def test_an_order_with_victims_that_are_all_needed_still_goes_on(self) -> None:
         drive = with_notices(TWO_NODES)
         asks_for(drive, lambda request: replace(request, cpus=32))
         drive.cycle(5)

@@ -2,6 +2,8 @@
 
 Everywhere: job 1 holds n1 and job 2 holds n2, without grace periods; job 9 wants half a node, and Slurm says Priority
 of it. A change of its nice value makes Slurm say None until its next pass.
+
+Over 400 lines: all that becomes of a job at the head of its queue until its victims have their notice.
 """
 
 from __future__ import annotations

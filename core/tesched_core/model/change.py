@@ -172,5 +172,5 @@ def is_as_set(job: Job, binding: Change[Nodes]) -> bool:
 
 
 def _set_lately(binding: Change[Nodes]) -> list[Nodes]:
-    """Return what tesched has set: that of a binding before it, too, until the new one has arrived."""
+    """Nodes that tesched has set: those of a binding before it, too, until the new one has arrived."""
     return [binding.value] if binding.before is None else [binding.value, binding.before]
