@@ -38,6 +38,11 @@ EARLY_MUTATIONS = (
     Mutation("limits: and leaves the poll its own", _CLEAR, "        if not is_early:\n", "        if True:\n"),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
+    Mutation(
+        "early: a grace period brings its poll", _WAKEUP, "self._poll_at = min(self._poll_at, at + next_in_s)", "pass"
+    ),
+    Mutation("early: the service plans it", _SERVICE, "turn.next_in_s if turn is not None else inf", "inf"),
+    Mutation("early: as a poll does", _LOOP, "self.clock(), announced_in_s)", "1e12, announced_in_s)"),
     Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
     Mutation(
         "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"

@@ -391,6 +391,7 @@ NEAR = {
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",
+        "tests/unit/daemon/test_wakeup_early.py",
         "tests/unit/daemon/test_service_turns.py",
         "tests/unit/daemon/test_wakeup_shares.py",
         "tests/unit/daemon/test_rate_limited.py",

@@ -378,7 +378,9 @@ class Loop:
         except JournalError as error:
             self._memory = None
             return self._trouble(f"the state store cannot be used, nothing is done: {error}")
-        return CycleResult(summary=meant.decision.summary, next_in_s=0.0, outcomes=outcomes)
+        announced_in_s = self._next_at - self.stopwatch()
+        next_in_s = next_poll_in_s(meant.memory, meant.decision, meant.snapshot, self.clock(), announced_in_s)
+        return CycleResult(summary=meant.decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
     def _meant_early(self) -> Meant | None:
         """Decide an early turn, and read again all that it rests on; None: there is none to be made."""

@@ -234,6 +234,20 @@ def test_what_was_done_and_cannot_be_held_by_the_store_is_trouble(
     assert loop._memory is None, "it is read anew"
 
 
+@pytest.mark.parametrize(("grace_s", "next_in_s"), [(20.0, 20.0), (600.0, 60.0)])
+def test_the_next_poll_comes_when_a_grace_period_that_it_began_is_over(grace_s: float, next_in_s: float) -> None:
+    site = Site()
+    for job in (VICTIM, OTHER):
+        site.change(job, comment=f"grace={grace_s:g}")
+    loop = polled(site, pace={"poll_interval_s": 60.0, "backoff_max_s": 60.0})
+    began = site.time
+    turn = loop.early_turn()
+    assert site.noticed() == [VICTIM.job_id]
+    assert turn is not None
+    # The poll that was announced was announced a second before.
+    assert turn.next_in_s == pytest.approx(next_in_s, abs=1 + site.time - began)
+
+
 def test_what_it_reads_again_counts_as_observing() -> None:
     site, notebook = Site(), Reported()
     loop = polled(site, notebook)
