@@ -682,7 +682,7 @@ MUTATIONS = (
     Mutation(
         "loop: the rest of an order waits after a failure", _PERFORMING, "failed.add(action.reason.order_id)", "pass"
     ),
-    Mutation("loop: a set clock", _LOOP, "return shift_times(memory, jumped_s)", "return memory"),
+    Mutation("loop: a set clock", _LOOP, "return shift_times(memory, by_s)", "return memory"),
     Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
     Mutation(
         "loop: undo is done when nothing is left",

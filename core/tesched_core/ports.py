@@ -124,12 +124,18 @@ class FreeOfLimits(Protocol):
     """Knows which pending jobs no limit of an association or a QOS keeps from starting."""
 
     def among(
-        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+        self,
+        wanted: Sequence[Job],
+        seen: Snapshot,
+        pending: Sequence[Job],
+        *,
+        early: bool = False,
+        within_s: float = inf,
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
         Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
-        Never raises for Slurm's errors.
+        For an `early` turn, before a poll that takes long, they are read in any case. Never raises for Slurm's errors.
         """
         ...
 

@@ -29,7 +29,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -40,13 +40,13 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.clock_jump import ClockReadings, jumped_s
 from tesched_core.orders.turnover import WINDOW_S
-from tesched_core.policy import PolicyEntry
 from tesched_core.ports import SingleReads
 
 from tesched_daemon.rest import all_is_due
 from tesched_daemon.set_aside import blank
-from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.settings import Mode, Rules
 
 #: Seconds that polls take where early turns are worth their reads.
 FROM_S = 2.0
@@ -78,6 +78,8 @@ class EarlyTurns:
     _highest: int = field(default=0, init=False)
     #: too many new jobs have come since the last poll
     _too_many: bool = field(default=False, init=False)
+    #: a poll has failed since the last one
+    _in_trouble: bool = field(default=False, init=False)
     #: the reads since the last poll take too long
     _too_slow: bool = field(default=False, init=False)
     #: how many jobs the early turn under way has read, and how long that took, seconds
@@ -88,7 +90,7 @@ class EarlyTurns:
 
     def polled(self, seen: Snapshot, took_s: float, *, whole: bool) -> None:
         """Take in a poll, how long it took, and whether all was read."""
-        self._took_s, self._too_many, self._too_slow = took_s, False, False
+        self._took_s, self._too_many, self._too_slow, self._in_trouble = took_s, False, False, False
         self._poll_s = took_s if whole else self._poll_s
         if self.reads is not None:
             self._highest = max(self._highest, max(seen.jobs, default=0))
@@ -97,33 +99,36 @@ class EarlyTurns:
         """Return the seconds until the next poll, which was announced: that much later if it can't begin sooner."""
         return max(announced_in_s, self._took_s)
 
-    def are_worth_it(self, pace: Pace, limits: Limits) -> bool:
+    def troubled(self) -> None:
+        """Take in that a poll failed, or was not believed."""
+        self._in_trouble = True
+
+    def are_worth_it(self, rules: Rules) -> bool:
         """Check whether the site wants them, and polls take so long that an early turn is sooner done."""
         return (
             self.reads is not None
-            and pace.early_turn
+            and rules.pace.early_turn
             # They hold for all that wait or run, and these are not read.
-            and not (limits.bound.is_set or limits.te.is_set)
+            and not (rules.limits.bound.is_set or rules.limits.te.is_set)
             and self._poll_s > FROM_S
             and not (self._too_many or self._too_slow)
         )
 
     def may_come(
-        self,
-        memory: Memory,
-        last: Snapshot,
-        now: UnixSeconds,
-        *,
-        policies: Sequence[PolicyEntry],
-        limits: Limits,
-        mode: Mode,
+        self, rules: Rules, memory: Memory, last: Snapshot, before: ClockReadings | None, now: ClockReadings
     ) -> bool:
-        """Check whether the cluster is at rest since the `last` poll, and nothing but a new TE job is at stake."""
+        """Check whether the cluster is at rest since the `last` poll, and nothing but a new TE job is at stake.
+
+        The memory was written `before`.
+        """
         return (
-            mode is not Mode.OBSERVE
+            self.are_worth_it(rules)
+            and not self._in_trouble
+            and not jumped_s(before, now)
+            and rules.mode is not Mode.OBSERVE
             and last.settings.rate_limit is None
-            and self._may_judge(last, limits, now)
-            and not all_is_due(memory, last, policies, limits, mode)
+            and self._may_judge(last, rules.limits, now.wall)
+            and not all_is_due(memory, last, rules.policies, rules.limits, rules.mode)
         )
 
     @staticmethod

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from sqlite3 import connect
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
 from tesched_core.model.cluster import Job, JobState, NodeShare, SlurmSettings
 from tesched_core.model.decision import Decision
-from tesched_core.model.journal_error import UnwritableError
+from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -140,7 +141,13 @@ class Limits:
     given_s: list[float] = field(default_factory=list)
 
     def among(
-        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+        self,
+        wanted: Sequence[Job],
+        seen: Snapshot,
+        pending: Sequence[Job],
+        *,
+        early: bool = False,
+        within_s: float = inf,
     ) -> frozenset[JobId]:
         self.given_s.append(within_s)
         self.site.time += self.takes_s
@@ -151,7 +158,7 @@ class Limits:
 def test_limits_are_read_in_the_time_that_is_left(takes_s: float) -> None:
     site = Site(settings=SlurmSettings(limits_enforced=True), reason="None")
     loop = polled(site)
-    loop.free_of_limits = limits = Limits(site, takes_s)
+    loop.knowledge.free_of_limits = limits = Limits(site, takes_s)
     turn = loop.early_turn()
     assert 0 < limits.given_s[0] < POLL_S
     assert (site.noticed() == [VICTIM.job_id]) is (turn is not None) is (takes_s < POLL_S)
@@ -184,7 +191,7 @@ def test_after_an_early_turn_that_does_nothing_the_poll_reads_the_limits_itself(
     loop = polled(site)
     site.change(NEW, user="ann", account="lab", qos="high")
     commands = Answering(answers=[UNLIMITED, UNLIMITED])
-    loop.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
+    loop.knowledge.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
     site.change(VICTIM, comment="another")
     assert left_to_the_poll(loop, site)
     assert len(commands.ran) == 1
@@ -206,6 +213,23 @@ def test_what_cannot_be_written_of_a_job_leaves_all_to_the_poll(monkeypatch: pyt
         assert left_to_the_poll(loop, site)
     assert not loop.turn(asked=True).trouble
     assert site.noticed() == [VICTIM.job_id]
+
+
+def test_an_intent_that_was_perhaps_written_is_read_anew_and_meant_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, notebook = Site(), Notebook()
+    loop = polled(site, notebook)
+    intend = notebook.intend
+
+    def written_and_then_raises(*arguments: Any) -> None:
+        intend(*arguments)
+        raise JournalError("the connection is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(notebook, "intend", written_and_then_raises)
+        assert left_to_the_poll(loop, site)
+    assert not loop.turn(asked=True).trouble
+    assert len(notebook.memory.orders) == 1
+    assert site.noticed() == [], "a notice that was perhaps sent is not sent again"
 
 
 def test_it_takes_little_longer_than_until_the_poll_that_was_announced() -> None:
