@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
 _WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
 _READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+_KNOWLEDGE = "daemon/tesched_daemon/knowledge.py"
 _CHECKS = "daemon/tesched_daemon/config_checks.py"
 _CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
@@ -39,6 +40,13 @@ EARLY_MUTATIONS = (
         "limits: an early turn reads them for itself", _CLEAR, "if not users or (not early and", "if not users or ("
     ),
     Mutation("limits: and leaves the poll its own", _CLEAR, "        if not early:\n", "        if True:\n"),
+    Mutation("early: reads no script", _KNOWLEDGE, "sources.known(snapshot) if early else ", ""),
+    Mutation(
+        "early: no script of another job",
+        "slurm/tesched_slurm/declared_signal.py",
+        "return job is not None and (self.run == (job.restarts, job.submit_time) or job.restarts > self.run[0])",
+        "return job is not None",
+    ),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
     Mutation(

@@ -334,6 +334,11 @@ NEAR = {
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
     "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
     "early": ("tests/integration/test_early_turn.py", "tests/integration/test_early_turn_left.py"),
+    "knowledge": (
+        "tests/integration/test_early_turn_left.py",
+        "tests/integration/test_daemon_reports.py",
+        "tests/integration/test_loop.py",
+    ),
     "single_reads": ("tests/unit/slurm/test_single_reads.py",),
     "loop": (
         "tests/integration/test_early_turn.py",

@@ -151,6 +151,10 @@ class Declarations(Protocol):
         """
         ...
 
+    def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
+        """Return the same, as far as it was read before: calls nothing."""
+        ...
+
 
 class Actuator(Protocol):
     """Performs one action."""

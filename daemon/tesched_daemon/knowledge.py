@@ -38,7 +38,9 @@ class Knowledge:
         """
         policies, limits, mode = rules.policies, rules.limits, rules.mode
         if self.declarations is not None and mode is not Mode.OBSERVE:
-            declared = self.declarations.read(snapshot, rules.classes.script_patterns)
+            sources, patterns = self.declarations, rules.classes.script_patterns
+            # Each read is a call: a job whose script no poll has read is no victim of an early turn.
+            declared = sources.known(snapshot) if early else sources.read(snapshot, patterns)
             snapshot = with_declared(snapshot, rules.classes, declared)
         if self.reports is not None:
             heard = self.reports.read(snapshot)

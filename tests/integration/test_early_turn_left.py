@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -17,6 +17,7 @@ from tesched_core.model.decision import Decision
 from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Declared
 from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
@@ -165,6 +166,40 @@ def test_limits_are_read_in_the_time_that_is_left(takes_s: float) -> None:
     assert len(site.reads) == (3 if takes_s == POLL_S else 5), "late, it reads no more"
     loop.turn(asked=True)
     assert limits.given_s[1:2] in ([], [inf])
+
+
+@dataclass
+class Declaring:
+    """Scripts of BE jobs, each poll's read of which takes long."""
+
+    site: Site
+    found: dict[JobId, Declared] = field(default_factory=dict)
+    polls: int = 0
+
+    def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
+        self.polls += 1
+        self.site.time += 100
+        running = [job_id for job_id, job in snapshot.jobs.items() if job.on_nodes]
+        self.found = {job_id: Declared(source="its script") for job_id in running}
+        return self.found
+
+    def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
+        return {job_id: found for job_id, found in self.found.items() if job_id in snapshot.jobs}
+
+
+def test_it_reads_no_script_and_a_job_of_an_unread_one_is_no_victim() -> None:
+    site = Site()
+    for job in (VICTIM, OTHER):
+        site.change(job, batch=True)
+    loop = polled(site, wait_for_free_s=0)
+    loop.knowledge.declarations = declaring = Declaring(site)
+    assert left_to_the_poll(loop, site), "no script is known yet"
+    assert declaring.polls == 0
+    declaring.found = {OTHER.job_id: Declared(source="its script")}
+    loop.early_turn()
+    assert (site.noticed(), declaring.polls) == ([OTHER.job_id], 0)
+    loop.turn(asked=True)
+    assert declaring.polls == 1
 
 
 ASSOCIATION = (
