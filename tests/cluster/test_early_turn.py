@@ -5,83 +5,25 @@ slurmctld considers no job at its submission (defer), and makes no pass for a mi
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import connect
 
 import pytest
-from tesched_core.model.actions import Failure, Requeue, Status
-from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Observer
-from tesched_daemon.config import load
-from tesched_daemon.loop import Loop
-from tesched_daemon.wiring import opened_loop
-from tesched_db import migrate
-from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.daemon_process import write_config
+from tesched_core.model.actions import Requeue, Status
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
+from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, filled, large_site, schedule
 
 pytestmark = pytest.mark.slurm
-
-PASSES, NO_PASS = "batch_sched_delay=1", "defer,batch_sched_delay=3600,sched_interval=3600,bf_interval=3600"
-#: seconds by which a poll seems to take longer: more than an early turn takes, however busy the machine
-LONGER_S = 60.0
-
-
-@dataclass
-class Slowly:
-    """An observer whose polls take longer, by its own clocks."""
-
-    observer: Observer
-    ahead_s: float = 0.0
-
-    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
-        seen = self.observer.observe(whole=whole, ends=ends)
-        self.ahead_s += LONGER_S
-        return seen
-
-    def clock(self) -> float:
-        return time.time() + self.ahead_s
-
-    def stopwatch(self) -> float:
-        return time.perf_counter() + self.ahead_s
-
-
-@contextmanager
-def large_site(cluster: LocalCluster, folder: Path) -> Iterator[Loop]:
-    """Give a loop on the cluster, of which polls seem to take as long as with 100,000 jobs."""
-    file = write_config(cluster, folder, ClientChoice.COMMANDS)
-    text = file.read_text().replace("[loop]\n", "[loop]\nearly_turn = true\n")
-    file.write_text(text.replace("[guard]\n", "[guard]\nwait_for_free_s = 0\n"))
-    config = load(file)
-    assert config.loop.early_turn
-    assert not config.guard.wait_for_free_s
-    migrate.upgrade(config.store.url)
-    with opened_loop(config) as loop:
-        slowly = Slowly(loop.observer)
-        loop.observer, loop.clock, loop.stopwatch = slowly, slowly.clock, slowly.stopwatch
-        yield loop
-
-
-def schedule(cluster: LocalCluster, before: str, now: str) -> None:
-    """Give slurmctld other parameters."""
-    cluster.slurm_conf.write_text(cluster.slurm_conf.read_text().replace(before, now))
-    cluster.run("scontrol", "reconfigure")
 
 
 @pytest.fixture
 def full(make_cluster: MakeCluster) -> LocalCluster:
     """Give two nodes with a best-effort job on each, the second of which has just a part of its node."""
-    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),), settings={"SchedulerParameters": PASSES}))
-    for number, options in enumerate((("--exclusive", "-wn1"), ("-n8", "--mem=1000", "--gpus=8", "-wn2"))):
-        job = cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="exec sleep 1000")
-        cluster.wait_state(job, "RUNNING")
+    cluster = make_cluster(TWO_NODES)
+    filled(cluster)
     schedule(cluster, PASSES, NO_PASS)
     return cluster
 
