@@ -58,16 +58,14 @@ def early_config(cluster: LocalCluster, folder: Path, mode: str = "enforce", *, 
 
 
 @contextmanager
-def large_site(
-    cluster: LocalCluster, folder: Path, mode: str = "enforce", *, takes_over: bool = False
-) -> Iterator[Loop]:
+def large_site(cluster: LocalCluster, folder: Path, mode: str = "enforce") -> Iterator[Loop]:
     """Give a loop on the cluster, of which polls seem to take as long as with 100,000 jobs."""
     folder.mkdir(parents=True, exist_ok=True)
     config = load(early_config(cluster, folder, mode))
     assert config.loop.early_turn
     assert not config.guard.wait_for_free_s
     migrate.upgrade(config.store.url)
-    with opened_loop(config, takes_over=takes_over) as loop:
+    with opened_loop(config) as loop:
         slowly = Slowly(loop.observer)
         loop.observer, loop.clock, loop.stopwatch = slowly, slowly.clock, slowly.stopwatch
         yield loop
