@@ -47,6 +47,12 @@ EARLY_MUTATIONS = (
         "return job is not None and (self.run == (job.restarts, job.submit_time) or job.restarts > self.run[0])",
         "return job is not None",
     ),
+    Mutation(
+        "early: cores as CPUs, too",
+        "slurm/tesched_slurm/cores_as_cpus.py",
+        "self.observer.counted(job) if isinstance(job, Job) else job",
+        "job",
+    ),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
     Mutation(

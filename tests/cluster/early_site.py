@@ -84,3 +84,17 @@ def filled(cluster: LocalCluster) -> list[int]:
         jobs.append(cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="exec sleep 1000"))
         cluster.wait_state(jobs[-1], "RUNNING")
     return jobs
+
+
+def unconsidered(cluster: LocalCluster, *options: str) -> int:
+    """Submit a trial that slurmctld has not considered: it may make one more pass after it has read slurm.conf."""
+    jobs: list[int] = []
+
+    def comes() -> bool:
+        for job in jobs:
+            cluster.run("scancel", str(job))
+        jobs[:] = [cluster.sbatch("--job-name=te-1", *options, wrap="sleep 1000")]
+        return cluster.job(jobs[0])["Reason"] == "None"
+
+    cluster.wait_for(comes, "a trial that Slurm has not considered")
+    return jobs[0]

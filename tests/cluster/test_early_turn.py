@@ -11,10 +11,11 @@ from sqlite3 import connect
 
 import pytest
 from tesched_core.model.actions import Requeue, Status
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, filled, large_site, schedule
+from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, filled, large_site, schedule, unconsidered
 
 pytestmark = pytest.mark.slurm
 
@@ -33,8 +34,7 @@ def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: Loc
     with large_site(full, tmp_path) as loop:
         assert loop.turn().early
         polls = dict(loop.calls())["scontrol show job"]
-        trial = full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", wrap="sleep 1000")
-        assert full.job(trial)["Reason"] == "None", "Slurm has not considered it"
+        trial = unconsidered(full, "-N1", "--gpus=8", "-n1")
         turn = loop.early_turn()
         assert turn is not None
         assert {outcome.status for outcome in turn.outcomes} == {Status.SENT}
@@ -59,3 +59,21 @@ def test_no_victim_leaves_where_nodes_have_come_free_since_the_poll(full: LocalC
         turn = loop.early_turn()
         assert dict(loop.calls())["squeue"] > queries, "it has read the trial"
         assert turn is None or not any(isinstance(outcome.action, Requeue) for outcome in turn.outcomes)
+
+
+@pytest.mark.gate
+def test_a_job_on_a_node_that_counts_cores_as_cpus_is_a_victim_as_any(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    group = NodeGroup(count=1, cpus=8, sockets=1, threads_per_core=2, cores_are_cpus=True, gres={})
+    settings = {"SchedulerParameters": PASSES}
+    cluster = make_cluster(ClusterDefinition(groups=(group,), def_mem_per_cpu_mib=None, settings=settings))
+    victim = cluster.sbatch("--job-name=be-0", "-n6", "--mem=100", wrap="exec sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    with large_site(cluster, tmp_path, "shadow") as loop:
+        assert loop.turn().early
+        trial = cluster.sbatch("--job-name=te-1", "-n4", "--mem=100", wrap="exec sleep 1000")
+        cluster.wait_for(lambda: cluster.job(trial)["Reason"] != "None", "Slurm to have considered it")
+        turn = loop.early_turn()
+        assert turn is not None
+        assert [outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue)] == [victim]
