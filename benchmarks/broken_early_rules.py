@@ -53,6 +53,19 @@ EARLY_MUTATIONS = (
         "self.observer.counted(job) if isinstance(job, Job) else job",
         "job",
     ),
+    Mutation(
+        "early: limits are as new as in a poll",
+        "slurm/tesched_slurm/commands_observer.py",
+        "self._settings.is_another or self._limits.are_due(settings)",
+        "self._settings.is_another",
+    ),
+    Mutation(
+        "early: and all that polls read",
+        _READS,
+        "        if isinstance(stood, Failure):\n            return stood\n",
+        "",
+    ),
+    Mutation("early: no limit of RPCs since", _EARLY, "or seen.settings.rate_limit is not None ", ""),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
     Mutation(

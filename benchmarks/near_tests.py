@@ -48,7 +48,7 @@ NEAR = {
     "expectation": ("tests/integration/test_cli_expected.py",),
     **dict.fromkeys(("calibration", "groups"), ("tests/unit/predict/test_calibration.py",)),
     "history": ("tests/unit/predict/test_quantiles.py",),
-    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py",),
+    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py"),
     "snapshot": (
         _AGAIN,
         "tests/integration/test_run_time_source.py",

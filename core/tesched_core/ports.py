@@ -46,9 +46,10 @@ class SingleReads(Protocol):
         ...
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
-        """Read nodes, partitions and reservations as they are now; all else is as in the `last` snapshot.
+        """Read nodes, partitions and reservations as they are now; the jobs are those of the `last` snapshot.
 
-        Bounded in time, and without Slurm's errors, as `job` is.
+        All else is as new as a poll would have it, or a failure says that only a poll reads it. Bounded in time, and
+        without Slurm's errors, as `job` is.
         """
         ...
 

@@ -165,7 +165,9 @@ class EarlyTurns:
         jobs = MappingProxyType({**last.jobs, **{job.job_id: job for job in new}})
         stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
         seen = self.reads.site(stood, self.left_s)
-        return None if isinstance(seen, Failure) or self.is_late else seen
+        if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self.is_late:
+            return None
+        return seen
 
     def _new_jobs(self) -> list[Job]:
         """Return the new jobs; none where there are too many, or one cannot be read."""

@@ -79,14 +79,16 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 
 
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
-    observer = _observer(CommandsObserver(commands=commands), commands)
+    whole = CommandsObserver(commands=commands)
+    observer = _observer(whole, commands)
+    reads = CommandsSingleReads(commands=commands, standing=whole.standing)
     return Client(
         observer=observer,
         actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
         limits=ClearOfLimits(commands=commands),
-        single_reads=SingleCoresAsCpus(reads=CommandsSingleReads(commands=commands), observer=observer),
+        single_reads=SingleCoresAsCpus(reads=reads, observer=observer),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,

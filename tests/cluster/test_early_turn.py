@@ -11,6 +11,7 @@ from sqlite3 import connect
 
 import pytest
 from tesched_core.model.actions import Requeue, Status
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 
@@ -29,14 +30,25 @@ def full(make_cluster: MakeCluster) -> LocalCluster:
     return cluster
 
 
+def acting(cluster: LocalCluster, loop: Loop) -> CycleResult:
+    """Return the first early turn that does something: none does while Slurm's pass over the trial is under way."""
+    turns: list[CycleResult] = []
+
+    def acts() -> bool:
+        turns.extend(filter(None, (loop.early_turn(),)))
+        return bool(turns)
+
+    cluster.wait_for(acts, "an early turn that does something")
+    return turns[0]
+
+
 @pytest.mark.gate
 def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: LocalCluster, tmp_path: Path) -> None:
     with large_site(full, tmp_path) as loop:
         assert loop.turn().early
         polls = dict(loop.calls())["scontrol show job"]
         trial = unconsidered(full, "-N1", "--gpus=8", "-n1")
-        turn = loop.early_turn()
-        assert turn is not None
+        turn = acting(full, loop)
         assert {outcome.status for outcome in turn.outcomes} == {Status.SENT}
         (victim,) = (outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue))
         assert dict(loop.calls())["scontrol show job"] > polls, "its reads are counted"
@@ -74,6 +86,5 @@ def test_a_job_on_a_node_that_counts_cores_as_cpus_is_a_victim_as_any(
         assert loop.turn().early
         trial = cluster.sbatch("--job-name=te-1", "-n4", "--mem=100", wrap="exec sleep 1000")
         cluster.wait_for(lambda: cluster.job(trial)["Reason"] != "None", "Slurm to have considered it")
-        turn = loop.early_turn()
-        assert turn is not None
+        turn = acting(cluster, loop)
         assert [outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue)] == [victim]

@@ -18,6 +18,7 @@ from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Declared
+from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
@@ -265,6 +266,20 @@ def test_an_intent_that_was_perhaps_written_is_read_anew_and_meant_once(monkeypa
     assert not loop.turn(asked=True).trouble
     assert len(notebook.memory.orders) == 1
     assert site.noticed() == [], "a notice that was perhaps sent is not sent again"
+
+
+def test_none_where_slurmctld_has_just_begun_to_limit_rpcs(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    loop, read = polled(site), site.site
+
+    def limited(last: Snapshot, within_s: float) -> Snapshot:
+        seen = read(last, within_s)
+        assert isinstance(seen, Snapshot)
+        return replace(seen, settings=replace(seen.settings, rate_limit=RateLimit(burst=10)))
+
+    monkeypatch.setattr(site, "site", limited)
+    assert left_to_the_poll(loop, site)
+    assert VICTIM.job_id not in site.reads
 
 
 def test_it_takes_little_longer_than_until_the_poll_that_was_announced() -> None:
