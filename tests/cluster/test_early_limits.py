@@ -108,3 +108,16 @@ def test_once_slurm_has_named_a_limit_a_trial_has_no_victim(limited: LocalCluste
         assert "MaxJobs" in limited.job(trial)["Reason"]
         assert loop.early_turn() is None
         assert not loop.turn(asked=True).outcomes
+
+
+@pytest.mark.gate
+def test_the_reason_that_a_trial_has_from_its_submission_on_is_no_word_on_limits(
+    limited: LocalCluster, tmp_path: Path
+) -> None:
+    limit(limited, "gpus")
+    with large_site(limited, tmp_path) as loop:
+        assert loop.turn().early
+        options = ("--exclusive", "--account=gpus", "--qos=q-gpus", "-N1", "--gpus-per-node=8", "--time=5")
+        trial = limited.sbatch("--job-name=te-1", *options, wrap="exec sleep 1000")
+        assert limited.job(trial)["Reason"] == "Resources"
+        assert loop.early_turn() is None

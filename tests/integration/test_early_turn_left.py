@@ -203,6 +203,19 @@ def test_it_reads_no_script_and_a_job_of_an_unread_one_is_no_victim() -> None:
     assert declaring.polls == 1
 
 
+@pytest.mark.parametrize("clear", [False, True])
+def test_where_limits_are_enforced_slurms_word_at_submission_does_not_count(*, clear: bool) -> None:
+    """A whole node's job has the reason Resources from its submission on, before Slurm has looked at any limit."""
+    site = Site(settings=SlurmSettings(limits_enforced=True), reason="Resources")
+    loop = polled(site)
+    loop.knowledge.free_of_limits = Limits(site) if clear else None
+    if not clear:
+        assert left_to_the_poll(loop, site)
+        return
+    loop.early_turn()
+    assert site.noticed() == [VICTIM.job_id]
+
+
 ASSOCIATION = (
     "ClusterName=c Account={account} UserName={user} Partition= Priority=0 ID=1 UsageRaw/Norm/Efctv=0.00/1.00/0.00 "
     "ParentAccount={parent} Lft=1 DefAssoc=No GrpJobs=N(3) MaxJobs="
