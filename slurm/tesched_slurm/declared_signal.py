@@ -157,7 +157,7 @@ class ScriptDeclarations:
         return {job_id: found.declared for job_id, found in known.items()}
 
     def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
-        """Return what is known of these jobs without a call."""
+        """Declared signals of these jobs that were read before: calls nothing."""
         jobs, known = snapshot.jobs, self._known
         return {job_id: found.declared for job_id, found in known.items() if found.is_of(jobs.get(job_id))}
 

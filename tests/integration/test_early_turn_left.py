@@ -205,7 +205,7 @@ def test_it_reads_no_script_and_a_job_of_an_unread_one_is_no_victim() -> None:
 
 @pytest.mark.parametrize("clear", [False, True])
 def test_where_limits_are_enforced_slurms_word_at_submission_does_not_count(*, clear: bool) -> None:
-    """A whole node's job has the reason Resources from its submission on, before Slurm has looked at any limit."""
+    """A whole node's job has the reason Resources from its submission on, before Slurm has checked any limit."""
     site = Site(settings=SlurmSettings(limits_enforced=True), reason="Resources")
     loop = polled(site)
     loop.knowledge.free_of_limits = Limits(site) if clear else None
