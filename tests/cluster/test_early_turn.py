@@ -31,7 +31,7 @@ def full(make_cluster: MakeCluster) -> LocalCluster:
 
 
 def acting(cluster: LocalCluster, loop: Loop) -> CycleResult:
-    """Return the first early turn that does something: none does while Slurm's pass over the trial is under way."""
+    """Return the first early turn that acts: none does while Slurm's pass over the trial is under way."""
     turns: list[CycleResult] = []
 
     def acts() -> bool:

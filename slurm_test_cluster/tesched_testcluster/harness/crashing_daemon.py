@@ -5,7 +5,7 @@ calls that write or act, of turns that mean to act: the intent, each action, the
 is a crash after the one before. It logs each turn to stderr, as a daemon does.
 
 With `early` its first poll counts as one that took a minute, and is followed by early turns, as if it were poked all
-the time, until one has done something.
+the time, until one has acted.
 """
 
 from __future__ import annotations
