@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py"
 _WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
 _READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
+_KNOWLEDGE = "daemon/tesched_daemon/knowledge.py"
 _CHECKS = "daemon/tesched_daemon/config_checks.py"
 _CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
@@ -15,9 +16,9 @@ EARLY_MUTATIONS = (
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
     Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and why:", "if False:"),
-    Mutation("early: where the site wants it", _EARLY, "and pace.early_turn", "and True"),
-    Mutation("early: not under limits on TE jobs", _EARLY, " or limits.te.is_set)", ")"),
-    Mutation("early: a clock set while it reads", _LOOP, "if self._jumped_s(self._clocks, (wall, now)):", "if False:"),
+    Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
+    Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),
+    Mutation("early: a clock set while it reads", _LOOP, "if jumped_s(self._clocks, now):", "if False:"),
     Mutation("early: the lease until the announced poll", _EARLY, "return max(announced_in_s, ", "return max(0.0, "),
     Mutation(
         "early: the lease until a poll can begin",
@@ -25,19 +26,54 @@ EARLY_MUTATIONS = (
         "return max(announced_in_s, self._took_s)",
         "return max(announced_in_s, 0.0)",
     ),
-    Mutation("early: limits in what is left", _LOOP, "within_s=self._early.left_s)", "within_s=inf)"),
+    Mutation("early: limits in what is left", _LOOP, "early=True, within_s=early.left_s)", "early=True)"),
     Mutation("early: no read in vain", _EARLY, "if len(job_ids) * self._reading_s", "if 0 * self._reading_s"),
     Mutation("early: nor another try", _EARLY, "            self._too_slow = True\n", ""),
     Mutation("early: nor after a late one", _EARLY, "self._too_slow |= late", "pass"),
     Mutation(
-        "early: reads again are no decision", _LOOP, "seen_at = now - (decided_at - seen_at)", "seen_at = seen_at"
+        "early: reads again are no decision",
+        _LOOP,
+        "seen_at, next_in_s = now.steady - step_s,",
+        "seen_at, next_in_s = clocks.steady,",
     ),
     Mutation(
-        "limits: an early turn reads them for itself", _CLEAR, "if not users or (not is_early and", "if not users or ("
+        "limits: an early turn reads them for itself", _CLEAR, "if not users or (not early and", "if not users or ("
     ),
-    Mutation("limits: and leaves the poll its own", _CLEAR, "        if not is_early:\n", "        if True:\n"),
+    Mutation("limits: and leaves the poll its own", _CLEAR, "        if not early:\n", "        if True:\n"),
+    Mutation("early: reads no script", _KNOWLEDGE, "sources.known(snapshot) if early else ", ""),
+    Mutation(
+        "early: no script of another job",
+        "slurm/tesched_slurm/declared_signal.py",
+        "return job is not None and (self.run == (job.restarts, job.submit_time) or job.restarts > self.run[0])",
+        "return job is not None",
+    ),
+    Mutation(
+        "early: cores as CPUs, too",
+        "slurm/tesched_slurm/cores_as_cpus.py",
+        "self.observer.counted(job) if isinstance(job, Job) else job",
+        "job",
+    ),
+    Mutation(
+        "early: limits are as new as in a poll",
+        "slurm/tesched_slurm/commands_observer.py",
+        "self._settings.is_another or self._limits.are_due(settings)",
+        "self._settings.is_another",
+    ),
+    Mutation(
+        "early: and all that polls read",
+        _READS,
+        "        if isinstance(stood, Failure):\n            return stood\n",
+        "",
+    ),
+    Mutation("early: no limit of RPCs since", _EARLY, "or seen.settings.rate_limit is not None ", ""),
+    Mutation("early: no word on limits", _EARLY, "if self._limits_enforced and isinstance", "if False and isinstance"),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
+    Mutation(
+        "early: a grace period brings its poll", _WAKEUP, "self._poll_at = min(self._poll_at, at + next_in_s)", "pass"
+    ),
+    Mutation("early: the service plans it", _SERVICE, "turn.next_in_s if turn is not None else inf", "inf"),
+    Mutation("early: as a poll does", _LOOP, "self.clock(), announced_in_s)", "1e12, announced_in_s)"),
     Mutation("early: of what it has left out, too", _EARLY, "if last.jobs_at is None else last.jobs_at", "or 0.0"),
     Mutation(
         "early: since when ends are left out", _OBSERVER, "jobs_at=taken_at) if same", "jobs_at=taken_at) if True"
@@ -53,15 +89,15 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: not while anything is due", _EARLY, "and not all_is_due(memory, last,", "and True or (memory, last,"
     ),
-    Mutation("early: not under the bound", _EARLY, "not (limits.bound.is_set or ", "not ("),
+    Mutation("early: not under the bound", _EARLY, "not (rules.limits.bound.is_set or ", "not ("),
     Mutation("early: not while paused, or a standby", _LOOP, "if lead.leader or lead.paused:", "if False:"),
-    Mutation("early: not after a failed poll", _LOOP, "and self._failures == 0", "and True"),
+    Mutation("early: not after a failed poll", _EARLY, "and not self._in_trouble", "and True"),
     Mutation("early: not under a limit of RPCs", _EARLY, "and last.settings.rate_limit is None", "and True"),
     Mutation(
-        "early: what cannot be written down is left to the poll",
+        "early: what was perhaps written is read anew",
         _LOOP,
-        "            except UnwritableError as error:\n",
-        "            except ZeroDivisionError as error:\n",
+        "                self._memory = None\n            return None",
+        "                pass\n            return None",
     ),
     Mutation("early: in no more time than a poll", _EARLY, "late = self.stopwatch() >= self._until", "late = False"),
     Mutation("early: each read in what is left", _READS, "min(self.commands.timeout_s, within_s)", "10.0"),
@@ -94,8 +130,8 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: an error in reading is the poll's",
         _LOOP,
-        "            meant = self._meant_early()\n        except Exception:\n",
-        "            meant = self._meant_early()\n        except JournalError:\n",
+        "        except Exception as error:\n            # Whatever it is",
+        "        except JournalError as error:\n            # Whatever it is",
     ),
     Mutation("early: not after trouble", _WAKEUP, "takes_early and not troubled and pause_s <= 0", "takes_early"),
     Mutation("early: systemd hears of it", _SERVICE, '        notify(WATCHDOG="1")\n', "        pass\n"),

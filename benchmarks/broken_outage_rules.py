@@ -88,7 +88,7 @@ OUTAGE_MUTATIONS = (
     Mutation(
         "loop: a clock that is set during a poll",
         "daemon/tesched_daemon/loop.py",
-        "replace(seen, taken_at=seen.taken_at + jumped_s, jobs_at=jobs_at)",
+        "replace(seen, taken_at=seen.taken_at + by_s, jobs_at=jobs_at)",
         "seen",
     ),
     Mutation(

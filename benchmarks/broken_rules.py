@@ -682,7 +682,7 @@ MUTATIONS = (
     Mutation(
         "loop: the rest of an order waits after a failure", _PERFORMING, "failed.add(action.reason.order_id)", "pass"
     ),
-    Mutation("loop: a set clock", _LOOP, "return shift_times(memory, jumped_s)", "return memory"),
+    Mutation("loop: a set clock", _LOOP, "return shift_times(memory, by_s)", "return memory"),
     Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
     Mutation(
         "loop: undo is done when nothing is left",
@@ -980,7 +980,7 @@ MUTATIONS = (
         "ids_of_a_cpu(record.total_cpus,",
         "ids_of_a_cpu(record.effective_cpus,",
     ),
-    Mutation("cores as CPUs: the same job", _CORES, "if self._read.get(job.job_id) is job:", "if False:"),
+    Mutation("cores as CPUs: the same job", _CORES, "if self._read.get(job.job_id) is job else", "if False else"),
     Mutation(
         "cores as CPUs: anew after a change", _CORES, "if ids != self._ids_of_a_cpu:", "if not self._ids_of_a_cpu:"
     ),

@@ -50,7 +50,7 @@ NEAR = {
     "expectation": ("tests/integration/test_cli_expected.py",),
     **dict.fromkeys(("calibration", "groups"), ("tests/unit/predict/test_calibration.py",)),
     "history": ("tests/unit/predict/test_quantiles.py",),
-    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py",),
+    "commands_observer": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_standing.py"),
     "snapshot": (
         _AGAIN,
         "tests/integration/test_run_time_source.py",
@@ -350,6 +350,11 @@ NEAR = {
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
     "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
     "early": ("tests/integration/test_early_turn.py", "tests/integration/test_early_turn_left.py"),
+    "knowledge": (
+        "tests/integration/test_early_turn_left.py",
+        "tests/integration/test_daemon_reports.py",
+        "tests/integration/test_loop.py",
+    ),
     "single_reads": ("tests/unit/slurm/test_single_reads.py",),
     "loop": (
         "tests/integration/test_early_turn.py",
@@ -407,6 +412,7 @@ NEAR = {
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",
+        "tests/unit/daemon/test_wakeup_early.py",
         "tests/unit/daemon/test_service_turns.py",
         "tests/unit/daemon/test_wakeup_shares.py",
         "tests/unit/daemon/test_rate_limited.py",

@@ -46,9 +46,10 @@ class SingleReads(Protocol):
         ...
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
-        """Read nodes, partitions and reservations as they are now; all else is as in the `last` snapshot.
+        """Read nodes, partitions and reservations as they are now; the jobs are those of the `last` snapshot.
 
-        Bounded in time, and without Slurm's errors, as `job` is.
+        All else is as new as a poll would have it, or a failure says that only a poll reads it. Bounded in time, and
+        without Slurm's errors, as `job` is.
         """
         ...
 
@@ -124,12 +125,18 @@ class FreeOfLimits(Protocol):
     """Knows which pending jobs no limit of an association or a QOS keeps from starting."""
 
     def among(
-        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+        self,
+        wanted: Sequence[Job],
+        seen: Snapshot,
+        pending: Sequence[Job],
+        *,
+        early: bool = False,
+        within_s: float = inf,
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
-        Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
-        Never raises for Slurm's errors.
+        Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
+        For an `early` turn, before a poll that takes long, they are read in any case. Never raises for Slurm's errors.
         """
         ...
 
@@ -143,6 +150,10 @@ class Declarations(Protocol):
         `patterns` are texts that the site's rules search for in the scripts. Returns in bounded time; never raises for
         Slurm's errors.
         """
+        ...
+
+    def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
+        """Return the same, as far as it was read before: calls nothing."""
         ...
 
 

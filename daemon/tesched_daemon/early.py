@@ -12,6 +12,9 @@ Principle
     the uncertain jobs; what those held is free or not by their nodes' records. Each job that the decision is about is
     then read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
 
+    Where limits are enforced, "Resources" of a new job is not taken for Slurm's word: a job that needs whole nodes has
+    that reason from its submission on, and a limit shows in the first pass over it. A poll that takes long comes later.
+
     The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
     a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
     ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
@@ -29,7 +32,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -40,13 +43,13 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.clock_jump import ClockReadings, jumped_s
 from tesched_core.orders.turnover import WINDOW_S
-from tesched_core.policy import PolicyEntry
 from tesched_core.ports import SingleReads
 
 from tesched_daemon.rest import all_is_due
 from tesched_daemon.set_aside import blank
-from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.settings import Mode, Rules
 
 #: Seconds that polls take where early turns are worth their reads.
 FROM_S = 2.0
@@ -78,17 +81,21 @@ class EarlyTurns:
     _highest: int = field(default=0, init=False)
     #: too many new jobs have come since the last poll
     _too_many: bool = field(default=False, init=False)
+    #: a poll has failed since the last one
+    _in_trouble: bool = field(default=False, init=False)
     #: the reads since the last poll take too long
     _too_slow: bool = field(default=False, init=False)
     #: how many jobs the early turn under way has read, and how long that took, seconds
     _count: int = field(default=0, init=False)
     _reading_s: float = field(default=0.0, init=False)
+    #: by the last poll
+    _limits_enforced: bool = field(default=True, init=False)
     #: by the stopwatch, when the early turn under way must have read all
     _until: float = field(default=0.0, init=False)
 
     def polled(self, seen: Snapshot, took_s: float, *, whole: bool) -> None:
         """Take in a poll, how long it took, and whether all was read."""
-        self._took_s, self._too_many, self._too_slow = took_s, False, False
+        self._took_s, self._too_many, self._too_slow, self._in_trouble = took_s, False, False, False
         self._poll_s = took_s if whole else self._poll_s
         if self.reads is not None:
             self._highest = max(self._highest, max(seen.jobs, default=0))
@@ -97,33 +104,36 @@ class EarlyTurns:
         """Return the seconds until the next poll, which was announced: that much later if it can't begin sooner."""
         return max(announced_in_s, self._took_s)
 
-    def are_worth_it(self, pace: Pace, limits: Limits) -> bool:
+    def troubled(self) -> None:
+        """Take in that a poll failed, or was not believed."""
+        self._in_trouble = True
+
+    def are_worth_it(self, rules: Rules) -> bool:
         """Check whether the site wants them, and polls take so long that an early turn is sooner done."""
         return (
             self.reads is not None
-            and pace.early_turn
+            and rules.pace.early_turn
             # They hold for all that wait or run, and these are not read.
-            and not (limits.bound.is_set or limits.te.is_set)
+            and not (rules.limits.bound.is_set or rules.limits.te.is_set)
             and self._poll_s > FROM_S
             and not (self._too_many or self._too_slow)
         )
 
     def may_come(
-        self,
-        memory: Memory,
-        last: Snapshot,
-        now: UnixSeconds,
-        *,
-        policies: Sequence[PolicyEntry],
-        limits: Limits,
-        mode: Mode,
+        self, rules: Rules, memory: Memory, last: Snapshot, before: ClockReadings | None, now: ClockReadings
     ) -> bool:
-        """Check whether the cluster is at rest since the `last` poll, and nothing but a new TE job is at stake."""
+        """Check whether the cluster is at rest since the `last` poll, and nothing but a new TE job is at stake.
+
+        The memory was written `before`.
+        """
         return (
-            mode is not Mode.OBSERVE
+            self.are_worth_it(rules)
+            and not self._in_trouble
+            and not jumped_s(before, now)
+            and rules.mode is not Mode.OBSERVE
             and last.settings.rate_limit is None
-            and self._may_judge(last, limits, now)
-            and not all_is_due(memory, last, policies, limits, mode)
+            and self._may_judge(last, rules.limits, now.wall)
+            and not all_is_due(memory, last, rules.policies, rules.limits, rules.mode)
         )
 
     @staticmethod
@@ -153,14 +163,16 @@ class EarlyTurns:
         """
         began = self.stopwatch()
         self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
-        self._count, self._reading_s = 0, 0.0
+        self._count, self._reading_s, self._limits_enforced = 0, 0.0, last.settings.limits_enforced
         new = self._new_jobs()
         if not new or self.reads is None or self.is_late:
             return None
         jobs = MappingProxyType({**last.jobs, **{job.job_id: job for job in new}})
         stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
         seen = self.reads.site(stood, self.left_s)
-        return None if isinstance(seen, Failure) or self.is_late else seen
+        if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self.is_late:
+            return None
+        return seen
 
     def _new_jobs(self) -> list[Job]:
         """Return the new jobs; none where there are too many, or one cannot be read."""
@@ -197,6 +209,9 @@ class EarlyTurns:
         job = self.reads.job(job_id, self.left_s)
         self._count += 1
         self._reading_s += self.stopwatch() - began
+        if self._limits_enforced and isinstance(job, Job) and job_id > self._highest and job.reason == "Resources":
+            # As Slurm has said it at the submission, when no limit counts (22.05): that is no word on them.
+            return replace(job, reason="None")
         return job
 
 

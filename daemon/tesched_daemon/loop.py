@@ -24,19 +24,18 @@ from math import inf
 from typing import Protocol
 
 from tesched_core.intake.class_rules import Classification
-from tesched_core.intake.classify import Question, classified, with_declared
+from tesched_core.intake.classify import Question, classified
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
 from tesched_core.model.enforcement import Enforcement
-from tesched_core.model.journal_error import JournalError, UnwritableError
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.orders.clock_jump import JUMP_S, shift_times
-from tesched_core.orders.first_look import awaiting_limits
+from tesched_core.orders.clock_jump import ClockReadings, jumped_s, shift_times
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
 from tesched_core.orders.undo import changed_still, undo
@@ -44,14 +43,9 @@ from tesched_core.policy import PolicyEntry
 from tesched_core.ports import (
     Actuator,
     CycleReport,
-    Declarations,
-    Expectations,
-    FreeOfLimits,
     Journal,
     Observer,
-    Reports,
     SingleReads,
-    Speeds,
     Watcher,
 )
 from tesched_core.step import step
@@ -59,7 +53,7 @@ from tesched_core.step import step
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.early import EarlyTurns, named, without_uncertain
 from tesched_daemon.hook_fit import HookFit
-from tesched_daemon.idle_file import IdleFile
+from tesched_daemon.knowledge import Knowledge
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -141,18 +135,8 @@ class Loop:
     telling: Telling | None = None
     #: what became of the site's command for that, since the start
     told: Callable[[], Mapping[str, int | str]] = dict
-    #: None: no reports are read
-    reports: Reports | None = None
-    #: None: no speeds are known, and none is needed but for a policy that goes in rounds
-    speeds: Speeds | None = None
-    #: None: a run time is expected where its owner says one, and nowhere else
-    expectations: Expectations | None = None
-    #: None: no job counts as idle
-    idle: IdleFile | None = None
-    #: None: jobs' own options are not read, and only comments, rules and the default declare signals
-    declarations: Declarations | None = None
-    #: None: where slurm.conf enforces limits, no job is known to be free of them
-    free_of_limits: FreeOfLimits | None = None
+    #: of jobs, beside Slurm's own records of them
+    knowledge: Knowledge = field(default_factory=Knowledge)
     #: the file of the lever `plugin`; None: there is none, as in a simulation
     marks: MarksFile | None = None
     #: the file of the submission hook; None: there is none, as in a simulation
@@ -186,13 +170,13 @@ class Loop:
     #: for when the next poll was announced, by the stopwatch
     _next_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
-    _clocks: tuple[float, float] | None = None
+    _clocks: ClockReadings | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
-    _perhaps: tuple[int, tuple[float, float]] | None = None
+    _perhaps: tuple[int, ClockReadings] | None = None
     #: an answer that was not believed came from another slurmctld than the one before: each says so once
     _controller_changed: bool = False
     #: the same when the last intent was begun
-    _intended_at: tuple[float, float] = (0.0, 0.0)
+    _intended_at: ClockReadings = field(default=ClockReadings(0.0, 0.0))
 
     def __post_init__(self) -> None:
         """Make ready for early turns."""
@@ -209,16 +193,12 @@ class Loop:
         if self.watcher is not None and not asked:
             next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
-                return CycleResult(
-                    summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it(self.pace, self.limits)
-                )
+                return CycleResult(summary=self._summary, next_in_s=next_in_s, early=self._early.are_worth_it(self))
         self._probes.forget()
         try:
             return self._turn()
         except JournalError as error:
-            # What was meant is unknown to the journal, so it was not done; read it anew when it is back.
-            self._memory = None
-            return self._trouble(f"the state store cannot be used, nothing is done: {error}")
+            return self._unwritten(error)
 
     def go_on_with(
         self,
@@ -290,21 +270,20 @@ class Loop:
 
         def meant_of(seen: Snapshot) -> Meant:
             snapshot = self._known(seen, questions)
-            clocks = self.clock(), self.stopwatch()
+            clocks = self._now()
             then = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
             then, decision = self._decided(then, snapshot, lead.paused)
-            next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
+            next_in_s = self._next_in_s(snapshot, then, decision, clocks.wall)
             self._follow(snapshot, lead.paused)
             return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
         if isinstance(meant, Failure):
             return self._trouble(f"nothing is done: {meant.message}")
-        snapshot, memory, decision = meant.snapshot, meant.memory, meant.decision
-        next_in_s = meant.report.next_in_s
+        snapshot, decision, next_in_s = meant.snapshot, meant.decision, meant.report.next_in_s
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
-        self._memory, self._last, self._failures = memory, snapshot, 0
-        self._clocks, self._polled_at, self._next_at = meant.clocks, began, meant.clocks[1] + next_in_s
+        self._last, self._failures = snapshot, 0
+        self._polled_at, self._next_at = began, meant.clocks.steady + next_in_s
         self._publish(decision, snapshot)
         memory, outcomes = self._carried_out(meant)
         self._summary = decision.summary
@@ -317,7 +296,7 @@ class Loop:
             outcomes=outcomes,
             pause_s=self._pause_s,
             saw=True,
-            early=self._early.are_worth_it(self.pace, self.limits),
+            early=self._early.are_worth_it(self),
         )
 
     def _meant(
@@ -325,7 +304,7 @@ class Loop:
         snapshot: Snapshot,
         memory: Memory,
         decision: Decision,
-        clocks: tuple[float, float],
+        clocks: ClockReadings,
         *,
         began: float,
         seen_at: float,
@@ -333,14 +312,15 @@ class Loop:
     ) -> Meant:
         """Put together what is meant from now on, decided on what was seen in these times by the stopwatch."""
         self._perhaps = memory.cycle, clocks
-        self._intended_at = self.clock(), self.stopwatch()
-        step_s = self._intended_at[1] - seen_at
+        self._intended_at = self._now()
+        step_s = self._intended_at.steady - seen_at
         report = self._report(snapshot.taken_at, began, seen_at, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
         return Meant(snapshot=snapshot, memory=memory, decision=decision, report=report, clocks=clocks)
 
     def _carried_out(self, meant: Meant) -> tuple[Memory, tuple[Outcome, ...]]:
         """Do what the journal knows to be meant, and learn from what became of it. Raises JournalError."""
         memory, decision = meant.memory, meant.decision
+        self._memory, self._clocks = memory, meant.clocks
         outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits, seen=meant.snapshot)
@@ -355,69 +335,50 @@ class Loop:
         """
         try:
             meant = self._meant_early()
-        except Exception:
+            if meant is None:
+                return None
+            self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
+        except Exception as error:
             # Whatever it is: a poll comes next, and deals with it as with all errors.
             log.warning("there is no early turn, and the poll goes on", exc_info=True)
-            return None
-        if meant is None:
+            if isinstance(error, JournalError):
+                # It may have been written.
+                self._memory = None
             return None
         try:
-            try:
-                self.journal.intend(meant.snapshot, meant.memory, meant.decision, meant.report)
-            except UnwritableError as error:
-                log.warning("there is no early turn, and the poll goes on: %s", error)
-                return None
-            except JournalError:
-                raise
-            except Exception:
-                # What a job's record may cause: the poll sets it aside.
-                log.warning("there is no early turn, and the poll goes on", exc_info=True)
-                return None
-            self._memory, self._clocks = meant.memory, meant.clocks
-            _, outcomes = self._carried_out(meant)
+            memory, outcomes = self._carried_out(meant)
         except JournalError as error:
-            self._memory = None
-            return self._trouble(f"the state store cannot be used, nothing is done: {error}")
-        return CycleResult(summary=meant.decision.summary, next_in_s=0.0, outcomes=outcomes)
+            return self._unwritten(error)
+        announced_in_s = self._next_at - self.stopwatch()
+        next_in_s = next_poll_in_s(memory, meant.decision, meant.snapshot, self.clock(), announced_in_s)
+        return CycleResult(summary=meant.decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
     def _meant_early(self) -> Meant | None:
         """Decide an early turn, and read again all that it rests on; None: there is none to be made."""
-        memory, last = self._memory, self._last
-        if memory is None or last is None or not self._may_be_early(memory, last):
+        memory, last, early = self._memory, self._last, self._early
+        if memory is None or last is None or not early.may_come(self, memory, last, self._clocks, self._now()):
             return None
         lead = self.journal.lead()
         if lead.leader or lead.paused:
             return None
         began = self.stopwatch()
-        seen = self._early.seen(last, self.clock(), self._next_at)
+        seen = early.seen(last, self.clock(), self._next_at)
         if seen is None or doubt(seen, last, memory, began - self._polled_at):
             return None
-        seen_at, clocks = self.stopwatch(), (self.clock(), self.stopwatch())
-        snapshot = self._known(self._aside.without(seen), {}, within_s=self._early.left_s)
+        clocks = self._now()
+        snapshot = self._known(self._aside.without(seen), {}, early=True, within_s=early.left_s)
         then = without_namesakes(memory, snapshot)
         then, decision = self._decided(then, without_uncertain(snapshot), "", counts_bystanders=False)
-        decided_at, job_ids = self.stopwatch(), named(then, decision)
-        if not job_ids or not self._early.are_as_decided(job_ids, snapshot):
+        step_s, job_ids = self.stopwatch() - clocks.steady, named(then, decision)
+        if not job_ids or not early.are_as_decided(job_ids, snapshot):
             return None
-        wall, now = self.clock(), self.stopwatch()
-        if self._jumped_s(self._clocks, (wall, now)):
+        now = self._now()
+        if jumped_s(self._clocks, now):
             # While it read: the poll finds it, and shifts what is remembered.
             return None
-        next_in_s = self._early.next_in_s(self._next_at - now)
         # What was read again was observed, too.
-        seen_at = now - (decided_at - seen_at)
+        seen_at, next_in_s = now.steady - step_s, early.next_in_s(self._next_at - now.steady)
         return self._meant(snapshot, then, decision, clocks, began=began, seen_at=seen_at, next_in_s=next_in_s)
-
-    def _may_be_early(self, memory: Memory, last: Snapshot) -> bool:
-        """Check whether there may be an early turn now, after a poll that was believed, by the same clock."""
-        now, policies, limits = self.clock(), self.policies, self.limits
-        return (
-            self._early.are_worth_it(self.pace, limits)
-            and self._failures == 0
-            and not self._controller_changed
-            and not self._jumped_s(self._clocks, (now, self.stopwatch()))
-            and self._early.may_come(memory, last, now, policies=policies, limits=limits, mode=self.mode)
-        )
 
     def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
         """Let the submission hook know until when TE jobs may start by themselves."""
@@ -461,28 +422,12 @@ class Loop:
         except Exception:  # noqa: BLE001 - whatever one job's record may cause: it is set aside with the rest of the turn
             return True
 
-    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question], *, within_s: float = inf) -> Snapshot:
+    def _known(
+        self, seen: Snapshot, questions: Mapping[JobId, Question], *, early: bool = False, within_s: float = inf
+    ) -> Snapshot:
         """Add to what was seen what is known of its jobs beside Slurm's own records; limits are read `within_s`."""
         snapshot = classified(seen, self.classes, self._last, questions)
-        if self.declarations is not None and self.mode is not Mode.OBSERVE:
-            declared = self.declarations.read(snapshot, self.classes.script_patterns)
-            snapshot = with_declared(snapshot, self.classes, declared)
-        if self.reports is not None:
-            heard = self.reports.read(snapshot)
-            snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
-        if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
-            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
-        if self.expectations is not None and self.mode is not Mode.OBSERVE:
-            # A waiting job's bound rests on what is expected of it, whatever the policy reads.
-            waiting = self.limits.bound.is_set or any(entry.policy.reads_run_times for entry in self.policies)
-            snapshot = replace(snapshot, expected=self.expectations.read(snapshot, waiting=waiting))
-        if self.idle is not None and self.mode is not Mode.OBSERVE:
-            snapshot = replace(snapshot, idle_since=self.idle.read(snapshot))
-        if self.free_of_limits is not None and self.mode is not Mode.OBSERVE:
-            wanted, pending = awaiting_limits(snapshot, self.limits)
-            if wanted:
-                unlimited = self.free_of_limits.among(wanted, snapshot, pending, within_s)
-                snapshot = replace(snapshot, unlimited=unlimited)
+        snapshot = self.knowledge.add(snapshot, self, early=early, within_s=within_s)
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot
@@ -533,8 +478,8 @@ class Loop:
             if self.marks is not None:
                 snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
             then, decision = undo(memory, snapshot, self.limits)
-            self._intended_at = self.clock(), self.stopwatch()
-            report = self._report(snapshot.taken_at, began, self._intended_at[1], seen=snapshot)
+            self._intended_at = self._now()
+            report = self._report(snapshot.taken_at, began, self._intended_at.steady, seen=snapshot)
             return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=self._intended_at)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
@@ -561,30 +506,33 @@ class Loop:
 
     def _observed(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
         """Poll Slurm; if the clock is set meanwhile, the time of the poll is one of the clock as it is now."""
-        asked = self.clock(), self.stopwatch()
+        before = self._now()
         seen = self.observer.observe(whole=whole, ends=ends)
-        jumped_s = self._jumped_s(asked, (self.clock(), self.stopwatch()))
-        if not jumped_s or not isinstance(seen, Snapshot):
+        by_s = jumped_s(before, self._now())
+        if not by_s or not isinstance(seen, Snapshot):
             return seen
-        jobs_at = None if seen.jobs_at is None else seen.jobs_at + jumped_s
-        return replace(seen, taken_at=seen.taken_at + jumped_s, jobs_at=jobs_at)
+        jobs_at = None if seen.jobs_at is None else seen.jobs_at + by_s
+        return replace(seen, taken_at=seen.taken_at + by_s, jobs_at=jobs_at)
 
-    @staticmethod
-    def _jumped_s(before: tuple[float, float] | None, clocks: tuple[float, float]) -> float:
-        """Return by how much the clock was set between two readings of it and of the stopwatch; 0: it was not."""
-        jumped_s = 0.0 if before is None else (clocks[0] - before[0]) - (clocks[1] - before[1])
-        return jumped_s if abs(jumped_s) > JUMP_S else 0.0
+    def _now(self) -> ClockReadings:
+        return ClockReadings(self.clock(), self.stopwatch())
 
-    def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
+    def _after_a_jump(self, memory: Memory, clocks: ClockReadings) -> Memory:
         """Return the memory as it is to be read if the clock was set since it was last written."""
-        jumped_s = self._jumped_s(self._clocks, clocks)
-        if not jumped_s:
+        by_s = jumped_s(self._clocks, clocks)
+        if not by_s:
             return memory
-        log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
-        return shift_times(memory, jumped_s)
+        log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", by_s)
+        return shift_times(memory, by_s)
+
+    def _unwritten(self, error: JournalError) -> CycleResult:
+        # What was meant is unknown to the journal, so it was not done; read it anew when it is back.
+        self._memory = None
+        return self._trouble(f"the state store cannot be used, nothing is done: {error}")
 
     def _trouble(self, text: str) -> CycleResult:
         self._failures += 1
+        self._early.troubled()
         if self.new_jobs is not None:
             self.new_jobs.pause("nothing can be decided now")
         # Doubling a float fifty times is enough for any limit; more would only overflow.
@@ -619,7 +567,7 @@ class Loop:
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
             admission_trouble=self.admission.failure if self.admission else "",
             metrics_trouble=self.metrics_trouble(),
-            idle_trouble=self.idle.trouble if self.idle else "",
+            idle_trouble=self.knowledge.idle.trouble if self.knowledge.idle else "",
             new_jobs=self.new_jobs.said(self.pace) if self.new_jobs is not None else "",
             enforcement=self._enforcement(seen),
         )
@@ -636,8 +584,7 @@ class Loop:
         """Reason not to do what was meant; checked before each action, and right before its command. Empty: none."""
         # A daemon that was asleep that long may have lost the lease, and another one may have gone on from here.
         # The stopwatch stands still while the machine itself is suspended, the clock does not.
-        wall, steady = self._intended_at
-        since_s = max(self.clock() - wall, self.stopwatch() - steady)
+        since_s = max(now - then for then, now in zip(self._intended_at, self._now(), strict=True))
         if since_s > ACT_WITHIN_S:
             return f"it was meant {since_s:.0f} s ago, and the lease may have run out"
         return self.journal.lost()

@@ -87,8 +87,8 @@ class Reloader:
             pace=now.loop,
             telling=now.tell.telling(now.guard),
         )
-        if loop.idle is not None:
-            loop.idle.configure(now.idle)
+        if loop.knowledge.idle is not None:
+            loop.knowledge.idle.configure(now.idle)
         if self.teller is not None:
             self.teller.configure(now.tell)
         unserved = self.metrics.configure(now.metrics.listen) if self.metrics is not None else ""

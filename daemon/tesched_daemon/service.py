@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
+from math import inf
 from queue import Empty, SimpleQueue
 from types import FrameType
 
@@ -208,7 +209,8 @@ class Service:
         with self._planning:
             self._turning = False
             ended = time.monotonic()
-            self._agenda.ended_early(ended, took_s=ended - began)
+            next_in_s = turn.next_in_s if turn is not None else inf
+            self._agenda.ended_early(ended, took_s=ended - began, next_in_s=next_in_s)
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

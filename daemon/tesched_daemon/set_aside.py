@@ -24,6 +24,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.visible import shortened
+from tesched_core.orders.clock_jump import ClockReadings
 from tesched_core.ports import CycleReport, Journal
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Meant:
     decision: Decision
     report: CycleReport
     #: the clock and the stopwatch when it was decided
-    clocks: tuple[float, float]
+    clocks: ClockReadings
 
 
 class Found(Enum):

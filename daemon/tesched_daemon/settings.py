@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from tesched_core.model.actions import Record
 from tesched_core.model.ranges import Form, Range, Seconds, between, check_ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tesched_core.intake.class_rules import Classification
     from tesched_core.model.limits import Limits
     from tesched_core.orders.tell_users import Telling
+    from tesched_core.policy import PolicyEntry
 
 
 class Mode(StrEnum):
@@ -53,6 +57,16 @@ class Pace:
         # systemd starts the daemon in /. Linux takes 108 bytes, the last one for the end.
         if self.socket and (not self.socket.startswith("/") or "\0" in self.socket or len(self.socket.encode()) > 107):
             raise ValueError('socket must be empty or an absolute path of at most 107 bytes, such as "/run/x.sock"')
+
+
+class Rules(Protocol):
+    """What a turn goes by, the same between two reloads."""
+
+    policies: Sequence[PolicyEntry]
+    limits: Limits
+    classes: Classification
+    mode: Mode
+    pace: Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

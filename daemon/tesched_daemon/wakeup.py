@@ -133,11 +133,13 @@ class Agenda:
             self._early = None
         return poked
 
-    def ended_early(self, at: float, *, took_s: float) -> None:
+    def ended_early(self, at: float, *, took_s: float, next_in_s: float = inf) -> None:
         """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs.
 
-        It comes as long after it as it took, which on a slow slurmctld is a rest.
+        It comes as long after it as it took, which on a slow slurmctld is a rest; and whatever puts it off, in
+        `next_in_s` at the latest: a grace period that has begun is over then.
         """
+        self._poll_at = min(self._poll_at, at + next_in_s)
         self._early_from = at + PAUSE_S
         self._not_before = max(self._not_before, at + took_s)
         if self._now is None:

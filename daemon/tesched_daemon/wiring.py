@@ -38,6 +38,7 @@ from tesched_daemon.idle_file import IdleFile
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
+from tesched_daemon.knowledge import Knowledge
 from tesched_daemon.loop import Loop
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.metrics.exporter import Exporter
@@ -95,8 +96,6 @@ def opened_loop(
             observer=client.observer,
             watcher=client.watcher,
             single_reads=client.single_reads,
-            declarations=client.declarations,
-            free_of_limits=client.limits,
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             admission=AdmissionFile(path=Path(config.slurm.admission)),
@@ -104,10 +103,14 @@ def opened_loop(
             told=teller.counts if teller else dict,
             journal=SqlJournal(engine, takes_over=takes_over, states=STATES, learns=config.run_times.learn),
             policies=config.policy.entries(),
-            reports=_reports(config, engine, inbox),
-            speeds=StoredSpeeds(engine=engine),
-            expectations=LearnedRunTimes(engine=engine) if config.run_times.learn else None,
-            idle=IdleFile(config=config.idle),
+            knowledge=Knowledge(
+                declarations=client.declarations,
+                free_of_limits=client.limits,
+                reports=_reports(config, engine, inbox),
+                speeds=StoredSpeeds(engine=engine),
+                expectations=LearnedRunTimes(engine=engine) if config.run_times.learn else None,
+                idle=IdleFile(config=config.idle),
+            ),
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,

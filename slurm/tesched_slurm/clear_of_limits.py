@@ -65,18 +65,23 @@ class ClearOfLimits:
     _read_at: float = -AGAIN_S
 
     def among(
-        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+        self,
+        wanted: Sequence[Job],
+        seen: Snapshot,
+        pending: Sequence[Job],
+        *,
+        early: bool = False,
+        within_s: float = inf,
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs that are clear; `pending` are all TE jobs that may start before them.
 
-        An answer that has to come `within_s` seconds is an early turn's, and the poll after it reads them for itself.
+        The answer has to come `within_s` seconds. After an `early` turn the poll reads them for itself.
         """
         now, ids = self.stopwatch(), frozenset(job.job_id for job in wanted)
         users = sorted({job.user for job in wanted if PLAIN_NAME.fullmatch(job.user)})[:_MOST_USERS]
-        is_early = within_s < inf
-        if not users or (not is_early and ids <= self._known and now - self._read_at < AGAIN_S):
+        if not users or (not early and ids <= self._known and now - self._read_at < AGAIN_S):
             return frozenset()
-        if not is_early:
+        if not early:
             self._known, self._read_at = ids, now
         commands = replace(self.commands, timeout_s=min(self.commands.timeout_s, within_s))
         answer = commands.run(("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos", f"users={','.join(users)}"))

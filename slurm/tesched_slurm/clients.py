@@ -14,7 +14,7 @@ from tesched_slurm.clear_of_limits import ClearOfLimits
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.commands_actuator import CommandsActuator, CommandsWatcher
 from tesched_slurm.commands_observer import CommandsObserver
-from tesched_slurm.cores_as_cpus import CoresAsCpus
+from tesched_slurm.cores_as_cpus import CoresAsCpus, SingleCoresAsCpus
 from tesched_slurm.declared_signal import ScriptDeclarations
 from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
@@ -79,20 +79,23 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 
 
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
+    whole = CommandsObserver(commands=commands)
+    observer = _observer(whole, commands)
+    reads = CommandsSingleReads(commands=commands, standing=whole.standing)
     return Client(
-        observer=_observer(CommandsObserver(commands=commands), commands),
+        observer=observer,
         actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
         limits=ClearOfLimits(commands=commands),
-        single_reads=CommandsSingleReads(commands=commands),
+        single_reads=SingleCoresAsCpus(reads=reads, observer=observer),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,
     )
 
 
-def _observer(whole: WholeObserver, commands: Commands) -> Observer:
+def _observer(whole: WholeObserver, commands: Commands) -> CoresAsCpus:
     return CoresAsCpus(observer=RestingObserver(observer=whole, commands=commands))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import MappingProxyType
 
-from tesched_core.model.actions import Failure
+from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
@@ -53,15 +54,16 @@ class Settings:
     _unanswered: int = 0
     _is_another: bool = False
 
-    def now(self) -> SlurmSettings | Failure:
-        """Return the settings; they are read again after any command that got no answer."""
+    def now(self, within_s: float = inf) -> SlurmSettings | Failure:
+        """Return the settings; they are read again after any command that got no answer, each call `within_s`."""
         unanswered = self.commands.unanswered.total()
         if self._read is None or unanswered != self._unanswered or time.time() - self._read_at > self.age_s:
-            config = self.commands.run(("scontrol", "show", "config"))
+            commands = replace(self.commands, timeout_s=min(self.commands.timeout_s, within_s))
+            config = commands.run(("scontrol", "show", "config"))
             if isinstance(config, Failure):
                 return config
             # It changes with a reconfigure only, as the rest does.
-            topology = self.commands.run(("scontrol", "-o", "show", "topology")) if has_topology(config) else ""
+            topology = commands.run(("scontrol", "-o", "show", "topology")) if has_topology(config) else ""
             if isinstance(topology, Failure):
                 return topology
             try:
@@ -79,6 +81,11 @@ class Settings:
             self._started, self._host, self._unanswered = started, host, unanswered
             self._read, self._read_at = settings, time.time()
         return self._read
+
+    @property
+    def is_another(self) -> bool:
+        """Check whether slurmctld has become another process, which a poll has yet to say."""
+        return self._is_another
 
     def take_change(self) -> bool:
         """Check once whether slurmctld has become another process while it did not answer.
@@ -159,6 +166,18 @@ class CommandsObserver:
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
         return self._settings.with_controller(seen)
+
+    def standing(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
+        """Return the last snapshot with slurm.conf's settings as a poll would have them now.
+
+        A failure where a poll would read the limits of associations and QOS anew, or slurmctld is another process.
+        """
+        settings = self._settings.now(within_s)
+        if isinstance(settings, Failure):
+            return settings
+        if self._settings.is_another or self._limits.are_due(settings):
+            return Failure(kind=FailureKind.UNKNOWN, message="limits are due to be read, or slurmctld is another")
+        return replace(last, settings=settings)
 
     def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: Answer) -> Snapshot | Failure:
         """Read what Slurm says now of the jobs; all else is as in the `last` snapshot.

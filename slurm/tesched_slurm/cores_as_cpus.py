@@ -8,7 +8,8 @@ Definitions
 Principle
     What a job holds on a node is read from CPU_IDs, without its node's record: a job of 6 CPUs has CPU_IDs=4-15 on such
     a node of 8 (22.05.8 and 26.05.5). So jobs are read as they are elsewhere, and what they hold on such nodes is
-    divided where both are known. A job that has not changed stays the same object.
+    divided where both are known. A job that has not changed stays the same object. Those that an early turn reads by
+    themselves are divided likewise.
 
 Source
     slurm.conf(5), "CPUs" and "ThreadsPerCore"; seen on both releases.
@@ -24,7 +25,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Node, NodeShare
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Observer
+from tesched_core.ports import Observer, SingleReads
 
 
 @dataclass(kw_only=True)
@@ -56,8 +57,10 @@ class CoresAsCpus:
         return replace(seen, jobs=self._jobs)
 
     def _counted(self, job: Job) -> Job:
-        if self._read.get(job.job_id) is job:
-            return self._jobs[job.job_id]
+        return self._jobs[job.job_id] if self._read.get(job.job_id) is job else self.counted(job)
+
+    def counted(self, job: Job) -> Job:
+        """Return a job, as it was read by itself, with CPUs as its nodes counted them at the last poll."""
         if not any(share.cpu_ids and share.node in self._ids_of_a_cpu for share in job.allocation):
             return job
         return replace(job, allocation=tuple(map(self._share, job.allocation)))
@@ -66,6 +69,26 @@ class CoresAsCpus:
         # Where it has no ids its CPUs were counted by Slurm itself.
         ids = self._ids_of_a_cpu.get(share.node, 1) if share.cpu_ids else 1
         return replace(share, tres=replace(share.tres, cpus=-(-share.tres.cpus // ids)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleCoresAsCpus:
+    """Reads jobs through other single reads, and divides as the observer's last poll did.
+
+    Where slurm.conf has changed since, what jobs hold on a node differs from its own record.
+    """
+
+    reads: SingleReads
+    observer: CoresAsCpus
+
+    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
+        """Read one job as it is now, as `SingleReads.job`."""
+        job = self.reads.job(job_id, within_s)
+        return self.observer.counted(job) if isinstance(job, Job) else job
+
+    def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
+        """Read all else, as `SingleReads.site`."""
+        return self.reads.site(last, within_s)
 
 
 def _is_unknown(node: Node | None) -> bool:

@@ -96,6 +96,11 @@ class _ReadSignal:
         """Check whether all that there is to be read was read."""
         return not self.without_line and self.declared is not _UNREADABLE
 
+    def is_of(self, job: Job | None) -> bool:
+        """Check whether it was read of this job, or of an earlier run of it."""
+        # A requeued job has the script that it had; another job of the same id begins at no restarts.
+        return job is not None and (self.run == (job.restarts, job.submit_time) or job.restarts > self.run[0])
+
 
 @dataclass(kw_only=True)
 class ScriptDeclarations:
@@ -134,8 +139,7 @@ class ScriptDeclarations:
         for job_id, job in snapshot.jobs.items():
             run = (job.restarts, job.submit_time)
             before = self._known.get(job_id)
-            # A requeued job has the script that it had; another job of the same id begins at no restarts.
-            if before is not None and (before.run == run or job.restarts > before.run[0]):
+            if before is not None and before.is_of(job):
                 known[job_id] = replace(before, run=run) if before.run != run else before
                 if not before.without_line:
                     continue
@@ -151,6 +155,11 @@ class ScriptDeclarations:
         self._read_some(unread, snapshot, known)
         self._known = known
         return {job_id: found.declared for job_id, found in known.items()}
+
+    def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
+        """Declared signals of these jobs that were read before: calls nothing."""
+        jobs, known = snapshot.jobs, self._known
+        return {job_id: found.declared for job_id, found in known.items() if found.is_of(jobs.get(job_id))}
 
     def _read_some(
         self, unread: Mapping[str, Sequence[Job]], snapshot: Snapshot, known: dict[JobId, _ReadSignal]

@@ -144,6 +144,11 @@ class QosInDatabase:
             self._query = None
         return self._read
 
+    def is_due(self, settings: SlurmSettings) -> bool:
+        """Check whether a poll would query it now, or take in an answer."""
+        young = self._queried_at is not None and self.stopwatch() - self._queried_at <= AGE_S
+        return settings.has_slurmdbd and (self._query is not None or not young)
+
     def _take(self, answer: _Answer) -> None:
         rules = self._read.rules if answer.rules is None else answer.rules
         allowed = self._read.allowed if answer.allowed is None else answer.allowed

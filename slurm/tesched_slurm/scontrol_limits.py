@@ -139,6 +139,11 @@ class LimitsInForce:
         self._read = replace(self._read, allowed_qos=found.allowed)
         return replace(self._read, unread=self._all_unread(enforced=enforced))
 
+    def are_due(self, settings: SlurmSettings) -> bool:
+        """Check whether a poll with any job on nodes would read them now."""
+        young = self._tried_at is not None and self.stopwatch() - self._tried_at <= self.age_s
+        return not young or self.in_database.is_due(settings)
+
     def _read_again(self, users: set[str], now: float) -> None:
         answer = self.commands.run(_argv(users))
         read = answer if isinstance(answer, Failure) else read_limits(answer)

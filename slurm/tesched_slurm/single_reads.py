@@ -6,6 +6,7 @@ with several ids loads the whole queue (22.05).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tesched_core.model.actions import Failure, FailureKind
@@ -28,6 +29,8 @@ class CommandsSingleReads:
     """Reads through squeue and scontrol."""
 
     commands: Commands
+    #: gives the last snapshot what polls alone read, as new as a poll would have it now
+    standing: Callable[[Snapshot, float], Snapshot | Failure]
     _nodes: KnownNodes = field(default_factory=KnownNodes)
 
     def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
@@ -45,12 +48,15 @@ class CommandsSingleReads:
             return strange(f"job {job_id}", error)
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
-        """Read nodes, partitions and reservations as they are now."""
+        """Read nodes, partitions and reservations as they are now; a failure where a poll would read limits anew."""
+        stood = self.standing(last, within_s)
+        if isinstance(stood, Failure):
+            return stood
         answers = self._bounded(within_s).run_together(*map(Call, SITE))
         if isinstance(answers, Failure):
             return answers
         try:
-            return _with_site(last, *map(as_text, answers), known=self._nodes)
+            return _with_site(stood, *map(as_text, answers), known=self._nodes)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
 

@@ -5,85 +5,41 @@ slurmctld considers no job at its submission (defer), and makes no pass for a mi
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import connect
 
 import pytest
-from tesched_core.model.actions import Failure, Requeue, Status
-from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Observer
-from tesched_daemon.config import load
-from tesched_daemon.loop import Loop
-from tesched_daemon.wiring import opened_loop
-from tesched_db import migrate
-from tesched_slurm.client_choice import ClientChoice
+from tesched_core.model.actions import Requeue, Status
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.daemon_process import write_config
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
+from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, filled, large_site, schedule, unconsidered
 
 pytestmark = pytest.mark.slurm
-
-PASSES, NO_PASS = "batch_sched_delay=1", "defer,batch_sched_delay=3600,sched_interval=3600,bf_interval=3600"
-#: seconds by which a poll seems to take longer: more than an early turn takes, however busy the machine
-LONGER_S = 60.0
-
-
-@dataclass
-class Slowly:
-    """An observer whose polls take longer, by its own clocks."""
-
-    observer: Observer
-    ahead_s: float = 0.0
-
-    def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
-        seen = self.observer.observe(whole=whole, ends=ends)
-        self.ahead_s += LONGER_S
-        return seen
-
-    def clock(self) -> float:
-        return time.time() + self.ahead_s
-
-    def stopwatch(self) -> float:
-        return time.perf_counter() + self.ahead_s
-
-
-@contextmanager
-def large_site(cluster: LocalCluster, folder: Path) -> Iterator[Loop]:
-    """Give a loop on the cluster, of which polls seem to take as long as with 100,000 jobs."""
-    file = write_config(cluster, folder, ClientChoice.COMMANDS)
-    text = file.read_text().replace("[loop]\n", "[loop]\nearly_turn = true\n")
-    file.write_text(text.replace("[guard]\n", "[guard]\nwait_for_free_s = 0\n"))
-    config = load(file)
-    assert config.loop.early_turn
-    assert not config.guard.wait_for_free_s
-    migrate.upgrade(config.store.url)
-    with opened_loop(config) as loop:
-        slowly = Slowly(loop.observer)
-        loop.observer, loop.clock, loop.stopwatch = slowly, slowly.clock, slowly.stopwatch
-        yield loop
-
-
-def schedule(cluster: LocalCluster, before: str, now: str) -> None:
-    """Give slurmctld other parameters."""
-    cluster.slurm_conf.write_text(cluster.slurm_conf.read_text().replace(before, now))
-    cluster.run("scontrol", "reconfigure")
 
 
 @pytest.fixture
 def full(make_cluster: MakeCluster) -> LocalCluster:
     """Give two nodes with a best-effort job on each, the second of which has just a part of its node."""
-    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),), settings={"SchedulerParameters": PASSES}))
-    for number, options in enumerate((("--exclusive", "-wn1"), ("-n8", "--mem=1000", "--gpus=8", "-wn2"))):
-        job = cluster.sbatch(f"--job-name=be-{number}", "-N1", *options, wrap="exec sleep 1000")
-        cluster.wait_state(job, "RUNNING")
+    cluster = make_cluster(TWO_NODES)
+    filled(cluster)
     schedule(cluster, PASSES, NO_PASS)
     return cluster
+
+
+def acting(cluster: LocalCluster, loop: Loop) -> CycleResult:
+    """Return the first early turn that acts: none does while Slurm's pass over the trial is under way."""
+    turns: list[CycleResult] = []
+
+    def acts() -> bool:
+        turns.extend(filter(None, (loop.early_turn(),)))
+        return bool(turns)
+
+    cluster.wait_for(acts, "an early turn that does something")
+    return turns[0]
 
 
 @pytest.mark.gate
@@ -91,10 +47,8 @@ def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: Loc
     with large_site(full, tmp_path) as loop:
         assert loop.turn().early
         polls = dict(loop.calls())["scontrol show job"]
-        trial = full.sbatch("--job-name=te-1", "-N1", "--gpus=8", "-n1", wrap="sleep 1000")
-        assert full.job(trial)["Reason"] == "None", "Slurm has not considered it"
-        turn = loop.early_turn()
-        assert turn is not None
+        trial = unconsidered(full, "-N1", "--gpus=8", "-n1")
+        turn = acting(full, loop)
         assert {outcome.status for outcome in turn.outcomes} == {Status.SENT}
         (victim,) = (outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue))
         assert dict(loop.calls())["scontrol show job"] > polls, "its reads are counted"
@@ -117,3 +71,20 @@ def test_no_victim_leaves_where_nodes_have_come_free_since_the_poll(full: LocalC
         turn = loop.early_turn()
         assert dict(loop.calls())["squeue"] > queries, "it has read the trial"
         assert turn is None or not any(isinstance(outcome.action, Requeue) for outcome in turn.outcomes)
+
+
+@pytest.mark.gate
+def test_a_job_on_a_node_that_counts_cores_as_cpus_is_a_victim_as_any(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    group = NodeGroup(count=1, cpus=8, sockets=1, threads_per_core=2, cores_are_cpus=True, gres={})
+    settings = {"SchedulerParameters": PASSES}
+    cluster = make_cluster(ClusterDefinition(groups=(group,), def_mem_per_cpu_mib=None, settings=settings))
+    victim = cluster.sbatch("--job-name=be-0", "-n6", "--mem=100", wrap="exec sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    with large_site(cluster, tmp_path, "shadow") as loop:
+        assert loop.turn().early
+        trial = cluster.sbatch("--job-name=te-1", "-n4", "--mem=100", wrap="exec sleep 1000")
+        cluster.wait_for(lambda: cluster.job(trial)["Reason"] != "None", "Slurm to have considered it")
+        turn = acting(cluster, loop)
+        assert [outcome.action.job_id for outcome in turn.outcomes if isinstance(outcome.action, Requeue)] == [victim]

@@ -90,8 +90,8 @@ class Striking(SqlJournal):
             with suppress(FileNotFoundError):
                 self.freeze.unlink()
                 os.kill(os.getpid(), signal.SIGSTOP)
-                wall, steady = self.loop._intended_at
-                self.loop._intended_at = wall, steady - ACT_WITHIN_S - 1
+                meant_at = self.loop._intended_at
+                self.loop._intended_at = meant_at._replace(steady=meant_at.steady - ACT_WITHIN_S - 1)
 
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]

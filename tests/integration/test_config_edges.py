@@ -139,7 +139,7 @@ def work(path: Path, store: bytes) -> None:
         actuator=MarkingActuator(actuator=cluster, file=file),
     )
     with opened_loop(config, client, takes_over=True) as loop:
-        loop.watcher = loop.declarations = None
+        loop.watcher = loop.knowledge.declarations = None
         for _ in range(3):
             now = time.time()
             plugin = PluginSettings(marks=str(file.path), owners=frozenset({user_name()}))

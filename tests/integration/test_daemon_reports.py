@@ -313,7 +313,7 @@ class TestPort:
         port = SpoolReports(slow, wait_s=0.001, late_s=30.0, stopwatch=lambda: now["at"])
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
-        loop.reports = port
+        loop.knowledge.reports = port
         loop.turn()
         assert Notify in [type(action) for action in cluster.acted], "the preemption goes its way"
         assert caplog.messages == []
@@ -343,7 +343,7 @@ class TestPort:
                 super().intend(snapshot, *rest)
 
         loop = loop_of(Cluster(), Watching())
-        loop.reports = SpoolReports(spool_of(folder), wait_s=20.0)
+        loop.knowledge.reports = SpoolReports(spool_of(folder), wait_s=20.0)
         loop.turn()
         assert seen[0].reported[JobId(1)].curve.loss.tolist() == [5.0, 4.0]
 

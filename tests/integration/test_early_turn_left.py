@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from sqlite3 import connect
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
 from tesched_core.model.cluster import Job, JobState, NodeShare, SlurmSettings
 from tesched_core.model.decision import Decision
-from tesched_core.model.journal_error import UnwritableError
+from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Declared
+from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
@@ -140,7 +143,13 @@ class Limits:
     given_s: list[float] = field(default_factory=list)
 
     def among(
-        self, wanted: Sequence[Job], seen: Snapshot, pending: Sequence[Job], within_s: float = inf
+        self,
+        wanted: Sequence[Job],
+        seen: Snapshot,
+        pending: Sequence[Job],
+        *,
+        early: bool = False,
+        within_s: float = inf,
     ) -> frozenset[JobId]:
         self.given_s.append(within_s)
         self.site.time += self.takes_s
@@ -151,13 +160,60 @@ class Limits:
 def test_limits_are_read_in_the_time_that_is_left(takes_s: float) -> None:
     site = Site(settings=SlurmSettings(limits_enforced=True), reason="None")
     loop = polled(site)
-    loop.free_of_limits = limits = Limits(site, takes_s)
+    loop.knowledge.free_of_limits = limits = Limits(site, takes_s)
     turn = loop.early_turn()
     assert 0 < limits.given_s[0] < POLL_S
     assert (site.noticed() == [VICTIM.job_id]) is (turn is not None) is (takes_s < POLL_S)
     assert len(site.reads) == (3 if takes_s == POLL_S else 5), "late, it reads no more"
     loop.turn(asked=True)
     assert limits.given_s[1:2] in ([], [inf])
+
+
+@dataclass
+class Declaring:
+    """Scripts of BE jobs, each poll's read of which takes long."""
+
+    site: Site
+    found: dict[JobId, Declared] = field(default_factory=dict)
+    polls: int = 0
+
+    def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
+        self.polls += 1
+        self.site.time += 100
+        running = [job_id for job_id, job in snapshot.jobs.items() if job.on_nodes]
+        self.found = {job_id: Declared(source="its script") for job_id in running}
+        return self.found
+
+    def known(self, snapshot: Snapshot) -> Mapping[JobId, Declared]:
+        return {job_id: found for job_id, found in self.found.items() if job_id in snapshot.jobs}
+
+
+def test_it_reads_no_script_and_a_job_of_an_unread_one_is_no_victim() -> None:
+    site = Site()
+    for job in (VICTIM, OTHER):
+        site.change(job, batch=True)
+    loop = polled(site, wait_for_free_s=0)
+    loop.knowledge.declarations = declaring = Declaring(site)
+    assert left_to_the_poll(loop, site), "no script is known yet"
+    assert declaring.polls == 0
+    declaring.found = {OTHER.job_id: Declared(source="its script")}
+    loop.early_turn()
+    assert (site.noticed(), declaring.polls) == ([OTHER.job_id], 0)
+    loop.turn(asked=True)
+    assert declaring.polls == 1
+
+
+@pytest.mark.parametrize("clear", [False, True])
+def test_where_limits_are_enforced_slurms_word_at_submission_does_not_count(*, clear: bool) -> None:
+    """A whole node's job has the reason Resources from its submission on, before Slurm has checked any limit."""
+    site = Site(settings=SlurmSettings(limits_enforced=True), reason="Resources")
+    loop = polled(site)
+    loop.knowledge.free_of_limits = Limits(site) if clear else None
+    if not clear:
+        assert left_to_the_poll(loop, site)
+        return
+    loop.early_turn()
+    assert site.noticed() == [VICTIM.job_id]
 
 
 ASSOCIATION = (
@@ -184,7 +240,7 @@ def test_after_an_early_turn_that_does_nothing_the_poll_reads_the_limits_itself(
     loop = polled(site)
     site.change(NEW, user="ann", account="lab", qos="high")
     commands = Answering(answers=[UNLIMITED, UNLIMITED])
-    loop.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
+    loop.knowledge.free_of_limits = ClearOfLimits(commands=commands, stopwatch=lambda: site.time)
     site.change(VICTIM, comment="another")
     assert left_to_the_poll(loop, site)
     assert len(commands.ran) == 1
@@ -206,6 +262,37 @@ def test_what_cannot_be_written_of_a_job_leaves_all_to_the_poll(monkeypatch: pyt
         assert left_to_the_poll(loop, site)
     assert not loop.turn(asked=True).trouble
     assert site.noticed() == [VICTIM.job_id]
+
+
+def test_an_intent_that_was_perhaps_written_is_read_anew_and_meant_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, notebook = Site(), Notebook()
+    loop = polled(site, notebook)
+    intend = notebook.intend
+
+    def written_and_then_raises(*arguments: Any) -> None:
+        intend(*arguments)
+        raise JournalError("the connection is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(notebook, "intend", written_and_then_raises)
+        assert left_to_the_poll(loop, site)
+    assert not loop.turn(asked=True).trouble
+    assert len(notebook.memory.orders) == 1
+    assert site.noticed() == [], "a notice that was perhaps sent is not sent again"
+
+
+def test_none_where_slurmctld_has_just_begun_to_limit_rpcs(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    loop, read = polled(site), site.site
+
+    def limited(last: Snapshot, within_s: float) -> Snapshot:
+        seen = read(last, within_s)
+        assert isinstance(seen, Snapshot)
+        return replace(seen, settings=replace(seen.settings, rate_limit=RateLimit(burst=10)))
+
+    monkeypatch.setattr(site, "site", limited)
+    assert left_to_the_poll(loop, site)
+    assert VICTIM.job_id not in site.reads
 
 
 def test_it_takes_little_longer_than_until_the_poll_that_was_announced() -> None:
@@ -232,6 +319,20 @@ def test_what_was_done_and_cannot_be_held_by_the_store_is_trouble(
     assert "the state store cannot be used" in turn.trouble
     assert site.noticed() == [VICTIM.job_id]
     assert loop._memory is None, "it is read anew"
+
+
+@pytest.mark.parametrize(("grace_s", "next_in_s"), [(20.0, 20.0), (600.0, 60.0)])
+def test_the_next_poll_comes_when_a_grace_period_that_it_began_is_over(grace_s: float, next_in_s: float) -> None:
+    site = Site()
+    for job in (VICTIM, OTHER):
+        site.change(job, comment=f"grace={grace_s:g}")
+    loop = polled(site, pace={"poll_interval_s": 60.0, "backoff_max_s": 60.0})
+    began = site.time
+    turn = loop.early_turn()
+    assert site.noticed() == [VICTIM.job_id]
+    assert turn is not None
+    # The poll that was announced was announced a second before.
+    assert turn.next_in_s == pytest.approx(next_in_s, abs=1 + site.time - began)
 
 
 def test_what_it_reads_again_counts_as_observing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
@@ -12,6 +13,19 @@ from tesched_core.model.resources import UnixSeconds
 #: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
 #: set it right little by little are below.
 JUMP_S = 2.0
+
+
+class ClockReadings(NamedTuple):
+    """A clock, which may be set, and a stopwatch, read at the same time."""
+
+    wall: float
+    steady: float
+
+
+def jumped_s(before: ClockReadings | None, now: ClockReadings) -> float:
+    """Return by how much the clock was set between two readings of both; 0: it was not."""
+    by_s = 0.0 if before is None else (now.wall - before.wall) - (now.steady - before.steady)
+    return by_s if abs(by_s) > JUMP_S else 0.0
 
 
 def with_none_ahead(memory: Memory, now: UnixSeconds) -> Memory:

@@ -1,8 +1,11 @@
-"""A daemon that stops itself by a signal before its n-th step: `python crashing_daemon.py CONFIG N [SIGNAL]`.
+"""A daemon that stops itself by a signal before its n-th step: `python crashing_daemon.py CONFIG N [SIGNAL [early]]`.
 
 The signal is SIGKILL if none is given: a crash. With SIGSTOP it goes on at that step once it has SIGCONT. Steps are the
 calls that write or act, of turns that mean to act: the intent, each action, the conclusion. A crash before one
 is a crash after the one before. It logs each turn to stderr, as a daemon does.
+
+With `early` its first poll counts as one that took a minute, and is followed by early turns, as if it were poked all
+the time, until one has acted.
 """
 
 from __future__ import annotations
@@ -21,10 +24,14 @@ from tesched_core.model.actions import kind_of
 from tesched_core.model.decision import Decision
 from tesched_daemon import log_lines
 from tesched_daemon.config import load
+from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.wiring import opened_loop
 from tesched_db import migrate
 
 log = logging.getLogger(__name__)
+
+#: seconds that its first poll seems to have taken, and between two early turns
+SLOW_S, EARLY_EVERY_S = 60.0, 0.2
 
 
 class Counted:
@@ -50,7 +57,23 @@ class Counted:
         return counting
 
 
-def main(config_path: str, crash_before: int, blow: signal.Signals) -> None:
+def turns(loop: Loop, *, early: bool) -> Iterator[CycleResult]:
+    """Make turns, and yield each that did more than read."""
+    yield loop.turn()
+    made = None
+    while early and made is None:
+        # Only a whole poll that took long is followed by early turns.
+        loop._early._poll_s = SLOW_S  # noqa: SLF001
+        made = loop.early_turn()
+        time.sleep(EARLY_EVERY_S)
+    if made is not None:
+        log.info("an early turn")
+        yield made
+    while True:
+        yield loop.turn()
+
+
+def main(config_path: str, crash_before: int, blow: signal.Signals, *, early: bool) -> None:
     """Run until the crash."""
     config = load(Path(config_path))
     log_lines.set_up()
@@ -59,8 +82,7 @@ def main(config_path: str, crash_before: int, blow: signal.Signals) -> None:
     with opened_loop(config) as loop:
         loop.journal = Counted(loop.journal, steps, crash_before, blow)
         loop.actuator = Counted(loop.actuator, steps, crash_before, blow)
-        while True:
-            turn = loop.turn()
+        for turn in turns(loop, early=early):
             for outcome in turn.outcomes:
                 log.info("%s job %s: %s", kind_of(outcome.action), outcome.action.job_id, outcome.status)
             log.info("%s", turn.summary)
@@ -68,4 +90,9 @@ def main(config_path: str, crash_before: int, blow: signal.Signals) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), signal.Signals[sys.argv[3]] if len(sys.argv) > 3 else signal.SIGKILL)
+    main(
+        sys.argv[1],
+        int(sys.argv[2]),
+        signal.Signals[sys.argv[3]] if len(sys.argv) > 3 else signal.SIGKILL,
+        early=sys.argv[4:] == ["early"],
+    )

@@ -180,10 +180,12 @@ def daemon_of(cluster: LocalCluster, config: Path, variables: Mapping[str, str] 
 
 
 @contextmanager
-def crashing_daemon(config: Path, before_step: int, blow: signal.Signals = signal.SIGKILL) -> Iterator[Daemon]:
+def crashing_daemon(
+    config: Path, before_step: int, blow: signal.Signals = signal.SIGKILL, *, early: bool = False
+) -> Iterator[Daemon]:
     """Run a daemon that stops itself by this signal before this step (`crashing_daemon.py`); end it with the block."""
     log = config.with_name("crash.log")
-    argv = [sys.executable, str(CRASHING), str(config), str(before_step), blow.name]
+    argv = [sys.executable, str(CRASHING), str(config), str(before_step), blow.name, *(["early"] if early else [])]
     with log.open("wb") as out:
         process = subprocess.Popen(argv, stdout=out, stderr=out)
     try:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 import pytest
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.service import Service
-from tesched_daemon.wakeup import AGAIN_S, PAUSE_S
+from tesched_daemon.wakeup import AGAIN_S, PAUSE_S, Agenda
 from tesched_testcluster.patience import HANG_S, wait_for
 
 
@@ -140,11 +141,13 @@ def test_no_search_for_garbage_interrupts_a_turn_and_all_others_go_on(monkeypatc
 
 
 class Early(Turning):
-    """One that takes early turns, which do nothing, and notes what came in which order."""
+    """One that takes early turns, and notes what came in which order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.order: list[str] = []
+        #: what an early turn comes to; None: it does nothing
+        self.makes: CycleResult | None = None
 
     def turn(self, *, asked: bool = False) -> CycleResult:
         self.order.append("poll")
@@ -152,7 +155,7 @@ class Early(Turning):
 
     def early_turn(self) -> CycleResult | None:
         self.order.append("early turn")
-        return None
+        return self.makes
 
 
 def test_a_poke_brings_an_early_turn_and_the_watchdog_hears_of_it_before_the_poll(
@@ -176,3 +179,30 @@ def test_a_poke_brings_an_early_turn_and_the_watchdog_hears_of_it_before_the_pol
         service.stop()
         thread.join(HANG_S)
     assert loop.order[:5] == ["poll", "watchdog", "early turn", "watchdog", "poll"]
+
+
+@pytest.mark.parametrize(("makes", "next_in_s"), [(None, inf), (CycleResult(summary="acted", next_in_s=7.0), 7.0)])
+def test_a_grace_period_that_an_early_turn_began_is_planned_for(
+    monkeypatch: pytest.MonkeyPatch, makes: CycleResult | None, next_in_s: float
+) -> None:
+    loop = Early()
+    loop.makes = makes
+    planned: list[float] = []
+    ended_early = Agenda.ended_early
+
+    def plans(agenda: Agenda, at: float, *, took_s: float, next_in_s: float = inf) -> None:
+        planned.append(next_in_s)
+        ended_early(agenda, at, took_s=took_s, next_in_s=next_in_s)
+
+    monkeypatch.setattr(Agenda, "ended_early", plans)
+    service = Service(loop, reload=lambda _: "")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        loop.wait_turn()
+        service.poke(again=False)
+        loop.wait_turn()
+    finally:
+        service.stop()
+        thread.join(HANG_S)
+    assert planned == [next_in_s]

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tesched_daemon import wakeup
 from tesched_daemon.settings import Pace
-from tesched_daemon.wakeup import AFTER_S, AGAIN_S, EARLY, PAUSE_S, POLLS, Agenda, PokeError, listening, poke
+from tesched_daemon.wakeup import AFTER_S, AGAIN_S, PAUSE_S, POLLS, Agenda, PokeError, listening, poke
 from tesched_testcluster.patience import HANG_S, wait_for
 
 
@@ -297,100 +297,3 @@ def test_no_path_is_no_socket_and_no_warning(caplog: pytest.LogCaptureFixture) -
 def test_a_path_that_no_socket_can_have_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="socket must be empty or an absolute path"):
         Pace(socket=bad)
-
-
-def early(at: float = 100.0, *, took_s: float = 5.0, **more: float) -> Agenda:
-    """Return an agenda after a poll that ended at `at`, where early turns are worth it."""
-    agenda = Agenda()
-    agenda.ended(at, took_s=took_s, next_in_s=30.0, troubled=False, takes_early=True, **more)
-    return agenda
-
-
-def test_a_poke_is_an_early_turn_and_then_its_poll() -> None:
-    agenda = early()
-    agenda.poke(110.0)
-    assert agenda.wait_s(110.0) == pytest.approx(AFTER_S)
-    assert not agenda.begins_early(110.0)
-    assert agenda.begins_early(110.0 + AFTER_S)
-    assert not agenda.begins_early(110.0 + AFTER_S), "once"
-    agenda.ended_early(110.5, took_s=0.0)
-    assert agenda.wait_s(110.5) == 0
-    assert agenda.begins(110.5)
-
-
-def test_an_early_turn_is_not_put_off_by_the_poll_before_and_its_poll_is() -> None:
-    agenda = early()
-    agenda.poke(99.0)
-    assert agenda.wait_s(100.0) == pytest.approx(PAUSE_S)
-    assert agenda.begins_early(100.0 + PAUSE_S)
-    agenda.ended_early(100.5, took_s=0.0)
-    assert agenda.wait_s(100.5) == pytest.approx(4.5)
-    agenda.poke(101.0)
-    assert agenda.begins_early(101.0 + AFTER_S), "another job, while the poll must wait"
-
-
-def test_an_early_turn_puts_off_a_poll_that_is_due_once_however_many_pokes_come() -> None:
-    agenda = early()
-    agenda.poke(110.0)
-    assert agenda.begins_early(111.0)
-    agenda.poke(111.5)
-    agenda.ended_early(112.0, took_s=0.0)
-    assert not agenda.begins_early(113.0)
-    assert agenda.begins(113.0)
-    agenda.ended(118.0, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
-    agenda.poke(118.0)
-    assert agenda.begins_early(119.0)
-
-
-def test_a_poll_in_its_time_is_not_kept_waiting_by_early_turns() -> None:
-    agenda = early()
-    agenda.poke(129.98)
-    assert agenda.wait_s(129.98) == pytest.approx(0.02)
-    assert not agenda.begins_early(130.0)
-
-
-@pytest.mark.parametrize(
-    ("takes_early", "troubled", "pause_s"), [(False, False, 0.0), (True, True, 0.0), (True, False, 1.0)]
-)
-def test_there_is_no_early_turn_where_polls_are_short_or_a_turn_was_troubled(
-    takes_early: bool, troubled: bool, pause_s: float
-) -> None:
-    agenda = Agenda()
-    agenda.ended(100.0, took_s=5, next_in_s=30, troubled=troubled, pause_s=pause_s, takes_early=takes_early)
-    agenda.poke(101.0)
-    assert not agenda.begins_early(120.0)
-
-
-def test_a_slow_slurmctld_has_as_long_a_rest_after_an_early_turn() -> None:
-    agenda = early()
-    agenda.poke(110.0)
-    assert agenda.begins_early(110.0 + AFTER_S)
-    agenda.ended_early(114.0, took_s=4.0)
-    assert agenda.wait_s(114.0) == pytest.approx(4.0)
-    assert agenda.begins(118.0)
-
-
-def test_early_turns_are_bounded_whatever_pokes_come() -> None:
-    agenda, now, count = early(), 100.0, 0
-    while now < 100.0 + 600:
-        agenda.poke(now)
-        now += max(agenda.wait_s(now), 0.001)
-        if agenda.begins_early(now):
-            count += 1
-            agenda.ended_early(now, took_s=0.0)
-        elif agenda.begins(now) or now >= 130:
-            agenda.ended(now, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
-    assert EARLY.burst < count <= EARLY.burst + 600 / EARLY.every_s + 1
-
-
-def test_a_poll_comes_after_each_early_turn_though_the_pokes_have_had_theirs() -> None:
-    agenda = early()
-    agenda.poke(110.0, again=False)
-    assert agenda.begins_early(110.0 + AFTER_S)
-    agenda.ended_early(110.1, took_s=0.0)
-    agenda.poke(110.1, again=False)
-    assert agenda.begins(110.12), "the next poke's job may not be there yet"
-    agenda.ended(115.0, took_s=5.0, next_in_s=30.0, troubled=False, takes_early=True)
-    assert agenda.begins_early(115.0 + PAUSE_S)
-    agenda.ended_early(115.2, took_s=0.0)
-    assert agenda.wait_s(115.2) == pytest.approx(4.8)

@@ -171,10 +171,10 @@ def test_an_early_read_has_its_own_time_and_leaves_the_next_poll_its_own() -> No
 
     limits = ClearOfLimits(commands=Timed(answers=[shown()] * 4), stopwatch=lambda: 0.0)
     seen = replace(cluster([node("n1")]), limits=SlurmLimits(rules={"high": PLAIN}))
-    assert limits.among([JOB], seen, [JOB], 3.0) == {1}
+    assert limits.among([JOB], seen, [JOB], early=True, within_s=3.0) == {1}
     assert limits.among([JOB], seen, [JOB]) == {1}
     assert limits.among([JOB], seen, [JOB]) == frozenset(), "a poll right after the other awaits Slurm's word"
-    assert limits.among([JOB], seen, [JOB], 3.0) == {1}
+    assert limits.among([JOB], seen, [JOB], early=True, within_s=3.0) == {1}
     assert given == [3.0, 10.0, 3.0]
 
 

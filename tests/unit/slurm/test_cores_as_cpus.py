@@ -10,7 +10,7 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, Node, NodeShare
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.cores_as_cpus import CoresAsCpus
+from tesched_slurm.cores_as_cpus import CoresAsCpus, SingleCoresAsCpus
 
 from tests.builders import cluster, node, running, waiting
 
@@ -98,3 +98,35 @@ def test_on_a_node_that_could_not_be_read_they_are_counted_as_before(nodes: dict
     one, two = map(jobs, read(first, replace(first, nodes=MappingProxyType(nodes))))
     assert two[JobId(1)] is one[JobId(1)]
     assert cpus(two[JobId(1)]) == [6]
+
+
+@dataclass
+class One:
+    """Single reads of one job."""
+
+    found: Job | Failure | None
+
+    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
+        assert (job_id, within_s) == (SIX.job_id, 3.0)
+        return self.found
+
+    def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
+        assert within_s == 3.0
+        return last
+
+
+def test_a_job_that_is_read_by_itself_holds_as_much_as_in_the_poll() -> None:
+    seen = cluster([CORES], [SIX])
+    observer = CoresAsCpus(observer=Said([seen]))
+    reads = SingleCoresAsCpus(reads=One(SIX), observer=observer)
+    assert reads.job(SIX.job_id, 3.0) == SIX, "no poll has shown the node"
+    polled = jobs(observer.observe())[SIX.job_id]
+    assert reads.job(SIX.job_id, 3.0) == polled
+    assert cpus(polled) == [6]
+    assert reads.site(seen, 3.0) is seen
+
+
+@pytest.mark.parametrize("found", [None, Failure(kind=FailureKind.UNREACHABLE, message="away")])
+def test_no_job_and_no_answer_stay_so(found: Failure | None) -> None:
+    reads = SingleCoresAsCpus(reads=One(found), observer=CoresAsCpus(observer=Said([])))
+    assert reads.job(SIX.job_id, 3.0) is found

@@ -139,6 +139,19 @@ def test_a_script_is_read_once_for_each_job() -> None:
     assert commands.asked == ["1", "2", "1"]
 
 
+def test_what_is_known_without_a_call() -> None:
+    commands = Scripted(answers={"1": DECLARES})
+    reader = ScriptDeclarations(commands=commands)
+    assert reader.known(snapshot(ONE)) == {}
+    read = reader.read(snapshot(ONE))
+    assert read
+    assert reader.known(snapshot(ONE, TWO)) == read, "not what a poll has not read"
+    assert reader.known(snapshot(replace(ONE, restarts=1, submit_time=ONE.submit_time + 9))) == read
+    assert reader.known(snapshot(replace(ONE, submit_time=ONE.submit_time + 20))) == {}, "another job has its id"
+    assert reader.known(snapshot(TWO)) == {}
+    assert commands.asked == ["1"]
+
+
 def test_only_running_best_effort_batch_jobs_are_queried() -> None:
     commands = Scripted(answers={})
     interactive = replace(ONE, batch=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.answer_bytes import Answer
@@ -50,8 +50,17 @@ class Saying(Answering):
         return self.site if isinstance(self.site, Failure) else list(self.site)
 
 
+def as_last(last: Snapshot, within_s: float) -> Snapshot:
+    assert within_s == 3.0
+    return last
+
+
+def reads_of(commands: Commands) -> CommandsSingleReads:
+    return CommandsSingleReads(commands=commands, standing=as_last)
+
+
 def read(commands: Commands, job_id: int = 1) -> Job | Failure | None:
-    return CommandsSingleReads(commands=commands).job(JobId(job_id), within_s=3.0)
+    return reads_of(commands).job(JobId(job_id), within_s=3.0)
 
 
 def test_a_job_read_alone_is_as_a_poll_reads_it() -> None:
@@ -75,7 +84,7 @@ def test_a_record_that_cannot_be_read_is_a_failure() -> None:
 @pytest.mark.parametrize(("timeout_s", "given_s"), [(10.0, 3.0), (2.0, 2.0)])
 def test_each_call_has_the_time_that_is_left(timeout_s: float, given_s: float) -> None:
     commands = Saying(slurm=Slurm(rows_by_task=[PLAIN], alone={"1": scontrol(PLAIN)}), timeout_s=timeout_s)
-    reads = CommandsSingleReads(commands=commands)
+    reads = reads_of(commands)
     reads.job(JobId(1), within_s=3.0)
     reads.site(Snapshot.of(1000.0), within_s=3.0)
     assert commands.given_s == [given_s] * 3
@@ -85,7 +94,7 @@ def test_each_call_has_the_time_that_is_left(timeout_s: float, given_s: float) -
 def test_nodes_and_partitions_are_read_and_jobs_stay() -> None:
     job = Job(job_id=JobId(1), state=JobState.PENDING)
     last = Snapshot.of(1000.0, jobs=[job])
-    seen = CommandsSingleReads(commands=Saying()).site(last, within_s=3.0)
+    seen = reads_of(Saying()).site(last, within_s=3.0)
     assert isinstance(seen, Snapshot)
     assert seen.jobs is last.jobs
     held = seen.nodes["n1"].held
@@ -95,7 +104,19 @@ def test_nodes_and_partitions_are_read_and_jobs_stay() -> None:
 
 
 def test_a_site_that_cannot_be_read_is_a_failure() -> None:
-    assert CommandsSingleReads(commands=Saying(site=AWAY)).site(Snapshot.of(1000.0), within_s=3.0) == AWAY
-    strange = CommandsSingleReads(commands=Saying(site=(*SITE[:1], b"PartitionName=main State=UP\n", SITE[2])))
+    assert reads_of(Saying(site=AWAY)).site(Snapshot.of(1000.0), within_s=3.0) == AWAY
+    strange = reads_of(Saying(site=(*SITE[:1], b"PartitionName=main State=UP\n", SITE[2])))
     found = strange.site(Snapshot.of(1000.0), within_s=3.0)
     assert isinstance(found, Failure)
+
+
+def test_what_polls_alone_read_is_as_new_as_in_a_poll_or_nothing_is_read() -> None:
+    newer = replace(Snapshot.of(1000.0), settings=SlurmSettings(cluster_name="another"))
+    reads = CommandsSingleReads(commands=Saying(), standing=lambda _last, _within_s: newer)
+    seen = reads.site(Snapshot.of(1000.0), within_s=3.0)
+    assert isinstance(seen, Snapshot)
+    assert seen.settings is newer.settings
+    commands = Saying()
+    reads = CommandsSingleReads(commands=commands, standing=lambda _last, _within_s: AWAY)
+    assert reads.site(Snapshot.of(1000.0), within_s=3.0) == AWAY
+    assert commands.given_s == []
