@@ -135,8 +135,8 @@ class FreeOfLimits(Protocol):
     ) -> frozenset[JobId]:
         """Return those of the `wanted` jobs, as slurmctld has the limits now; `pending` may start before them, too.
 
-        Now, or some seconds ago. Returns in bounded time, `within_s` seconds at most, and fewer where it is not known.
-        For an `early` turn, before a poll that takes long, they are read in any case. Never raises for Slurm's errors.
+        Returns in bounded time, `within_s` seconds at most, and fewer where it is not known. For
+        an `early` turn, before a poll that takes long, they are read in any case. Never raises for Slurm's errors.
         """
         ...
 
