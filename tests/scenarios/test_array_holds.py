@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.fields.hold import MOST_HELD
-from tesched_core.model.actions import kind_of, sets
+from tesched_core.model.actions import Status, kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -96,6 +96,30 @@ def test_undo_releases_a_task_that_was_held_with_its_array() -> None:
     drive = held_with_its_array()
     _, decision = undo(drive.memory, drive.snapshot(390), drive.limits)
     assert ("release", TASK) in [(kind_of(one), one.job_id) for one in decision.actions]
+
+
+def test_in_shadow_mode_nothing_is_held_with_an_array() -> None:
+    drive = delayed(seconds=300)
+    drive.submits(rest(600), like=FIRST)
+    drive.submits(task(60), like=FIRST)
+    actions = drive.cycle(310)
+    assert ("hold", TE) in [(kind_of(one), one.job_id) for one in actions]
+    assert TASK in drive.memory.changes_of(Field.HOLD)
+    drive.says(Status.WOULD, *actions)
+    assert [one for one in drive.memory.changes_of(Field.HOLD).values() if not one.dry] == []
+
+
+def test_in_shadow_mode_a_task_that_is_let_through_is_not_held_with_its_array() -> None:
+    drive = let_through()
+    assert done(drive, 360) == [("release", TE)]
+    done(drive, 370)
+    with_limit(drive, TE, 600)
+    with_limit(drive, TASK, 600)
+    before = drive.memory.changes_of(Field.HOLD)[JobId(TASK)]
+    drive.says(Status.WOULD, *drive.cycle(380))
+    assert drive.memory.changes_of(Field.HOLD)[JobId(TASK)].restored
+    assert before.restored
+    assert drive.memory.is_let_through(drive.jobs[JobId(TASK)])
 
 
 def test_task_with_the_hooks_mark_that_is_held_with_its_array_is_released() -> None:

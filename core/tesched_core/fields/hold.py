@@ -89,7 +89,8 @@ class HoldRule(Lever):
             if releases(action) and one is not None and one.value == FREE and certainly_failed(outcome):
                 held[action.job_id] = replace(one, value=HELD)
             elif holds(action) and one is not None and outcome.status is Status.WOULD:
-                held[action.job_id] = replace(one, dry=True)
+                # Nor is what Slurm would have held with it.
+                held |= {job_id: _not_done(each) for job_id, each in held.items() if each.at == one.at}
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the holds that are to be ended. Of a job that runs none can be."""
@@ -163,6 +164,13 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
 def _set(job_id: JobId, reason: Reason, value: HoldState) -> SetField:
     previous = HoldState.RELEASED if value is HoldState.HELD else HoldState.HELD
     return SetField(job_id=job_id, reason=reason, field=Field.HOLD, value=value, previous=previous)
+
+
+def _not_done(one: Change[int]) -> Change[int]:
+    """Return a hold of shadow mode; that another hand has let the job through stays."""
+    if one.by is not None:
+        return one
+    return replace(one, restored=True) if one.value == LET_THROUGH else replace(one, dry=True)
 
 
 def _its_turn(order: Order) -> SetField:
