@@ -251,6 +251,20 @@ def test_a_nice_value_that_stays_while_its_job_is_held_keeps_no_mode_from_beginn
     assert undone(site)
 
 
+def test_nodes_of_a_te_job_that_runs_keep_no_mode_from_beginning(site: Site) -> None:
+    site.drive.ends(BE)
+    site.drive.starts(TE, share("n1", 16, 1))
+    loop = site.daemon(Mode.SHADOW)
+    site.turns(loop, 3)
+    assert not loop.is_leaving
+    assert site.store.memory.is_bound(JobId(TE))
+    site.kinds()
+    site.drive.requeued(TE)
+    site.turns(loop, 3)
+    assert "setnodes" in site.kinds()
+    assert undone(site)
+
+
 def test_what_shadow_mode_has_recorded_is_nothing_to_put_back() -> None:
     site = site_of()
     loop = site.daemon(Mode.SHADOW)
