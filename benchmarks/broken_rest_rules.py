@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
+_LEAVING = "daemon/tesched_daemon/leaving.py"
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/details.py"
@@ -19,6 +20,10 @@ _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
+    Mutation("leaving: until it is done", _LEAVING, "        return True\n", "        return begins\n"),
+    Mutation("leaving: a victim that had its notice", _LEAVING, "return victim.noticed_at is not None or", "return"),
+    Mutation("leaving: what can be put back", _LEAVING, "if last is None:", "if True:"),
+    Mutation("leaving: less and less often", _LEAVING, "if self._idle < POLLS:", "if True:"),
     Mutation("found: a share for all", _FOUND, "if new and self.served():", "if new:"),
     Mutation(
         "found: a pause as long as the test", _FOUND, "max(60.0 / per_minute - took_s, took_s)", "60 / per_minute"

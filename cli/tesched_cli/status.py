@@ -152,7 +152,8 @@ def _page(
     parts += trouble_lines(view, limits, now)
     if changed:
         fields = ", ".join(f"{field} {len(jobs)}" for field, jobs in sorted(changed.items()))
-        parts.append(Text(f"changed  {fields} (jobs by field; `tesched undo` puts them back)"))
+        by = "the daemon" if view.daemon and view.daemon.leaving and how.state.running else "`tesched undo`"
+        parts.append(Text(f"changed  {fields} (jobs by field; {by} puts them back)"))
     parts += [Text(f"admin    {clock(deed.at)} {deed.by}: {deed.what}") for deed in view.deeds]
     parts += [
         Text(),
@@ -255,7 +256,8 @@ def _retries(view: StatusView, now: float) -> list[RenderableType]:
 
 def would_have(mode: str, summary: str) -> str:
     """Return a cycle's summary; of a cycle in mode shadow, as what would have been done."""
-    if mode != Mode.SHADOW or summary.startswith("did nothing"):
+    # What mode enforce has changed is really put back.
+    if mode != Mode.SHADOW or summary.startswith(("did nothing", "undo: ")):
         return summary
     return f"would have (mode shadow, nothing was done): {summary}"
 

@@ -54,6 +54,7 @@ from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.early import EarlyTurns, named, without_uncertain
 from tesched_daemon.hook_fit import HookFit
 from tesched_daemon.knowledge import Knowledge
+from tesched_daemon.leaving import Leaving
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -129,6 +130,8 @@ class Loop:
     classes: Classification
     mode: Mode
     pace: Pace
+    #: what acts in mode enforce, and puts back in any other one what was changed there; None: `actuator`
+    restorer: Actuator | None = None
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: how users of preempted jobs are notified; None: they are not
@@ -164,6 +167,7 @@ class Loop:
     _pause_s: float = 0.0
     _probes: Probes = field(default_factory=Probes)
     _hook: HookFit = field(default_factory=HookFit)
+    _leaving: Leaving = field(default_factory=Leaving)
     _early: EarlyTurns = field(init=False)
     #: when the last good poll began, or the memory was first read, by the stopwatch
     _polled_at: float = 0.0
@@ -230,6 +234,11 @@ class Loop:
         self._memory, self._perhaps = None, None
         self._probes.forget()
 
+    @property
+    def is_leaving(self) -> bool:
+        """Check whether changes of mode enforce are left, and the mode is another one."""
+        return bool(self._leaving.said)
+
     def _turn(self) -> CycleResult:
         lead = self.journal.lead()
         if lead.leader:
@@ -249,6 +258,8 @@ class Loop:
         began = self.stopwatch()
         if fresh and self._last is None:
             self._polled_at = began
+        if self.restorer is not None and self._leaving.is_due(memory, self._last, self.mode):
+            return self._put_back(began)
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
         # A job that has ended must not count for the next one's submission.
         seen = self._observed(whole=whole, ends=self.limits.te.max_submitted_per_user > 0)
@@ -298,6 +309,15 @@ class Loop:
             saw=True,
             early=self._early.are_worth_it(self),
         )
+
+    def _put_back(self, began: float) -> CycleResult:
+        """Put back what mode enforce has changed (`leaving.py`). Raises JournalError."""
+        if self.new_jobs is not None:
+            self.new_jobs.pause("what mode enforce has changed is put back first")
+        turn = self.undo(unseen_s=began - self._polled_at)
+        if not turn.trouble:
+            self._leaving.put_back(turn.left)
+        return turn
 
     def _meant(
         self,
@@ -458,7 +478,7 @@ class Loop:
         `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. An answer that
         cannot be the whole of what there is counts as none here, too.
 
-        Raises JournalError. For the end of the service and for `tesched undo`; no turn may follow.
+        Raises JournalError. For the end of the service, for `tesched undo`, and for a daemon that leaves mode enforce.
         """
         memory = self.journal.load()
         if self.admission is not None:
@@ -470,29 +490,48 @@ class Loop:
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, since_s)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
-            return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
+            turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
+            if self.is_leaving:
+                self.journal.unseen(
+                    self._report(self.clock(), began, self.stopwatch(), next_in_s=turn.next_in_s, failure=seen)
+                )
+            return turn
         questions = self.journal.questions()
 
         def meant_of(seen: Snapshot) -> Meant:
             snapshot = classified(seen, self.classes, questions=questions)
             if self.marks is not None:
                 snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
-            then, decision = undo(memory, snapshot, self.limits)
-            self._intended_at = self._now()
-            report = self._report(snapshot.taken_at, began, self._intended_at.steady, seen=snapshot)
-            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=self._intended_at)
+            then, decision = undo(self._after_a_jump(memory, self._now()), snapshot, self.limits)
+            self._intended_at = clocks = self._now()
+            next_in_s = self._leaving.next_in_s(self.pace)
+            if next_in_s:
+                self._pause_s = self._budget.pause_s(snapshot, self.calls(), len(decision.actions), clocks.steady)
+                next_in_s = max(next_in_s, self._pause_s)
+            report = self._report(snapshot.taken_at, began, clocks.steady, next_in_s=next_in_s, seen=snapshot)
+            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
         if isinstance(meant, Failure):
             return self._trouble(f"nothing is put back: {meant.message}")
         snapshot, then, decision = meant.snapshot, meant.memory, meant.decision
-        outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
+        # The next turn reads from the journal what is remembered.
+        self._memory, self._last, self._failures = None, snapshot, 0
+        self._clocks, self._polled_at = meant.clocks, began
+        outcomes = perform(decision.actions, self.restorer or self.actuator, self._barred, self.clock)
         if outcomes:
             then, transitions = learned(then, outcomes, self.clock(), self.limits, seen=snapshot)
             self.journal.conclude(then, decision, outcomes, transitions)
         files = (self.marks, self.admission)
         left = changed_still(then, snapshot) + sum(bool(file is not None and file.failure) for file in files)
-        return CycleResult(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
+        return CycleResult(
+            summary=decision.summary,
+            next_in_s=meant.report.next_in_s,
+            outcomes=outcomes,
+            pause_s=self._pause_s,
+            settled=not left,
+            left=left,
+        )
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
         """Return the seconds until the next poll."""
@@ -570,6 +609,7 @@ class Loop:
             idle_trouble=self.knowledge.idle.trouble if self.knowledge.idle else "",
             new_jobs=self.new_jobs.said(self.pace) if self.new_jobs is not None else "",
             enforcement=self._enforcement(seen),
+            leaving=self._leaving.said,
         )
 
     def _enforcement(self, seen: Snapshot | None) -> Enforcement | None:

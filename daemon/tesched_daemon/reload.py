@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.model.journal_error import JournalError
 from tesched_core.ports import Actuator
 from tesched_slurm.commands_actuator import DryRunActuator
 
@@ -18,7 +17,6 @@ from tesched_daemon.loop import Loop
 from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller
-from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +40,6 @@ class Reloader:
     #: what serves the metrics
     metrics: Exporter | None = None
 
-    def settle(self, loop: Loop) -> None:
-        """Put back what an earlier process has changed in mode enforce, if the loop starts in another mode.
-
-        Nothing else would, and held jobs would wait. Where it can't be done the log says so.
-        """
-        if self.running.mode is Mode.ENFORCE or not _has_changes(loop):
-            return
-        acts = loop.actuator
-        loop.actuator = self.actuator
-        try:
-            _leave(loop)
-        finally:
-            loop.actuator = acts
-
     def reload(self, loop: Loop) -> str:
         """Let the loop go on with what the files say now; nothing is changed if they are bad.
 
@@ -76,8 +60,6 @@ class Reloader:
         now = replace(found, store=kept.store, slurm=kept.slurm, reports=kept.reports, loop=pace)
         now = replace(now, run_times=kept.run_times)
         changed = _changes(self.running, now)
-        if self.running.mode is Mode.ENFORCE and now.mode is not Mode.ENFORCE:
-            _leave(loop)
         loop.go_on_with(
             actuator=acting(now.mode, self.actuator),
             policies=now.policy.entries(),
@@ -103,32 +85,6 @@ class Reloader:
         remark = f"changed in the configuration, and holds after a restart: {', '.join(waiting)}"
         log.warning("%s", remark)
         return "; ".join(filter(None, (unserved, remark)))
-
-
-def _leave(loop: Loop) -> None:
-    """Put back what is changed before the loop may do nothing more: nothing else would, and held jobs would wait."""
-    try:
-        if loop.journal.lead().leader:
-            return  # a standby has changed nothing, and may not act
-        turns = list(put_all_back(loop))
-    except JournalError as error:
-        log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", error)
-        return
-    finally:
-        loop.forget()
-    last = turns[-1]
-    if last.settled:
-        log.info("mode enforce is left: %s", last.summary)
-    else:
-        log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", last.summary)
-
-
-def _has_changes(loop: Loop) -> bool:
-    try:
-        by_lever = loop.journal.load().changes
-    except JournalError:
-        return False  # the first turn says so
-    return any(not (one.restored or one.dry) for by_job in by_lever.values() for one in by_job.values())
 
 
 def _changes(before: Config, after: Config) -> Mapping[str, tuple[str, str]]:

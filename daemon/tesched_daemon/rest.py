@@ -72,7 +72,7 @@ def all_is_due(
         # Of what was put back lately the nodes say whether slurmctld goes on with an older state.
         bool(memory.orders or memory.newly_lost or memory.put_back)
         or any(one.missing_since is not None for one in memory.jobs.values())
-        or any(_is_open(change, last) for changes in memory.changes.values() for change in changes.values())
+        or any(is_open(change, last) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.
         or any(state is not None for state in memory.policy_states.values())
         or not all(entry.policy.serves_te for entry in policies)
@@ -82,10 +82,12 @@ def all_is_due(
     )
 
 
-def _is_open(change: Change[Any], last: Snapshot) -> bool:
-    job = last.jobs.get(change.job_id)
+def is_open(change: Change[Any], last: Snapshot | None) -> bool:
+    """Check whether a change was really made and may be put back, by the last good poll."""
+    if last is None or (job := last.jobs.get(change.job_id)) is None:
+        return not (change.restored or change.dry)
     # Its release changes its record.
-    waits = job is not None and not (job.doubt or job.partly_read) and awaits_release(job, change, last)
+    waits = not (job.doubt or job.partly_read) and awaits_release(job, change, last)
     return not (change.restored or change.dry or waits)
 
 

@@ -1,4 +1,6 @@
-"""Notifies systemd of the daemon's state: READY, STATUS, WATCHDOG, STOPPING. Does nothing where no systemd listens.
+"""Notifies systemd of the daemon's state: READY, STATUS, WATCHDOG, STOPPING, EXTEND_TIMEOUT_USEC.
+
+Does nothing where no systemd listens.
 
 Source: sd_notify(3).
 """
@@ -12,6 +14,10 @@ import socket
 from tesched_core.model.visible import visible
 
 log = logging.getLogger(__name__)
+
+#: Seconds after which a service that stops is ended if no further message has come, once TimeoutStopSec is over: one
+#: turn of putting back, as long as WatchdogSec allows.
+BUSY_S = 180
 
 
 def notify(**fields: str) -> None:
@@ -29,3 +35,8 @@ def notify(**fields: str) -> None:
             channel.sendto(message.encode(), path)
     except OSError as error:
         log.debug("systemd does not listen on %s: %s", address, error)
+
+
+def notify_busy() -> None:
+    """Let the service go on, though its time for a stop may be over: there is progress, and it will end."""
+    notify(WATCHDOG="1", EXTEND_TIMEOUT_USEC=str(BUSY_S * 1_000_000))

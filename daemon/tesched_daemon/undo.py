@@ -5,12 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from tesched_daemon.leaving import PAUSE_S, POLLS
 from tesched_daemon.loop import CycleResult, Loop
-
-#: Polls that put nothing back before it is given up, and seconds between two of them: what was sent is seen in the next
-#: one, a few seconds at most.
-POLLS = 10
-PAUSE_S = 0.5
 
 
 def put_all_back(

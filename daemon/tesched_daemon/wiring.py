@@ -45,6 +45,7 @@ from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.new_jobs import NewJobs
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.run_time_source import LearnedRunTimes
+from tesched_daemon.sdnotify import notify_busy
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller, TellingActuator
@@ -90,13 +91,15 @@ def opened_loop(
     is where reports come that are sent. `teller` notifies users; without one only their jobs' records do.
     """
     client = client or connect(config)
+    restorer = telling_too(client.actuator, teller)
     engine = open_store(config.store.url)
     try:
         yield Loop(
             observer=client.observer,
             watcher=client.watcher,
             single_reads=client.single_reads,
-            actuator=acting(config.mode, telling_too(client.actuator, teller)),
+            actuator=acting(config.mode, restorer),
+            restorer=restorer,
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             admission=AdmissionFile(path=Path(config.slurm.admission)),
             telling=config.tell.telling(config.guard),
@@ -237,7 +240,6 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         # Their changes of jobs are no submissions.
         uids = os.geteuid(), clients.slurm_user(_commands(reloader.running))
         loop.admission.uids = frozenset(uid for uid in uids if uid)
-    reloader.settle(loop)
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
@@ -246,9 +248,16 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         service.run()
         # While the socket is there: a job that is held finds a daemon, or is not held.
         _leave_file(loop)
-    if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
-        for turn in put_all_back(loop):
-            log.info("%s", turn.summary)
+    acts = loop.mode is Mode.ENFORCE or loop.is_leaving
+    if reloader.running.undo_on_stop and acts and not loop.journal.lead().leader:
+        _put_back_at_the_end(loop)
+
+
+def _put_back_at_the_end(loop: Loop) -> None:
+    """Put all back, however long that takes: systemd hears that it goes on."""
+    for turn in put_all_back(loop):
+        log.info("%s", turn.summary)
+        notify_busy()
 
 
 @contextmanager

@@ -330,7 +330,7 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
-            **{name: getattr(report, name) for name in ("mode", "new_jobs", *TROUBLES)},
+            **{name: getattr(report, name) for name in ("mode", "new_jobs", "leaving", *TROUBLES)},
             "enforced": msgspec.to_builtins(report.enforcement or {}),
             "limits_unread": msgspec.to_builtins(report.limits_unread),
         }

@@ -149,6 +149,8 @@ class DaemonRow(Base):
     idle_trouble: Stored[str]
     #: how new jobs are found between two polls, in words
     new_jobs: Stored[str]
+    #: what is left of mode enforce, and is put back before this mode begins, in words; empty if nothing
+    leaving: Stored[str]
     #: how far the limits on TE jobs are enforced (`enforcement.Enforcement`); {}: none is set
     enforced: Stored[dict[str, Any]]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]

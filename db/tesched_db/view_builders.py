@@ -54,6 +54,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         metrics_trouble=row.metrics_trouble,
         idle_trouble=row.idle_trouble,
         new_jobs=row.new_jobs,
+        leaving=row.leaving,
         enforced=msgspec.convert(row.enforced, Enforcement, strict=False) if row.enforced else None,
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row.refused),

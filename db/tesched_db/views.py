@@ -78,6 +78,8 @@ class DaemonView:
     idle_trouble: str = ""
     #: how new jobs are found between two polls, in words
     new_jobs: str = ""
+    #: what is left of mode enforce, and is put back before this mode begins, in words; empty if nothing
+    leaving: str = ""
     #: how far the limits on TE jobs are enforced; None: none is set
     enforced: Enforcement | None = None
     #: limits of associations and QOS that could not be read

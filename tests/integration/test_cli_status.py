@@ -59,7 +59,7 @@ def _turn(config: Path, mode: Mode = Mode.ENFORCE, *, ends: bool = False, times:
     if mode is Mode.SHADOW:
         from tesched_slurm.commands_actuator import DryRunActuator  # noqa: PLC0415
 
-        loop.actuator = DryRunActuator()
+        loop.actuator, loop.restorer = DryRunActuator(), loop.actuator
     loop.clock = time.time
     loop.journal = SqlJournal(engine, identity=replace(Identity.here(), **identity))  # type: ignore[arg-type]
     for _ in range(times):
@@ -231,6 +231,38 @@ class TestShadow:
         shown = " ".join(tesched(shadow, "status").output.split())
         assert "no trial-and-error job waits" not in shown
         assert "because trial-and-error job 2 is to wait" in shown
+
+
+class TestLeaving:
+    """Mode enforce is left: status says so, and that changes are really put back."""
+
+    @pytest.fixture
+    def shadow(self, config: Path) -> Path:
+        """Give a store in which a daemon of mode shadow goes on from one of mode enforce."""
+        _turn(config)
+        _turn(config, Mode.SHADOW)
+        return config
+
+    def test_status_says_what_is_put_back_and_by_what(self, shadow: Path) -> None:
+        shown = tesched(shadow, "status")
+        assert shown.exit_code == 0, "the daemon does its work"
+        said = " ".join(shown.output.split())
+        assert "LEAVING what mode enforce has changed is put back first: 3 change(s) and order(s) are left" in said
+        assert "the daemon puts them back" in said
+        assert "undo: 0 change(s) to put back" in said
+        assert "would have" not in said
+        as_json = json.loads(tesched(shadow, "status", "--json").output)
+        assert as_json["daemon"]["leaving"].startswith("what mode enforce has changed is put back first")
+
+    def test_the_order_is_withdrawn_and_was_given(self, shadow: Path) -> None:
+        for argv in (["orders"], ["explain", "2"]):
+            said = " ".join(tesched(shadow, *argv).output.split())
+            assert "withdrawn" in said
+            assert "nothing was done" not in said
+
+    def test_mode_enforce_leaves_nothing(self, config: Path) -> None:
+        _turn(config)
+        assert "LEAVING" not in tesched(config, "status").output
 
 
 class TestAudit:

@@ -96,6 +96,8 @@ def _daemon(view: StatusView, at: float) -> Iterator[Sentence]:
     daemon = view.daemon
     if daemon is not None:
         yield Sentence(f"mode {daemon.mode}, cycle {daemon.cycle}, {daemon.client}; last: {daemon.summary}")
+        if daemon.leaving:
+            yield Sentence(daemon.leaving, warn=True)
         if daemon.doubtful:
             jobs = "; ".join(f"{unread(label, user)}: {why}" for label, user, why in daemon.doubts)
             yield Sentence(f"{daemon.doubtful} record(s) could not be read whole; left alone: {jobs}", warn=True)

@@ -33,6 +33,8 @@ class Overdue:
 def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
     """Yield what an admin should know and act on, each with its word in front."""
     if view.daemon:
+        if view.daemon.leaving:
+            yield Text(f"LEAVING  {view.daemon.leaving}", style="bold yellow")
         yield from _doubts(view.daemon)
         yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))
         yield from (Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread))

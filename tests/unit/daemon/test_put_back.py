@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
-from tesched_daemon.undo import POLLS, put_all_back
+from tesched_daemon.undo import put_all_back
 
 
 class Emptying(Loop):

@@ -82,6 +82,7 @@ def upgrade() -> None:
         sa.Column("metrics_trouble", sa.Text(), nullable=False),
         sa.Column("idle_trouble", sa.Text(), nullable=False),
         sa.Column("new_jobs", sa.Text(), nullable=False),
+        sa.Column("leaving", sa.Text(), nullable=False),
         sa.Column("enforced", sa.JSON(), nullable=False),
         sa.Column("limits_unread", sa.JSON(), nullable=False),
         sa.Column("refused", sa.JSON(), nullable=False),

@@ -1,0 +1,96 @@
+"""Leaving mode enforce: in another mode, what mode enforce has changed is put back before anything is decided.
+
+Principle
+    This is a state, not an event. As long as this daemon leads, its mode is another one, and the memory has a change
+    that was really made, or an order with a victim that was really preempted, its turns put back (`Loop.undo`), with
+    the actuator that acts. It does not matter why that was not done before: slurmctld did not answer when the daemon
+    was started in the other mode, the store could not be read at the reload, or another daemon led until now.
+
+    What cannot be put back now is not waited for: the nodes of a TE job that runs, or a nice value that stays for as
+    long as its job is held (priority/basic). Once a poll shows that it can be, the next turn puts it back.
+
+Worked example
+    A daemon is started in mode shadow, and job 17 is held by the one before, of mode enforce. slurmctld does not
+    answer, and the turns come less and less often. Then it answers: job 17 is released, half a second later that is
+    seen, and the next turn is the first one of mode shadow.
+
+Source
+    tesched's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Victim
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import changed_still
+
+from tesched_daemon.rest import is_open
+from tesched_daemon.settings import Mode, Pace
+
+log = logging.getLogger(__name__)
+
+#: Polls in a row that put nothing back before they come less often, or it is given up where nothing follows; and
+#: seconds between two polls: what was sent is seen in the next one, a few seconds at most.
+POLLS = 10
+PAUSE_S = 0.5
+
+
+@dataclass(kw_only=True)
+class Leaving:
+    """How far mode enforce is left."""
+
+    #: what is left of it, in words; empty: nothing
+    said: str = field(default="", init=False)
+    #: changes that were left after the last turn, and how many turns in a row left as many
+    _left: int | None = field(default=None, init=False)
+    _idle: int = field(default=0, init=False)
+
+    def is_due(self, memory: Memory, last: Snapshot | None, mode: Mode) -> bool:
+        """Check whether this turn is to put back; `last` is the last good poll."""
+        left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last)
+        if not left:
+            if self.said and mode is not Mode.ENFORCE:
+                log.info("mode enforce is left: what it had changed is put back")
+            self.said, self._left, self._idle = "", None, 0
+            return False
+        begins = not self.said
+        self.said = f"what mode enforce has changed is put back first: {left} change(s) and order(s) are left"
+        if begins:
+            log.warning("mode %s is to begin: %s", mode, self.said)
+        return True
+
+    def put_back(self, left: int) -> None:
+        """Take in a turn that has seen the cluster, and how many changes it left that can be put back."""
+        self._idle = 0 if self._left is not None and left < self._left else self._idle + 1
+        self._left = left
+
+    def next_in_s(self, pace: Pace) -> float:
+        """Return the seconds until the next turn; 0 where nothing is being left."""
+        if not self.said:
+            return 0.0
+        if self._idle < POLLS:
+            return min(PAUSE_S, pace.poll_interval_s)
+        # Doubling a float fifty times is enough for any limit; more would only overflow.
+        wait_s = pace.poll_interval_s * 2.0 ** min(self._idle - POLLS, 50)
+        return min(wait_s, pace.backoff_max_s)
+
+
+def _of_enforce(memory: Memory, last: Snapshot | None) -> int:
+    """Count what was really changed and can be put back, and the orders for which a job was really preempted."""
+    changes = {
+        name: {job_id: one for job_id, one in by_job.items() if is_open(one, last)}
+        for name, by_job in memory.changes.items()
+    }
+    orders = {one.order_id: one for one in memory.open_orders() if any(map(_was_preempted, one.victims))}
+    if last is None:
+        return len(orders) + sum(map(len, changes.values()))
+    return changed_still(replace(memory, changes=changes, orders=orders), last)
+
+
+def _was_preempted(victim: Victim) -> bool:
+    # Of an order that was only recorded nothing is sent, and it has ended.
+    return victim.noticed_at is not None or victim.suspended_at is not None or victim.left_at is not None
