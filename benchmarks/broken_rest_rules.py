@@ -19,6 +19,13 @@ _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
 REST_MUTATIONS = (
+    Mutation(
+        "settings: their age by a stopwatch",
+        "slurm/tesched_slurm/commands_observer.py",
+        "self.commands.unanswered.total(), self.stopwatch()",
+        "self.commands.unanswered.total(), time.time()",
+    ),
+    Mutation("configless hosts", "slurm/tesched_slurm/run_command.py", '"SLURM_CONF_SERVER", ', ""),
     Mutation("found: a share for all", _FOUND, "if new and self.served():", "if new:"),
     Mutation(
         "found: a pause as long as the test", _FOUND, "max(60.0 / per_minute - took_s, took_s)", "60 / per_minute"

@@ -175,7 +175,7 @@ def state(store: Engine) -> DaemonState:
     return state_of(read.daemon(store), time.time())
 
 
-def test_a_leader_is_well_whose_poll_took_longer_than_a_daemon_may_be_late(store: Engine) -> None:
+def test_a_leader_is_well_after_a_poll_that_took_longer_than_a_daemon_may_be_late(store: Engine) -> None:
     journal = SqlJournal(store, identity=FIRST)
     turn(journal, time.time() - 40.0, next_in_s=2.0, took_s=40.0)
     assert state(store) is DaemonState.WELL

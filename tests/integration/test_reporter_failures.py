@@ -36,7 +36,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, *errors: OSError | None) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_report_whose_write_fails_is_written_without_another_report(
+def test_a_report_is_written_after_a_failed_write_without_another_report(
     spool: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     failing(monkeypatch, *[OSError(f"no {time}") for time in range(times)])
