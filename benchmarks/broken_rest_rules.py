@@ -24,6 +24,13 @@ REST_MUTATIONS = (
     Mutation("leaving: a victim that had its notice", _LEAVING, "return victim.noticed_at is not None or", "return"),
     Mutation("leaving: what can be put back", _LEAVING, "if last is None:", "if True:"),
     Mutation("leaving: less and less often", _LEAVING, "if self._idle < POLLS:", "if True:"),
+    Mutation(
+        "settings: their age by a stopwatch",
+        "slurm/tesched_slurm/commands_observer.py",
+        "self.commands.unanswered.total(), self.stopwatch()",
+        "self.commands.unanswered.total(), time.time()",
+    ),
+    Mutation("configless hosts", "slurm/tesched_slurm/run_command.py", '"SLURM_CONF_SERVER", ', ""),
     Mutation("found: a share for all", _FOUND, "if new and self.served():", "if new:"),
     Mutation(
         "found: a pause as long as the test", _FOUND, "max(60.0 / per_minute - took_s, took_s)", "60 / per_minute"

@@ -702,8 +702,8 @@ MUTATIONS = (
     Mutation(
         "lease: who does not lead writes nothing",
         _JOURNAL,
-        "            if leader:\n                raise LeaseError",
-        "            if False:\n                raise LeaseError",
+        "if there is not None and (leader := leader_of(there, now, self._ours)):",
+        'if False and (leader := ""):',
     ),
     Mutation(
         "lease: nobody writes over what he has not read",
@@ -711,18 +711,28 @@ MUTATIONS = (
         "if (there.revision if there else None) != held.revision:",
         "if False:",
     ),
-    Mutation("lease: each write renews it", _JOURNAL, "until = now + lasts_s if", "until = now if"),
+    Mutation("lease: each write renews it", _JOURNAL, "until = now + self._polls.lease_s() + (", "until = now + ("),
     Mutation(
         "lease: it lasts for the announced turn, too",
         _JOURNAL,
-        'lasts_s = LEASE_S + max(values.get("next_at", 0.0) - values.get("reported_at", 0.0), 0.0)',
-        "lasts_s = LEASE_S",
+        "(max(report.next_in_s, 0.0) if report is not None else 0.0)",
+        "0.0",
     ),
     Mutation(
         "lease: the token counts up",
         _JOURNAL,
         "(there.lease_token if there else 0) + 1",
         "(there.lease_token if there else 0) + 0",
+    ),
+    Mutation("lease: longer after long polls", _LEASE, "max(2.0 * longest_s - LEASE_S, 0.0)", "0.0"),
+    Mutation(
+        "lease: undo waits for it, too",
+        _JOURNAL,
+        "if there is not None and (leader :=",
+        "if there is not None and not self._takes_over and (leader :=",
+    ),
+    Mutation(
+        "lease: it says that a daemon is late", "db/tesched_db/view_builders.py", "row.stopped_at is None", "False"
     ),
     Mutation(
         "lease: it runs out",

@@ -262,7 +262,7 @@ NEAR = {
     "columns": ("tests/unit/slurm/test_known_rows.py", "tests/unit/slurm/test_queue.py"),
     "answer_bytes": ("tests/unit/slurm/test_answer_pieces.py",),
     "bounded_process": ("tests/unit/slurm/test_bounded_process.py",),
-    "run_command": ("tests/unit/slurm/test_answer_bytes.py",),
+    "run_command": ("tests/unit/slurm/test_answer_bytes.py", "tests/unit/slurm/test_bounded_process.py"),
     "record_details": ("tests/unit/slurm/test_forged_records.py",),
     "details": (
         "tests/unit/slurm/test_answer_bytes.py",
@@ -326,6 +326,7 @@ NEAR = {
     "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
     "lease": ("tests/integration/test_lease.py",),
+    "view_builders": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
     "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),

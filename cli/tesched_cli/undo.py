@@ -29,7 +29,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.settings import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, check_conf, look, opened_loop
-from tesched_db import deeds
+from tesched_db import deeds, lease
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.liveness import DaemonState
@@ -85,20 +85,25 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     """Put back what tesched has changed, and withdraw its orders.
 
     For a daemon that is dead, stopped or silent; while it polls, nothing is done (exit status 2). A silent one is there
-    and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. A victim
-    that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1
-    if a change could not be put back.
+    and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. Nor is
+    anything done while another process holds the lease of the store, such as one on another host that has just died. A
+    victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit
+    status 1 if a change could not be put back.
     """
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)
     try:
         daemon = read.daemon(engine)
         memory = read.memory(engine, STATES)
+        leader = lease.holder(engine)
     finally:
         engine.dispose()
     how = health(daemon, time.time())
     if how.state in {DaemonState.WELL, DaemonState.BLIND} and not dry_run:
         raise StartError(f"the daemon runs ({how.line}): stop it first, or it goes on changing priorities")
+    if leader and not dry_run:
+        # Whatever the clocks say: the store refuses what is written without the lease.
+        raise StartError(f"another process works on this store ({leader}): stop it, or try again then")
     if dry_run:
         seen = look(config)
         memory, decision = undone(memory, classified(seen, config.classes), config.guard)

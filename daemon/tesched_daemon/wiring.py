@@ -87,7 +87,7 @@ def opened_loop(
 ) -> Iterator[Loop]:
     """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
-    `client` is the way to Slurm if there is one. A caller that `takes_over` knows that no other daemon lives. `inbox`
+    `client` is the way to Slurm if there is one. One that `takes_over` writes as `tesched undo`. `inbox`
     is where reports come that are sent. `teller` notifies users; without one only their jobs' records do.
     """
     client = client or connect(config)

@@ -39,10 +39,10 @@ from tesched_db.held import Held
 from tesched_db.job_rows import of_te
 from tesched_db.lease import (
     LEASE,
-    LEASE_S,
     STANDBY_SAYS_S,
     Holder,
     LeaseError,
+    PollTimes,
     holder_of,
     lead,
     leader_of,
@@ -111,7 +111,7 @@ class SqlJournal:
     ) -> None:
         """Take the engine of `engine.open_store`; nothing is read or written yet.
 
-        One that `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        One that `takes_over` writes as `tesched undo`, and not as a daemon.
         `states` are the types of what policies remember, by the policy's name. One that `learns` keeps finished runs.
         """
         self._states, self._learns = states, learns
@@ -120,6 +120,7 @@ class SqlJournal:
         self._reads = reading(engine)
         self._identity = identity or Identity.here()
         self._held: Held | None = None
+        self._polls = PollTimes()
         #: when we last said that we stand by, by a clock that only runs
         self._stood_by_at: float | None = None
         #: the memory in the store is of our writing, so its times are by our clock
@@ -204,7 +205,7 @@ class SqlJournal:
         held.seen_at = snapshot.taken_at
         ahead_s = time.time() - now_of(connection)
         values = {**self._reported(report), **scalars(memory), "summary": decision.summary}
-        self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, **of_te(snapshot, decision)})
+        self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, **of_te(snapshot, decision)}, report)
         held.seen.write(connection, snapshot, before)
         held.told.write(connection, snapshot, held.seen)
         learn_ended(connection, held.seen.ended if self._learns else (), memory, snapshot)
@@ -263,7 +264,7 @@ class SqlJournal:
         with self._transaction() as (connection, held):
             said = report.failure.message if report.failure else ""
             summary = f"did nothing, because the cluster could not be seen: {said}"
-            self._daemon(connection, held, {**self._reported(report), "summary": summary})
+            self._daemon(connection, held, {**self._reported(report), "summary": summary}, report)
             self._cycle(connection, held, report, summary=summary, policy="", cycle=None, counts={}, idle=True)
 
     @contextmanager
@@ -280,20 +281,20 @@ class SqlJournal:
             yield connection, held
         self._held = held
 
-    def _daemon(self, connection: Connection, held: Held, values: Values) -> None:
+    def _daemon(self, connection: Connection, held: Held, values: Values, report: CycleReport | None = None) -> None:
         """Write the daemon's row: first of all in each transaction, since it shows whether we are the only writer."""
         there = connection.execute(LEASE.with_for_update()).first()
         now = now_of(connection)
         holder = holder_of(there) if there else self._ours
-        if there is not None and not self._takes_over:
-            leader = leader_of(there, now, self._ours)
-            if leader:
-                raise LeaseError(f"the lead was lost, and what was meant is not done: {leader}")
+        if there is not None and (leader := leader_of(there, now, self._ours)):
+            raise LeaseError(f"the lead was lost, and what was meant is not done: {leader}")
         if (there.revision if there else None) != held.revision:
             who = f"process {there.pid} on {there.host}" if there else "somebody"
             raise StoreError(f"another daemon writes to this state store: {who}")
-        lasts_s = LEASE_S + max(values.get("next_at", 0.0) - values.get("reported_at", 0.0), 0.0)
-        until = now + lasts_s if "next_at" in values else max(there.lease_until if there else 0.0, now + LEASE_S)
+        if report is not None:
+            self._polls.add(report.observe_s + report.step_s, time.monotonic())
+        until = now + self._polls.lease_s() + (max(report.next_in_s, 0.0) if report is not None else 0.0)
+        until = max(there.lease_until if there is not None and report is None else 0.0, until)
         values = {
             **values,
             "seen_at": held.seen_at,
@@ -325,7 +326,7 @@ class SqlJournal:
             "reported_at": report.at,
             "failure_kind": report.failure.kind.value if report.failure else None,
             "failure": report.failure.message if report.failure else None,
-            "next_at": report.at + report.next_in_s,
+            "next_at": time.time() + report.next_in_s,
             "stopped_at": None,
             "calls": dict(report.calls),
             "told": dict(report.told),

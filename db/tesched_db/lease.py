@@ -26,6 +26,12 @@ from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
 #: Seconds for which a daemon leads after the turn that it has announced: a turn may take that long before it writes.
 #: More than `loop.ACT_WITHIN_S`, so that no daemon acts once its lease has run out.
 LEASE_S = 10.0
+#: A poll of up to half of that may take twice as long the next time. After longer ones the lease lasts longer, and at
+#: most by so many seconds: as long as the six calls of a poll may take.
+_LONGER_S = 60.0
+#: Seconds after its own next poll at which a daemon that has not written is taken for gone, or hanging; later where its
+#: lease lasts longer.
+LATE_S = 15.0
 #: A standby says at least this often that it is there, seconds; one that has not for `SILENT_S` is taken for gone.
 STANDBY_SAYS_S = 5.0
 SILENT_S = 60.0
@@ -78,6 +84,30 @@ class Holder:
         return alive(self.pid, self.place, self.ticks) is False
 
 
+class PollTimes:
+    """Length of the leader's polls, so that its lease outlasts the next one: a poll writes nothing before it ends."""
+
+    #: seconds after which a long poll counts no more, at least; at most twice as many
+    PERIOD_S = 300.0
+
+    def __init__(self) -> None:
+        """Begin with no poll."""
+        self._since = 0.0
+        #: seconds of the longest poll in this period, and in the one before
+        self._longest_s, self._before_s = 0.0, 0.0
+
+    def add(self, took_s: float, now: float) -> None:
+        """Take in a poll that took so long, and ended now, by a clock that only runs."""
+        if now - self._since >= self.PERIOD_S:
+            self._since, self._before_s, self._longest_s = now, self._longest_s, 0.0
+        self._longest_s = max(self._longest_s, took_s)
+
+    def lease_s(self) -> float:
+        """Seconds for which the lease lasts after the announced poll has begun."""
+        longest_s = max(self._longest_s, self._before_s)
+        return LEASE_S + min(max(2.0 * longest_s - LEASE_S, 0.0), _LONGER_S)
+
+
 #: what is read of the daemon's row to know which process leads
 LEASE = select(
     DaemonRow.pid,
@@ -97,7 +127,7 @@ def holder_of(row: Row[*tuple[Any, ...]]) -> Holder:
     return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place, ticks=row.pid_ticks)
 
 
-def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str:
+def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder | None) -> str:
     """Return the holder of the lease by a row of `LEASE`, in words; empty if it is ours, or free."""
     holder = holder_of(row)
     if holder == ours or row.lease_until <= now or holder.dead:
@@ -115,6 +145,15 @@ def lead(engine: Engine, ours: Holder) -> Lead:
         leader=leader_of(row, now, ours) if row else "",
         paused=f"tesched is {paused}" if paused else "",
     )
+
+
+def holder(engine: Engine) -> str:
+    """Return the process that holds the lease, in words, and for how long; empty if it is free. Raises StoreError."""
+    with reader(engine) as connection:
+        row = connection.execute(LEASE).first()
+        now = now_of(connection)
+    leader = leader_of(row, now, None) if row else ""
+    return f"{leader}, for {row.lease_until - now:.0f} s more if it does not write again" if row and leader else ""
 
 
 def read_pause(connection: Connection, now: UnixSeconds) -> Pause | None:

@@ -9,9 +9,6 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_db.process import alive
 from tesched_db.views import DAEMON, DaemonView
 
-#: Seconds after its own next poll at which a daemon that has not written is taken for gone, or hanging.
-LATE_S = 15.0
-
 
 class DaemonState(StrEnum):
     """State of the daemon."""
@@ -48,6 +45,6 @@ def state_of(daemon: DaemonView | None, now: UnixSeconds) -> DaemonState:
     there = alive(daemon.pid, daemon.place, daemon.pid_ticks)
     if there is False:
         return DaemonState.DIED
-    if now - daemon.next_at > LATE_S:
+    if now > daemon.late_at:
         return DaemonState.SILENT if there else DaemonState.DIED
     return DaemonState.WELL if daemon.failure_kind is None else DaemonState.BLIND

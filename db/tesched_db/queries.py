@@ -89,7 +89,7 @@ def status(
         daemon = row_by_key(connection, DaemonRow, 1)
         newest = select(CycleRow).order_by(CycleRow.key.desc()).limit(cycles)
         return StatusView(
-            daemon=daemon_view(daemon) if daemon else None,
+            daemon=daemon_view(connection, daemon) if daemon else None,
             standbys=read_standbys(connection),
             paused=read_pause(connection, now),
             cycles=cycle_views(connection, newest),
@@ -108,7 +108,7 @@ def status(
 def daemon(engine: Engine) -> DaemonView | None:
     """Return the daemon as it last said of itself; None if none has ever written here."""
     with reader(engine) as connection:
-        return daemon_view(row) if (row := row_by_key(connection, DaemonRow, 1)) else None
+        return daemon_view(connection, row) if (row := row_by_key(connection, DaemonRow, 1)) else None
 
 
 def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({})) -> Memory:

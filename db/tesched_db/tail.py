@@ -168,7 +168,7 @@ class Tail:
         refusals, polls = self._refusals(connection), self._polls(connection)
         news = self._steps(connection, News(started=started, slowdowns=slowdowns, refusals=refusals, polls=polls))
         return Now(
-            daemon=daemon_view(daemon) if daemon else None,
+            daemon=daemon_view(connection, daemon) if daemon else None,
             queues=queues_of(connection, now, WINDOW_S),
             tally=tally_of(connection, now - WINDOW_S),
             open_orders=connection.scalar(select(func.count()).where(OrderRow.ended_at.is_(None))) or 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -18,14 +19,20 @@ from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.change_rows import refused_of
+from tesched_db.clock_skew import now_of
+from tesched_db.lease import LATE_S, LEASE_S
 from tesched_db.order_rows import order_of, victims_of
 from tesched_db.rows import CHUNK, row_by_key, rows_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
 
 
-def daemon_view(row: DaemonRow) -> DaemonView:
-    """Return the daemon's row."""
+def daemon_view(connection: Connection, row: DaemonRow) -> DaemonView:
+    """Return the daemon's row, which was read on this connection."""
+    late_at = row.next_at + LATE_S
+    if row.stopped_at is None:
+        # One that runs has a lease, by the store's clock, which another host's need not agree with.
+        late_at = time.time() + row.lease_until - now_of(connection) + LATE_S - LEASE_S
     return DaemonView(
         role=row.role,
         mode=row.mode,
@@ -38,6 +45,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         started_at=row.started_at,
         reported_at=row.reported_at,
         next_at=row.next_at,
+        late_at=late_at,
         stopped_at=row.stopped_at,
         seen_at=row.seen_at,
         failure_kind=FailureKind(row.failure_kind) if row.failure_kind is not None else None,

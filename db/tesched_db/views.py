@@ -51,6 +51,8 @@ class DaemonView:
     #: when it last wrote of itself, and when it means to poll next
     reported_at: UnixSeconds
     next_at: UnixSeconds
+    #: when it counts as hanging, or gone, if it has not written again; by this host's clock, from the store's
+    late_at: UnixSeconds
     #: when it ended and said so; None while it runs, and of one that died
     stopped_at: UnixSeconds | None
     #: the last good poll of the cluster; None if there was none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
@@ -45,6 +46,7 @@ class Settings:
     commands: Commands
     #: seconds for which the settings are believed
     age_s: float = 60.0
+    stopwatch: Callable[[], float] = time.monotonic
     _read: SlurmSettings | None = None
     _read_at: float = 0.0
     #: when slurmctld was started, and the first of its hosts that is up, as it says
@@ -56,8 +58,8 @@ class Settings:
 
     def now(self, within_s: float = inf) -> SlurmSettings | Failure:
         """Return the settings; they are read again after any command that got no answer, each call `within_s`."""
-        unanswered = self.commands.unanswered.total()
-        if self._read is None or unanswered != self._unanswered or time.time() - self._read_at > self.age_s:
+        unanswered, now = self.commands.unanswered.total(), self.stopwatch()
+        if self._read is None or unanswered != self._unanswered or now - self._read_at > self.age_s:
             commands = replace(self.commands, timeout_s=min(self.commands.timeout_s, within_s))
             config = commands.run(("scontrol", "show", "config"))
             if isinstance(config, Failure):
@@ -79,7 +81,7 @@ class Settings:
             if unanswered != self._unanswered and self._read is not None:
                 self._is_another |= started != self._started or host != self._host
             self._started, self._host, self._unanswered = started, host, unanswered
-            self._read, self._read_at = settings, time.time()
+            self._read, self._read_at = settings, now
         return self._read
 
     @property

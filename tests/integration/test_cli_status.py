@@ -177,6 +177,18 @@ class TestDaemon:
         assert said.exit_code == 2
         assert "the daemon runs" in said.output
 
+    def test_undo_is_refused_while_another_one_on_another_host_holds_the_lease(self, config: Path) -> None:
+        engine = open_store(_url(config.parent))
+        loop = loop_of(Cluster(), Notebook())
+        identity = replace(Identity.here(), pid=11, host="login1", place="boot1")
+        loop.journal = SqlJournal(engine, identity=identity, takes_over=True)
+        loop.undo()
+        engine.dispose()
+        said = tesched(config, "undo")
+        assert said.exit_code == 2
+        assert "process 11 on login1 leads" in said.output
+        assert "try again" in said.output
+
 
 def test_a_job_that_waits_for_another_try_is_shown_with_when(config: Path) -> None:
     _turn(config)

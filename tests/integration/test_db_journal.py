@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -153,11 +154,15 @@ def test_failed_polls_are_one_row_and_touch_no_job(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(3, JobState.RUNNING, nodes=["n1"]))
     for at in (110.0, 120.0, 130.0):
+        before = time.time()
         writer.journal.unseen(report(at, failure=DOWN, next_in_s=10.0))
+    after = time.time()
     status = read.status(store)
     assert [(cycle.count, cycle.failure_kind) for cycle in status.cycles] == [(3, FailureKind.UNREACHABLE), (1, None)]
     assert status.daemon is not None
-    assert (status.daemon.seen_at, status.daemon.reported_at, status.daemon.next_at) == (100.0, 130.0, 140.0)
+    assert (status.daemon.seen_at, status.daemon.reported_at) == (100.0, 130.0)
+    # Announced from the write: a poll that found nothing may have taken long.
+    assert before + 10 <= status.daemon.next_at <= after + 10
     assert status.daemon.failure == "slurmctld does not answer"
     (seen,) = read.jobs(store)
     assert (seen.state, seen.last_seen, seen.gone) == (JobState.RUNNING, 100.0, False)

@@ -16,7 +16,8 @@ from tesched_db import queries as read
 from tesched_db.clock_skew import now_of
 from tesched_db.engine import writing
 from tesched_db.journal import Identity, SqlJournal
-from tesched_db.lease import LEASE, LEASE_S, LeaseError, pause, unpause
+from tesched_db.lease import LATE_S, LEASE, LEASE_S, LeaseError, PollTimes, pause, unpause
+from tesched_db.liveness import DaemonState, state_of
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, StandbyRow
 from tesched_testcluster.harness.store_examples import job, order, remembering, victim
@@ -27,13 +28,13 @@ FIRST = replace(HERE, pid=11, host="login1", place="boot1")
 SECOND = replace(HERE, pid=22, host="login2", place="boot2")
 
 
-def turn(journal: SqlJournal, at: float, next_in_s: float = 600.0) -> None:
-    """Make a turn that does nothing, as the loop does; its lease lasts longer than any test."""
+def turn(journal: SqlJournal, at: float, next_in_s: float = 600.0, took_s: float = 0.0) -> None:
+    """Make a turn that does nothing, as the loop does, after so long a poll; its lease lasts longer than any test."""
     memory = journal.load()
     decided = Decision(
         cycle=memory.cycle + 1, at=at, policy="", actions=(), refusals=(), transitions=(), summary="did nothing"
     )
-    report = CycleReport(at=at, mode="enforce", client="test", observe_s=0, step_s=0, next_in_s=next_in_s)
+    report = CycleReport(at=at, mode="enforce", client="test", observe_s=took_s, step_s=0, next_in_s=next_in_s)
     journal.intend(Snapshot.of(at), replace(memory, cycle=memory.cycle + 1), decided, report)
 
 
@@ -119,18 +120,78 @@ def test_a_holder_that_is_dead_on_this_host_is_not_waited_for(store: Engine) -> 
     turn(SqlJournal(store, identity=alive), 2.0)
     assert "process 1 on" in SqlJournal(store, identity=HERE).lead().leader
     # The same number, and a process that was started at another time.
-    turn(SqlJournal(store, identity=replace(alive, ticks=(alive.ticks or 0) + 1), takes_over=True), 2.5)
+    run_out(store)
+    turn(SqlJournal(store, identity=replace(alive, ticks=(alive.ticks or 0) + 1)), 2.5)
     assert SqlJournal(store, identity=HERE).lead().leader == ""
     # The same number in a container of the same host is another process's.
-    elsewhere = SqlJournal(store, identity=replace(gone, place="another"), takes_over=True)
+    elsewhere = SqlJournal(store, identity=replace(gone, place="another"))
     turn(elsewhere, 3.0)
     assert "leads" in SqlJournal(store, identity=HERE).lead().leader
 
 
-def test_undo_takes_over_from_a_leader_that_is_known_to_be_dead(store: Engine, first: SqlJournal) -> None:
+def test_undo_may_write_once_the_lease_has_run_out_or_its_holder_is_known_to_be_dead(
+    store: Engine, first: SqlJournal
+) -> None:
     assert first.lead().leader == ""
-    turn(SqlJournal(store, identity=SECOND, takes_over=True), 2.0)
+    undo = SqlJournal(store, identity=SECOND, takes_over=True)
+    with pytest.raises(LeaseError, match="process 11 on login1 leads"):
+        turn(undo, 2.0)
+    run_out(store)
+    turn(undo, 2.0)
     assert token(store) == 2
+    undo.resign()
+    turn(SqlJournal(store, identity=replace(HERE, pid=2**22 - 1)), 3.0)
+    turn(SqlJournal(store, identity=HERE, takes_over=True), 4.0)
+    assert token(store) == 4
+
+
+@pytest.mark.parametrize(("took_s", "longer_s"), [(5.0, 0.0), (12.0, 14.0), (30.0, 50.0), (500.0, 60.0)])
+def test_a_lease_outlasts_another_poll_as_long_as_the_longest_of_late_within_bounds(
+    store: Engine, first: SqlJournal, took_s: float, longer_s: float
+) -> None:
+    turn(first, 2.0, took_s=took_s)
+    before = now(store)
+    turn(first, 3.0, next_in_s=2.0)
+    after = now(store)
+    with store.connect() as connection:
+        lease_until = connection.execute(LEASE).one().lease_until
+    assert before + 2 + LEASE_S + longer_s <= lease_until <= after + 2 + LEASE_S + longer_s
+    first.conclude(first.load(), _nothing(), [], [])
+    with store.connect() as connection:
+        assert connection.execute(LEASE).one().lease_until >= after + LEASE_S + longer_s
+
+
+def test_a_long_poll_is_forgotten_when_the_later_ones_were_short() -> None:
+    polls = PollTimes()
+    for at, took_s in ((0.0, 30.0), (PollTimes.PERIOD_S - 1, 1.0), (2 * PollTimes.PERIOD_S - 1, 1.0)):
+        polls.add(took_s, at)
+        assert polls.lease_s() == LEASE_S + 50.0
+    polls.add(1.0, 3 * PollTimes.PERIOD_S)
+    assert polls.lease_s() == LEASE_S
+
+
+def state(store: Engine) -> DaemonState:
+    """Return the state of the daemon, as `tesched status` says it."""
+    return state_of(read.daemon(store), time.time())
+
+
+def test_a_leader_is_well_after_a_poll_that_took_longer_than_a_daemon_may_be_late(store: Engine) -> None:
+    journal = SqlJournal(store, identity=FIRST)
+    turn(journal, time.time() - 40.0, next_in_s=2.0, took_s=40.0)
+    assert state(store) is DaemonState.WELL
+    with writing(store).begin() as connection:
+        until = now_of(connection) - (LATE_S - LEASE_S)
+        connection.execute(update(DaemonRow).values(lease_until=until))
+    assert state(store) is DaemonState.DIED
+
+
+def test_a_leader_on_a_host_with_another_clock_is_well(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() - 60.0)
+        turn(SqlJournal(store, identity=FIRST), time.time(), next_in_s=2.0)
+    # With SQLite it is one host, whose clock was set: a minute may well have passed.
+    assert state(store) is (DaemonState.WELL if store.dialect.name == "postgresql" else DaemonState.DIED)
 
 
 def test_of_two_that_find_the_lease_run_out_one_writes(store: Engine, first: SqlJournal) -> None:

@@ -9,9 +9,6 @@ import pytest
 from tesched_core.model.actions import (
     Failure,
     FailureKind,
-    OrderId,
-    Reason,
-    ReasonCode,
     SetField,
     Status,
     kind_of,
@@ -25,14 +22,12 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import never_barred
 from tesched_core.step import step
 from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
-from tesched_daemon.performing import perform
 from tesched_daemon.probes import PROBES, SOON_S
 from tesched_daemon.settings import Mode, Pace
 
-from tests.builders import by_job, hold, release
+from tests.builders import by_job
 from tests.loop_parts import ASKS, FULL_CLUSTER, TRIAL, VICTIM, Cluster, Crash, Notebook, loop_of
 
 
@@ -228,24 +223,6 @@ def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> Non
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0)
     loop.turn()
     assert kinds(cluster) == ["setnice", "setnodes", "notify"]
-
-
-def test_an_action_of_no_order_does_not_count_on_another() -> None:
-    busy = Failure(kind=FailureKind.ALREADY_DONE, message="it has started")
-    reason = Reason(code=ReasonCode.NOT_ITS_TURN, text="")
-    actions = (hold(VICTIM.job_id, reason), release(TRIAL.job_id, reason))
-    outcomes = perform(actions, Cluster(answers={"hold": busy}), never_barred, lambda: 1000.0)
-    assert [outcome.status for outcome in outcomes] == [Status.FAILED, Status.SENT]
-
-
-def test_what_puts_back_does_not_count_on_another_of_its_order() -> None:
-    gone = Failure(kind=FailureKind.ALREADY_DONE, message="it has ended")
-    reason = Reason(code=ReasonCode.ORDER_ENDED, text="", order_id=OrderId(7))
-    actions = tuple(
-        SetField(job_id=JobId(job_id), reason=reason, field=Field.NICE, value=0, previous=-50) for job_id in (1, 2)
-    )
-    outcomes = perform(actions, Cluster(answers={"setnice": gone}), never_barred, lambda: 1000.0)
-    assert [outcome.status for outcome in outcomes] == [Status.FAILED, Status.FAILED]
 
 
 def test_watching_decides_nothing() -> None:

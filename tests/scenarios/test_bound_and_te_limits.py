@@ -19,9 +19,9 @@ from tesched_core.placement.deadlines import Deadlines
 
 from tests.builders import NOW, node, waiting
 from tests.scenarios.driver import HALF, TE, Driver
-from tests.scenarios.test_bound_arrays import ARRAY, FIRST, LIMITS, be_array, delayed, te_array, with_limit
+from tests.scenarios.test_bound_arrays import ARRAY, FIRST, LIMITS, be_array, components, delayed, with_limit
 
-TASK = 10
+OTHER = 10
 ONE_EACH = replace(LIMITS, te=TeLimits(max_running_per_user=1))
 
 
@@ -74,13 +74,13 @@ def test_te_jobs_that_wait_for_their_own_limits_are_not_weighed_against_the_dead
     assert set(asked) <= {FIRST}
 
 
-def test_array_waits_for_a_task_that_waits_for_its_limits_and_the_bound() -> None:
+def test_first_component_waits_for_one_that_waits_for_its_limits_and_the_bound() -> None:
     drive = delayed(seconds=300)
-    te_array(drive)
+    components(drive)
     with_limit(drive, TE, 60)
-    # Beside the first, the array may start and its task may not.
+    # Beside the first, this one may start and the other may not.
     drive.limits = replace(LIMITS, te=TeLimits(max_running_per_user=2))
-    actions = drive.cycle(310)
+    actions = drive.cycle(340)
     assert not any(releases(one) for one in actions)
-    assert (drive.why_not(TE), drive.why_not(TASK)) == (RefusalCode.BOUND, RefusalCode.TE_LIMIT)
+    assert (drive.why_not(TE), drive.why_not(OTHER)) == (RefusalCode.BOUND, RefusalCode.TE_LIMIT)
     assert drive.jobs[JobId(TE)].held

@@ -52,8 +52,6 @@ _LET: Mapping[Field, str] = MappingProxyType(
         Field.HOLD: "policies that go in rounds need holds; let a job_submit plugin pass the daemon's user",
     }
 )
-#: A daemon that has missed its own next poll by this many seconds does not poll any more.
-LATE_S = 15.0
 
 
 def examine(path: Path | None) -> Iterator[Finding]:
@@ -175,7 +173,7 @@ def _daemon(config: Config, engine: Engine) -> Finding:
         )
     now = time.time()
     who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
-    if now - daemon.next_at > LATE_S:
+    if now > daemon.late_at:
         text = f"has not polled for {now - daemon.reported_at:.0f} s ({who})"
         return fail("daemon", text, "systemctl status tesched, journalctl -u tesched; then start it")
     if daemon.failure_kind is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -251,6 +252,17 @@ def test_limits_count_as_enforced_until_slurmctld_is_started_anew() -> None:
     settings = Settings(commands=Answering(answers=[*answers]), age_s=-1)
     found = [settings.now() for _ in answers]
     assert [isinstance(one, SlurmSettings) and one.limits_enforced for one in found] == [True, True, False, True]
+
+
+def test_the_settings_are_read_again_in_time_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    answers = [CONFIG_OF.format(enforce=one, started="noon") for one in ("none", "limits")]
+    steady = iter([10.0, 69.0, 71.0])
+    settings = Settings(commands=Answering(answers=[*answers]), stopwatch=lambda: next(steady))
+    settings.now()
+    monkeypatch.setattr(time, "time", lambda: 1e9 - 3600.0)
+    found = [settings.now() for _ in answers]
+    assert [isinstance(one, SlurmSettings) and one.limits_enforced for one in found] == [False, True]
 
 
 SEEN_UP = "Slurmctld(primary) at a is {first}\nSlurmctld(backup) at b is {second}\n"
