@@ -15,7 +15,6 @@ _ALLOWED, _DEMAND = "core/tesched_core/placement/allowed.py", "core/tesched_core
 _UNEVEN, _PARTS = "core/tesched_core/placement/uneven.py", "core/tesched_core/placement/parts_of_tasks.py"
 _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_core/placement/capacity_of.py"
 _RECORDS, _RECKONED = "slurm/tesched_slurm/job_records.py", "core/tesched_core/placement/reckoned.py"
-_PARTITION = "core/tesched_core/placement/partition_defaults.py"
 _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/record_details.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -310,24 +309,6 @@ REQUEST_MUTATIONS = (
         "if any(by_gpu_elsewhere",
         "if False and any(by_gpu_elsewhere",
     ),
-    Mutation(
-        "memory: all of a node that another partition with DefMemPerGPU has, too, on 26.05",
-        _READING,
-        "if not any(own) or defaults.kept:",
-        "if not any(own):",
-    ),
-    Mutation(
-        "memory: and the CPUs of its GPUs",
-        _PARTITION,
-        "if found or partition is None or not kept:",
-        "if True:",
-    ),
-    Mutation(
-        "memory: on other nodes this one's own default",
-        _PARTITION,
-        "return np.any([capacity.partitions[name] for name in others], axis=0) if others else None",
-        "return np.ones(len(capacity.names), dtype=np.bool_) if others else None",
-    ),
     Mutation("memory: on a node of both by GPU", _DEMAND, "| where & np.any(", "| where & False & np.any("),
     Mutation(
         "memory: the least where none is shared out",
@@ -393,8 +374,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "reading: a default by GPU of another partition",
         _MODELLED,
-        "if others and not kept:",
-        "if False:",
+        "if others and not settings",
+        "if False and not settings",
     ),
     Mutation(
         "reading: a default by GPU of another partition, on nodes of both",
@@ -427,19 +408,19 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "request: -c in the place of a default",
-        _PARTITION,
+        _MODELLED,
         "if request.cpus_per_task > 1 and is_own",
         "if False and is_own",
     ),
     Mutation(
         "request: a default in the place of -c",
-        _PARTITION,
+        _MODELLED,
         "if request.cpus_per_task > 1 and is_own",
         "if request.cpus_per_task > 1",
     ),
     Mutation(
         "request: fewer CPUs in all than by -c",
-        _PARTITION,
+        _MODELLED,
         "is_own = not request.gres_per_task or ",
         "is_own = ",
     ),
@@ -452,7 +433,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "request: GPUs alone bring memory and CPUs",
-        _PARTITION,
+        _MODELLED,
         'any(name.partition(":")[0] == "gpu" for',
         "any(True for",
     ),

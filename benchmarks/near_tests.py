@@ -235,16 +235,8 @@ NEAR = {
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_nodes": ("tests/unit/core/placement/test_modelled.py", "tests/unit/core/placement/test_alike.py"),
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
-    "partition_defaults": (
-        "tests/unit/core/placement/test_partition_defaults.py",
-        "tests/unit/core/placement/test_has_gres.py",
-        "tests/unit/core/placement/test_node_count.py",
-        _PLACES,
-        _CANDIDATES,
-    ),
     "parts_of_tasks": ("tests/unit/core/placement/test_partition_limits.py",),
     "memory_reading": (
-        "tests/unit/core/placement/test_partition_defaults.py",
         "tests/unit/core/placement/test_memory_reading.py",
         "tests/unit/core/placement/test_by_sums.py",
     ),

@@ -118,28 +118,3 @@ def test_all_memory_is_freed_once_slurm_has_declined_less(
         te = running(cluster, "--gpus=1", "--mem=0", name="te")
         assert sorted(restarted(cluster, jobs)) == jobs
         assert "Mem=256000" in cluster.run("scontrol", "-d", "show", "job", str(te)).stdout
-
-
-@pytest.mark.gate
-def test_memory_of_a_gpu_by_the_default_of_another_partition_alone(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
-) -> None:
-    """Bound to a node that the other one lacks it has the default of this one; 26.05 tried it in the other before."""
-    cluster = make_cluster(
-        ClusterDefinition(
-            groups=(NodeGroup(count=2, cpus=8, mem_mib=4000, gres={"gpu": 2}),),
-            partitions=(
-                PartitionDefinition(name="main", default=True),
-                PartitionDefinition(name="other", nodes="n2", settings={"DefMemPerGPU": "500"}),
-            ),
-            def_mem_per_cpu_mib=100,
-        )
-    )
-    running(cluster, "-w", "n2", "--no-requeue", "--mem=100", "--gres=gpu:2")
-    jobs = [running(cluster, "-w", "n1", "--mem=100", *gres) for gres in (("--gres=gpu:2",), ())]
-    with running_daemon(cluster, tmp_path, one_client) as daemon:
-        te = running(cluster, "-pother,main", "--gres=gpu:2", name="te")
-        assert restarted(cluster, jobs) == jobs[:1]
-        assert "mem=100M" in cluster.job(te).get("AllocTRES", cluster.job(te).get("TRES", ""))
-        daemon.await_polls(cluster)
-        assert daemon.json("status")["tally"]["futile"] == 0

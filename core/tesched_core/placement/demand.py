@@ -53,8 +53,10 @@ from tesched_core.placement.devices_of_bound import exactly_on_each, tasks_fill_
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
     NOT_EXAMINED,
+    by_gpu_elsewhere,
     counts_anew,
     counts_least_memory,
+    default_cpus_per_gpu,
     is_held_again,
     unsupported,
     unsupported_in,
@@ -63,7 +65,6 @@ from tesched_core.placement.modelled import (
     with_cpus_of_tasks,
     with_whole_tasks,
 )
-from tesched_core.placement.partition_defaults import by_gpu_elsewhere, cpus_per_gpu_in, shared_with_others
 from tesched_core.placement.parts_of_tasks import least_with_parts
 from tesched_core.placement.reckoned import as_reckoned, is_reckoned
 from tesched_core.placement.uneven import (
@@ -230,13 +231,8 @@ def _demands_or_why_not(job: Job, snapshot: Snapshot, capacity: Capacity, *, bin
     found: list[Demand] = []
     shapes: set[tuple[object, ...]] = set()
     for name in up or [""]:
-        partition = snapshot.partitions.get(name)
-        shared = shared_with_others(job, partition, snapshot, capacity)
-        parts = [(leaf, False) for leaf in leaves]
-        if shared is not None:
-            parts = [(leaf & mask, kept) for leaf in leaves for mask, kept in ((~shared, False), (shared, True))]
-        for part, kept in parts:
-            demand = _demand_in(partition, job, snapshot, capacity, where & part, binds=binds, kept=kept)
+        for leaf in leaves:
+            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, capacity, where & leaf, binds=binds)
             if demand.shape not in shapes:
                 shapes.add(demand.shape)
                 found.append(demand)
@@ -259,15 +255,12 @@ def _demand_in(
     where: NDArray[np.bool_],
     *,
     binds: bool,
-    kept: bool = False,
 ) -> Demand:
     settings = snapshot.settings
-    defaults = replace(defaults_of(job, partition, snapshot, least_memory(job, capacity)), kept=kept)
+    defaults = defaults_of(job, partition, snapshot, least_memory(job, capacity))
     by_gpu = gpus_in_all(job.request) and (defaults.per_gpu_mib or defaults.elsewhere_per_gpu_mib)
-    declined = (
-        not kept and by_gpu and (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
-    )
-    per_gpu = PerGpu(cpus=cpus_per_gpu_in(job, partition, snapshot, kept=kept), mem_mib=defaults.per_gpu_mib)
+    declined = by_gpu and (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
+    per_gpu = PerGpu(cpus=default_cpus_per_gpu(job.request, partition, snapshot), mem_mib=defaults.per_gpu_mib)
     if declined:
         request = with_default_memory(job.request, defaults.per_gpu_mib, defaults.least_mib)
     else:

@@ -53,8 +53,6 @@ class MemoryDefaults:
     everywhere: bool = False
     #: one of the others, and not this one, gives memory with each GPU, MiB
     elsewhere_per_gpu_mib: frozenset[int] = frozenset()
-    #: on nodes that are in one of those, too: 26.05 may have tried it there before (`partition_defaults.py`)
-    kept: bool = False
     #: the memory of the smallest node of its partitions
     least_mib: int = 0
     #: Slurm counts the GPUs' memory for a job that named none
@@ -158,11 +156,9 @@ def _by_own_default(request: Request, gpus: int, defaults: MemoryDefaults) -> Re
     """
     own, shown = defaults.own_mib, (request.mem_per_cpu_mib or 0, request.mem_per_node_mib or 0)
     of_others = defaults.elsewhere_per_gpu_mib if gpus else frozenset()
-    if not (of_others or defaults.differ) or names_memory(request, defaults):
+    if defaults.counts_gpus or not (of_others or defaults.differ) or names_memory(request, defaults):
         return request
-    if defaults.counts_gpus and not of_others:
-        return request
-    if not any(own) or defaults.kept:
+    if not any(own):
         return replace(request, mem_per_cpu_mib=None, mem_per_node_mib=0)
     if not any(shown):
         counted, nodes = request.mem_counted_mib or 0, max(request.min_nodes, 1)

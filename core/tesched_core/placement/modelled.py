@@ -20,7 +20,7 @@ from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each,
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.devices_of_bound import tasks_fill_cores, too_few_with_exactly
-from tesched_core.placement.partition_defaults import by_gpu_elsewhere, default_cpus_per_gpu
+from tesched_core.placement.memory_reading import defaults_of, names_memory
 from tesched_core.placement.parts_of_tasks import with_parts_of_tasks
 from tesched_core.placement.uneven import devices_on_each, fill_cores, start_with_devices, start_with_two_devices
 
@@ -56,6 +56,18 @@ def unsupported(job: Job, snapshot: Snapshot, *, binds: bool = True) -> str:
 def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot, *, binds: bool = True) -> str:
     """Parts that placement does not model if the job runs in this one of its partitions; empty if none."""
     return ", ".join(_of_partition(job, partition, snapshot, binds=binds))
+
+
+def by_gpu_elsewhere(job: Job, partition: Partition, snapshot: Snapshot) -> list[str]:
+    """Return the job's partitions that give memory with each GPU, where this one does not and the job names none.
+
+    22.05 gives it this one's other default here, or all of a node's memory where there is none.
+    """
+    if partition.def_mem_per_gpu_mib or snapshot.settings.def_mem_per_gpu_mib or not _has_gpus(job.request):
+        return []
+    known = [name for name in job.partitions if name in snapshot.partitions]
+    found = [name for name in known if snapshot.partitions[name].def_mem_per_gpu_mib]
+    return [] if found and names_memory(job.request, defaults_of(job, None, snapshot, 0)) else found
 
 
 def left_out(job: Job, snapshot: Snapshot) -> str:
@@ -112,6 +124,18 @@ def counts_least_memory(release: str) -> bool:
 def more_by_node_starts(release: str) -> bool:
     """Check whether the release starts jobs of several nodes with more CPUs by --mincpus than their tasks want."""
     return release.startswith(_STARTS_WITH_TOO_FEW)
+
+
+def default_cpus_per_gpu(request: Request, partition: Partition | None, snapshot: Snapshot) -> int:
+    """Return the CPUs that come with each GPU by DefCpuPerGPU; 0 if none do: to a job with -c Slurm gives none.
+
+    Of -c1 its record says nothing. That of `--gpus-per-task` has the default's CPUs in the place of -c's once Slurm has
+    considered it, but fewer CPUs in all than its tasks would then want. So has that of `-N2-3 -c3` without -n.
+    """
+    is_own = not request.gres_per_task or request.tasks * request.cpus_per_task <= request.cpus
+    if request.cpus_per_task > 1 and is_own:
+        return 0
+    return (partition.def_cpus_per_gpu if partition else 0) or snapshot.settings.def_cpus_per_gpu
 
 
 def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
@@ -250,8 +274,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     if binds:
         yield from too_few_with_exactly(request, nodes, settings.release)
     others = by_gpu_elsewhere(job, partition, snapshot)
-    kept = settings.release.startswith(_STARTS_WITH_TOO_FEW) or (binds and counts_anew(settings.release))
-    if others and not kept:
+    if others and not settings.release.startswith(_STARTS_WITH_TOO_FEW):
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
@@ -311,6 +334,11 @@ def _brings_more(request: Request, cpus_per_gpu: int) -> bool:
     by_gpus = by_device(request.cpus_per_gres or (("gpu", cpus_per_gpu),), counted)
     tasks = max(request.tasks // max(request.max_nodes, nodes), 1)
     return by_gpus > tasks * max(request.cpus_per_task, 1)
+
+
+def _has_gpus(request: Request) -> bool:
+    asked = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
+    return any(name.partition(":")[0] == "gpu" for name, _ in asked)
 
 
 def has_gres(request: Request) -> bool:

@@ -37,8 +37,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import is_bindable
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
-from tesched_core.placement.modelled import more_by_node_starts
-from tesched_core.placement.partition_defaults import by_gpu_elsewhere
+from tesched_core.placement.modelled import by_gpu_elsewhere, more_by_node_starts
 from tesched_core.placement.spread import can_ever_be_met
 
 #: numbers of nodes that are planned for, from the fewest on with which the job could ever start; and where there are

@@ -98,7 +98,7 @@ def test_in_a_list_of_partitions_a_number_of_nodes_is_set_where_that_is_modelled
 def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_in_the_other(
     names: tuple[str, ...],
 ) -> None:
-    """As Slurm 22.05 and 26.05 want it where there is no other default; else it is that."""
+    """As Slurm 22.05 wants it where there is no other default; else it is that."""
     parts = [
         Partition(name="p", nodes=frozenset({"n1", "n3"})),
         Partition(name="q", nodes=frozenset({"n1", "n2"}), def_mem_per_gpu_mib=500),
@@ -108,8 +108,7 @@ def test_where_one_partition_alone_gives_memory_by_gpu_all_of_a_nodes_is_wanted_
     jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), running(3, share("n3", 0, 1)), te]
     for settings, planned_ in (
         (SETTINGS, [("n3", (3,))]),
-        (replace(SETTINGS, release="26.05.5"), [("n3", (3,))]),
-        (replace(SETTINGS, release="24.11.5"), []),
+        (replace(SETTINGS, release="26.05.5"), []),
         (replace(SETTINGS, def_mem_per_cpu_mib=100), [("n3", (3,))]),
     ):
         snapshot = cluster(nodes, jobs, partitions=parts, settings=settings, exempt=[1, 2])

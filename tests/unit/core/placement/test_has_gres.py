@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.cluster import Request
-from tesched_core.placement.modelled import has_gres
-from tesched_core.placement.partition_defaults import _has_gpus
+from tesched_core.placement.modelled import _has_gpus, has_gres
 
 
 @pytest.mark.parametrize(("each", "is_gres"), [("cpu", False), ("mem", False), ("license/a", False), ("gpu", True)])
