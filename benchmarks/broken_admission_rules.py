@@ -40,7 +40,7 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "holds: a task that leaves its array", _HOLD, "if task.held and task.job_id >", "if False and task.job_id >"
     ),
-    Mutation("holds: a task that was held before", _HOLD, "task.job_id > (one.shown or 0) and", ""),
+    Mutation("holds: a task that was held before", _HOLD, "task.job_id > one.shown and", ""),
     Mutation(
         "let through: undo polls first",
         _HOLD,

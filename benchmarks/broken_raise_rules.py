@@ -62,8 +62,8 @@ RAISE_MUTATIONS = (
     Mutation(
         "own priority: Slurm's alone with multifactor",
         _NICE,
-        "own=job.priority if context.snapshot.settings.priority_type == BASIC else None",
-        "own=job.priority",
+        "own=own if context.snapshot.settings.priority_type == BASIC else None",
+        "own=own",
     ),
     Mutation("put back: not for ever", _NICE, "if any(not is_futile(one, job) for job, _ in needed):", "if needed:"),
     Mutation(

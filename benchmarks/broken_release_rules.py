@@ -5,12 +5,22 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _LIMITS, _LIMITED = "slurm/tesched_slurm/rate_limits.py", "daemon/tesched_daemon/rate_limited.py"
+_TASKS = "slurm/tesched_slurm/waiting_tasks.py"
 _ACTUATOR, _LOOP = "slurm/tesched_slurm/commands_actuator.py", "daemon/tesched_daemon/loop.py"
 _CLIENTS = "slurm/tesched_slurm/clients.py"
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
 _DEPARTURES = "core/tesched_core/orders/departures.py"
 
 RELEASE_MUTATIONS = (
+    Mutation("arrays: by their list", _TASKS, 'return f"{job.job_id}_[{job.array_tasks}]"', "return str(job.job_id)"),
+    Mutation("arrays: not what cannot be named", _TASKS, "or job.array_tasks or puts_back", "or True or puts_back"),
+    Mutation("arrays: but what is put back", _TASKS, "or job.array_tasks or puts_back", "or job.array_tasks"),
+    Mutation(
+        "arrays: a hold of its user's is none",
+        _TASKS,
+        "return job.pending and job.reason",
+        "return job.priority == 0 or job.reason",
+    ),
     Mutation("limit: root and SlurmUser are exempt", _LIMITS, "None if user_id in exempt else", ""),
     Mutation("limit: of releases that have it", _LIMITS, 'release < SINCE or "rl_enable"', '"rl_enable"'),
     Mutation("limit: its period", _LIMITS, ' / number("rl_refill_period", 1)', ""),
@@ -49,10 +59,8 @@ RELEASE_MUTATIONS = (
     Mutation("sluid: where the commands take it", _ACTUATOR, "by_run = self.by_sluid and", "by_run ="),
     Mutation("sluid: a run that is over is no error", _ACTUATOR, "if row.sluid == sluid:", "if True:"),
     Mutation("sluid: another refusal is one", _ACTUATOR, "if row.sluid == sluid:", "if False:"),
-    Mutation("sluid: a slow look is enough", _ACTUATOR, "math.inf if sluid else", "0.0 if sluid else"),
-    Mutation(
-        "sluid: without one no slow look is", _ACTUATOR, "math.inf if sluid else", "math.inf if self.by_sluid else"
-    ),
+    Mutation("sluid: a slow look is enough", _ACTUATOR, "inf if sluid or of_tasks else", "inf if of_tasks else"),
+    Mutation("sluid: without one no slow look is", _ACTUATOR, "inf if sluid or of_tasks", "inf if self.by_sluid"),
     Mutation("sluid: of the known form", _ACTUATOR, "_SLUID.fullmatch(row.sluid)", "row.sluid"),
     Mutation("sluid: where the commands take it, too", _CLIENTS, "min(major(release), major(said))", "major(release)"),
     Mutation("sluid: where slurmctld takes it, too", _CLIENTS, "min(major(release), major(said))", "major(said)"),

@@ -77,7 +77,12 @@ NEAR = {
     "order": (*_OWN, "tests/scenarios/test_ends_for_good.py"),
     "refused": ("tests/scenarios/test_refused_changes.py",),
     "refused_changes": ("tests/scenarios/test_refused_changes.py",),
-    "nice": (_LEFT, "tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
+    "nice": (
+        "tests/scenarios/test_two_raises.py",
+        _LEFT,
+        "tests/scenarios/test_queue_order.py",
+        "tests/scenarios/test_refused_changes.py",
+    ),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": (
@@ -404,6 +409,7 @@ NEAR = {
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
     "rate_limited": ("tests/unit/daemon/test_rate_limited.py",),
     **dict.fromkeys(("commands_actuator", "clients"), ("tests/unit/slurm/test_sluid.py",)),
+    "waiting_tasks": ("tests/unit/slurm/test_waiting_tasks.py",),
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, ReasonCode, Status, kind_of
 from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
+from tesched_core.model.refused import PUTS_BACK
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.visible import shortened
 from tesched_core.orders.bystanders import unwatched
@@ -17,8 +18,8 @@ log = logging.getLogger(__name__)
 
 #: Characters of an error that are kept.
 _MOST_SHOWN = 200
-#: Of an order that has ended, why a change is put back.
-_PUTS_BACK = frozenset({ReasonCode.ORDER_ENDED, ReasonCode.FILLED})
+#: Why a change is put back, or a hold ended; the end of a preemptor's own hold is a part of its order.
+_PUTS_BACK = PUTS_BACK - {ReasonCode.ITS_TURN}
 
 
 def perform(

@@ -50,6 +50,7 @@ from tesched_slurm.waiting_tasks import (
     is_as_set,
     is_set_of_tasks,
     may_be_set,
+    not_nameable,
     waits_as_one,
     with_list,
 )
@@ -146,10 +147,10 @@ class CommandsActuator:
         `seen` is the job if it has just been queried; it is not the last task of an array.
         """
         began = time.time()
-        known, sluid = seen or self._just_raised(action, began), ""
+        known, sluid, of_tasks = seen or self._just_raised(action, began), "", False
 
         def look() -> Job | Failure:
-            nonlocal known, sluid
+            nonlocal known, sluid, of_tasks
             first, known = known, None
             if first is not None:
                 return first
@@ -159,11 +160,11 @@ class CommandsActuator:
             by_run = self.by_sluid and isinstance(action, OF_A_RUN) and _SLUID.fullmatch(row.sluid)
             sluid = row.sluid if by_run else ""
             job = _job_of(row)
-            if isinstance(job, Job) and waits_as_one(job) and is_set_of_tasks(action):
-                return with_list(self.commands, job, row)
-            return job
+            # They have no run that another one might follow; and of a large array the query takes long.
+            of_tasks = isinstance(job, Job) and waits_as_one(job) and is_set_of_tasks(action)
+            return with_list(self.commands, job, row) if isinstance(job, Job) and of_tasks else job
 
-        seen_now = fresh_look(look, barred, lambda: math.inf if sluid else LOOK_HOLDS_S)
+        seen_now = fresh_look(look, barred, lambda: math.inf if sluid or of_tasks else LOOK_HOLDS_S)
         if seen_now is None or (isinstance(seen_now, Job) and _is_taken_back(action, seen_now)):
             return skipped(action, began)
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
@@ -207,7 +208,7 @@ class CommandsActuator:
                 raise AssertionError("the daemon writes the marks by itself")
 
     def _set(self, action: SetField, seen: Job) -> Failure | None:
-        failure = self._tried(action, seen)
+        failure = not_nameable(action, seen) or self._tried(action, seen)
         if failure is not None and (waits_as_one(seen) or action.field is Field.THROTTLE) and may_be_set(failure):
             failure = self._unless_set(action, failure)
         if failure is None and action.value in {HoldState.RELEASED, HoldState.UNMARKED}:

@@ -147,17 +147,20 @@ def _content(record: bytes) -> int:
 class DetailsQuery:
     """One call of scontrol for all jobs, or for one: what it is run with, and how its answer is read."""
 
-    def __init__(self, job_id: str = "", *, shares: bool = True) -> None:
-        """Draw a mark. Without `shares` it does not say what jobs hold on each of their nodes, and is one RPC."""
+    def __init__(self, job_id: str = "", *, shares: bool = True, most_list: int = _MOST_LIST) -> None:
+        """Draw a mark. Without `shares` it does not say what jobs hold on each of their nodes, and is one RPC.
+
+        `most_list` are the characters of the list of an array's waiting tasks; 0: all (Slurm takes up to 4096).
+        """
         self._mark = drawn()
-        self.shares = shares
+        self.shares, self._most_list = shares, most_list
         which = (job_id,) if job_id else ()
         self.argv: tuple[str, ...] = ("scontrol", "-a", *(("-d",) if shares else ()), "-o", "show", "job", *which)
 
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
-        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
+        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(self._most_list)}
 
     def lines(self, answer: Answer) -> Iterator[bytes]:
         """Yield the lines without the marks: the same as those to another query, if nothing has changed."""

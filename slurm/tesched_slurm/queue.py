@@ -193,9 +193,9 @@ def is_readable(row: QueueRow) -> bool:
     return True
 
 
-def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
-    """Read scontrol's details of this job alone; None where it knows it no more."""
-    query = DetailsQuery(row.job_id)
+def details_alone(commands: Commands, row: QueueRow, query: DetailsQuery | None = None) -> Details | Failure | None:
+    """Read scontrol's details of this job alone; None where it knows it no more. `query` is of this job."""
+    query = query or DetailsQuery(row.job_id)
     answer = commands.run_bytes(query.argv, query.environment)
     if isinstance(answer, Failure):
         return None if answer.kind is FailureKind.NOT_FOUND else answer

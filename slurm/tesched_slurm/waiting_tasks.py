@@ -6,9 +6,9 @@ To `scontrol update`, `hold` and `release` the array's id means all its records 
 - a task that its user, or an administrator, holds apart is released
 - of one that has ended scontrol says so and fails, though it has changed all others.
 
-The list of the waiting tasks, `120_[0-4,7]`, means their record, and does not split it. A list that is too long for
-scontrol to print (`details.py`) can't be used: then it is the array's id. Nor can it for the nodes that a job requires,
-which are never set of an array, and on 26.05 for the throttle, which is the whole array's.
+The list of the waiting tasks, `120_[0-4,7]`, means their record, and does not split it. It is not taken for the nodes
+that a job requires, which are never set of an array, nor on 26.05 for the throttle, which is the whole array's. Where
+it is longer than a command takes nothing is set, but a hold is ended, or a value put back, by the array's id.
 
 A task of the list may have started, or ended, since it was read: scontrol may fail then, too, and has changed the
 others. So after a failure the record is read once more.
@@ -20,15 +20,19 @@ import re
 from dataclasses import replace
 
 from tesched_core.model.actions import Action, Failure, FailureKind, SetField, sets
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
+from tesched_core.model.refused import PUTS_BACK
 
 from tesched_slurm.columns import QueueRow
+from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import details_alone
 from tesched_slurm.record_details import Details
 from tesched_slurm.run_command import Commands
 
 _LIST = re.compile(r"[0-9,:-]+", re.ASCII)
+#: Characters of a list: an argument of a command may have 131,072 on Linux.
+_MOST_LIST = 100_000
 #: Failures after which Slurm may have changed some tasks, and is there to say so.
 _MAY_HAVE_CHANGED = frozenset(
     {FailureKind.ALREADY_DONE, FailureKind.NOT_FOUND, FailureKind.REFUSED, FailureKind.UNKNOWN}
@@ -46,14 +50,27 @@ def is_set_of_tasks(action: Action) -> bool:
 
 
 def with_list(commands: Commands, job: Job, row: QueueRow) -> Job | Failure:
-    """Return such a record with the list of its tasks, whole, or without one where it is not to be had.
+    """Return such a record with the list of its tasks, whole, or empty where it is too long.
 
     squeue's own list has those with records of their own, too (26.05), and is cut after 64 characters.
     """
-    details = details_alone(commands, row)
+    details = details_alone(commands, row, DetailsQuery(row.job_id, shares=False, most_list=0))
     if isinstance(details, Failure):
         return details
-    return replace(job, array_tasks=details.array_tasks if details is not None else "")
+    if details is None:
+        # It has changed between the two answers, or they are not believed.
+        return Failure(kind=FailureKind.BUSY, message=f"the waiting tasks of array {job.job_id} can't be read")
+    fits = len(details.array_tasks) <= _MOST_LIST and _LIST.fullmatch(details.array_tasks)
+    return replace(job, array_tasks=details.array_tasks if fits else "")
+
+
+def not_nameable(action: SetField, job: Job) -> Failure | None:
+    """Return the failure of what is to be set of tasks that can't be named: it would be set of others, too."""
+    puts_back = action.value is HoldState.RELEASED or action.reason.code in PUTS_BACK
+    if not waits_as_one(job) or job.array_tasks or puts_back or not is_set_of_tasks(action):
+        return None
+    text = f"the list of array {job.job_id}'s waiting tasks is longer than a command takes"
+    return Failure(kind=FailureKind.REFUSED, message=text)
 
 
 def address(job: Job) -> str:
@@ -63,7 +80,7 @@ def address(job: Job) -> str:
 
 def address_to_set(action: SetField, job: Job) -> str:
     """Return the id by which a field of this job alone is set; of an array's waiting tasks, read `with_list`."""
-    if waits_as_one(job) and is_set_of_tasks(action) and _LIST.fullmatch(job.array_tasks):
+    if waits_as_one(job) and is_set_of_tasks(action) and job.array_tasks:
         return f"{job.job_id}_[{job.array_tasks}]"
     return address(job)
 
@@ -77,7 +94,7 @@ def is_as_set(action: SetField, job: Job, details: Details | None) -> bool:
     """Check whether a record shows what was to be set."""
     match action.value:
         case HoldState.HELD:
-            return job.priority == 0
+            return job.pending and job.reason == HELD_BY_US
         case HoldState.RELEASED:
             return job.priority != 0
     match action.field:

@@ -104,3 +104,27 @@ def test_a_task_that_leaves_a_boosted_array_has_its_own_nice_value_again_too() -
         drive.obeys(*drive.cycle(at_s))
     assert {job_id: drive.jobs[JobId(job_id)].nice for job_id in (MOVES, 20, 21)} == {MOVES: 0, 20: 0, 21: 7}
     assert JobId(MOVES) not in drive.memory.changes_of(Field.NICE)
+
+
+def test_a_task_that_leaves_a_boosted_array_and_becomes_a_preemptor_has_its_own_nice_value_again() -> None:
+    jobs = [running(RUNS, share("n1", 32)), waiting(MOVES, cpus=32), waiting(FIRST, cpus=32, priority=700)]
+    known = {RUNS: 60.0, MOVES: 60.0, FIRST: 60.0, 20: 60.0}
+    drive = Driver([node("n1")], jobs, best_effort=Wants(intents=(BOOST,)), run_times=known)
+    drive.change(MOVES, array_job_id=JobId(MOVES), array_tasks="0-9")
+    drive.obeys(*drive.cycle(0))
+    task = replace(drive.jobs[JobId(MOVES)], job_id=JobId(20), array_tasks="", array_task_id=3)
+    drive.submits(task, like=MOVES)
+    drive.change(FIRST, priority=5000)
+    drive.best_effort = Wants(intents=(BOOST, replace(TURN, preemptor=JobId(20))))
+    drive.obeys(*drive.cycle(2))
+    assert drive.jobs[JobId(20)].nice < drive.jobs[JobId(MOVES)].nice < 0
+    # The array's boost is over before the task runs.
+    drive.best_effort = Wants(intents=(replace(TURN, preemptor=JobId(20)),))
+    for at_s in (124, 128):
+        drive.obeys(*drive.cycle(at_s))
+    assert drive.jobs[JobId(MOVES)].nice == 0
+    drive.starts(20, share("n1", 32), at_s=129)
+    drive.best_effort = Wants()
+    for at_s in (130, 135, 260, 265):
+        drive.obeys(*drive.cycle(at_s))
+    assert drive.jobs[JobId(20)].nice == 0

@@ -115,10 +115,10 @@ class HoldRule(Lever):
         """
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
         for array, one in context.made_by(self.name, None).items():
-            if one.restored or one.dry or array not in jobs or jobs[array].array_job_id != array:
-                continue
+            if one.restored or one.dry or one.shown is None or array not in jobs or jobs[array].array_job_id != array:
+                continue  # or it is the submission hook's, which each task of it shows
             for task in context.tasks_of(array):
-                if task.held and task.job_id > (one.shown or 0) and task.job_id not in held:
+                if task.held and task.job_id > one.shown and task.job_id not in held:
                     held[task.job_id] = replace(_hold(task.job_id, context), at=one.at)
 
     def _release(

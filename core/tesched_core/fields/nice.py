@@ -69,12 +69,23 @@ def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], con
             shown=job.priority,
             undone=times_undone(one, job, by),
         )
+    array = _set_of_its_array(job, context)
+    nice, own = (job.nice, job.priority) if array is None else (array.previous, array.own)
     return replace(
-        first_change(job.job_id, Field.NICE, job.nice, value, context.now, by=by, order_id=order_id),
-        own=job.priority if context.snapshot.settings.priority_type == BASIC else None,
+        first_change(job.job_id, Field.NICE, nice, value, context.now, by=by, order_id=order_id),
+        own=own if context.snapshot.settings.priority_type == BASIC else None,
+        before=None if array is None else job.nice,
         shown=job.priority,
         restarts=job.restarts,
     )
+
+
+def _set_of_its_array(job: Job, context: CycleContext) -> Change[int] | None:
+    """Return what is set of a task's array, if the task has left its record with that: it is not the task's own."""
+    if job.array_job_id is None or job.array_job_id == job.job_id:
+        return None
+    one = context.changes_of(Field.NICE).get(job.array_job_id)
+    return None if one is None or one.restored or one.field is not Field.NICE or not is_ours(job, one) else one
 
 
 def is_undone(one: Change[int], job: Job) -> bool:

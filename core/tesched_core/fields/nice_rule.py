@@ -138,7 +138,7 @@ class NiceRule(FieldLever[int]):
         jobs = {} if job is None else {job.job_id: job}
         if one.by is not By.VICTIM:
             # Tasks that have left an array's record since, such as to start, have the value that it had.
-            others = context.changes_of(self.name).keys()
+            others = {job_id for job_id, other in context.changes_of(self.name).items() if not other.restored}
             jobs |= {task.job_id: task for task in context.tasks_of(one.job_id) if task.job_id not in others}
         # Those that wait come first: of thousands the others' turn comes with the next polls.
         in_order = [jobs[job_id] for job_id in sorted(jobs, key=lambda job_id: (job_id != one.job_id, job_id))]
