@@ -40,6 +40,12 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "holds: a task that leaves its array", _HOLD, "if task.held and task.job_id >", "if False and task.job_id >"
     ),
+    Mutation(
+        "holds: no task in shadow mode",
+        _HOLD,
+        "if one.restored or one.dry or one.shown",
+        "if one.restored or one.shown",
+    ),
     Mutation("holds: a task that was held before", _HOLD, "task.job_id > one.shown and", ""),
     Mutation(
         "let through: undo polls first",

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.fields.hold import MOST_HELD
-from tesched_core.model.actions import kind_of, sets
+from tesched_core.model.actions import Status, kind_of, sets
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.field import Field
@@ -127,6 +127,20 @@ def test_task_that_leaves_a_held_array_and_is_held_by_its_user_stays_so() -> Non
     assert done(drive, 340) == [("release", TE)]
     assert done(drive, 350) == []
     assert drive.jobs[JobId(LATE)].held
+
+
+def test_in_shadow_mode_no_task_of_an_array_is_held() -> None:
+    drive = delayed(seconds=300)
+    drive.submits(rest(), like=FIRST)
+    actions = drive.cycle(310)
+    assert ("hold", TE) in [(kind_of(one), one.job_id) for one in actions]
+    drive.says(Status.WOULD, *actions)
+    # An administrator holds a task of it.
+    drive.submits(replace(task(), job_id=JobId(LATE), priority=0, reason="JobHeldAdmin"), like=FIRST)
+    drive.says(Status.WOULD, *drive.cycle(320))
+    held = drive.memory.changes_of(Field.HOLD)
+    assert [job_id for job_id, one in held.items() if not one.dry] == []
+    assert JobId(LATE) not in held
 
 
 def test_task_with_the_hooks_mark_is_held_apart_from_its_array() -> None:

@@ -81,7 +81,7 @@ def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], con
 
 
 def _set_of_its_array(job: Job, context: CycleContext) -> Change[int] | None:
-    """Return what is set of a task's array, if the task has left its record with that: it is not the task's own."""
+    """Change of a task's array with which the task has left its record: what it shows is not its own."""
     if job.array_job_id is None or job.array_job_id == job.job_id:
         return None
     one = context.changes_of(Field.NICE).get(job.array_job_id)
