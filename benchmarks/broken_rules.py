@@ -711,12 +711,13 @@ MUTATIONS = (
         "if (there.revision if there else None) != held.revision:",
         "if False:",
     ),
-    Mutation("lease: each write renews it", _JOURNAL, "until = now + self._polls.lease_s() + (", "until = now + ("),
+    Mutation("lease: each write renews it", _JOURNAL, "_next_in_s + self._polls.lease_s()", "_next_in_s"),
+    Mutation("lease: it lasts for the announced turn, too", _JOURNAL, "max(report.next_in_s, 0.0)", "0.0"),
     Mutation(
-        "lease: it lasts for the announced turn, too",
+        "lease: and so from the end of the actions",
         _JOURNAL,
-        "(max(report.next_in_s, 0.0) if report is not None else 0.0)",
-        "0.0",
+        "until = now + self._next_in_s",
+        "until = now + (self._next_in_s if report is not None else 0.0)",
     ),
     Mutation(
         "lease: the token counts up",

@@ -121,6 +121,8 @@ class SqlJournal:
         self._identity = identity or Identity.here()
         self._held: Held | None = None
         self._polls = PollTimes()
+        #: seconds from the turn's end to the next, as last announced
+        self._next_in_s = 0.0
         #: when we last said that we stand by, by a clock that only runs
         self._stood_by_at: float | None = None
         #: the memory in the store is of our writing, so its times are by our clock
@@ -293,14 +295,10 @@ class SqlJournal:
             raise StoreError(f"another daemon writes to this state store: {who}")
         if report is not None:
             self._polls.add(report.observe_s + report.step_s, time.monotonic())
-        until = now + self._polls.lease_s() + (max(report.next_in_s, 0.0) if report is not None else 0.0)
-        until = max(there.lease_until if there is not None and report is None else 0.0, until)
-        values = {
-            **values,
-            "seen_at": held.seen_at,
-            "lease_until": until,
-            "lease_place": self._identity.place,
-        }
+            self._next_in_s = max(report.next_in_s, 0.0)
+        # What was announced begins anew at the end of the turn's actions.
+        until = now + self._next_in_s + self._polls.lease_s()
+        values = {**values, "seen_at": held.seen_at, "lease_until": until, "lease_place": self._identity.place}
         if there is None or holder != self._ours:
             values |= {"lease_token": (there.lease_token if there else 0) + 1, "lease_since": now}
             no_standby(connection, self._ours)

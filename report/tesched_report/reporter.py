@@ -59,6 +59,8 @@ class Reporter:
         self._interval_s = interval_s
         self._clock, self._stopwatch = clock, stopwatch
         self._said = False
+        #: it is called at the end of the process and after a fork; the child of a fork inherits that
+        self._registered = False
         self._begin()
 
     def _begin(self) -> None:
@@ -189,8 +191,10 @@ class Reporter:
             thread = threading.Thread(target=self._run, args=(name,), name="tesched_report", daemon=True)
             thread.start()
             self._thread = thread
-            os.register_at_fork(after_in_child=self._begin)
-            atexit.register(self.flush)
+            if not self._registered:
+                os.register_at_fork(after_in_child=self._begin)
+                atexit.register(self.flush)
+                self._registered = True
 
     def _quiet(self, why: str) -> None:
         self._mute = True

@@ -103,6 +103,17 @@ def test_a_lease_outlasts_the_pause_that_its_holder_has_announced(store: Engine,
     assert before + 600 + LEASE_S <= lease_until <= after + 600 + LEASE_S
 
 
+def test_a_lease_outlasts_the_announced_pause_from_the_end_of_the_actions(store: Engine, first: SqlJournal) -> None:
+    turn(first, 2.0, next_in_s=600.0)
+    memory = first.load()
+    # The actions take so long; the next poll begins 600 s after them.
+    run_out(store)
+    ended = now(store)
+    first.conclude(memory, _nothing(), [], [])
+    with store.connect() as connection:
+        assert connection.execute(LEASE).one().lease_until >= ended + 600 + LEASE_S
+
+
 def test_a_daemon_that_resigns_lets_the_second_lead_at_once(store: Engine, first: SqlJournal) -> None:
     first.resign()
     second = SqlJournal(store, identity=SECOND)
@@ -158,7 +169,7 @@ def test_a_lease_outlasts_another_poll_as_long_as_the_longest_of_late_within_bou
     assert before + 2 + LEASE_S + longer_s <= lease_until <= after + 2 + LEASE_S + longer_s
     first.conclude(first.load(), _nothing(), [], [])
     with store.connect() as connection:
-        assert connection.execute(LEASE).one().lease_until >= after + LEASE_S + longer_s
+        assert connection.execute(LEASE).one().lease_until >= after + 2 + LEASE_S + longer_s
 
 
 def test_a_long_poll_is_forgotten_when_the_later_ones_were_short() -> None:

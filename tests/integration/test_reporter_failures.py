@@ -110,3 +110,27 @@ def test_a_thread_that_cannot_be_started_is_tried_again_with_the_next_report(
     reporter.report(iteration=8, loss=1)
     reporter.flush(RUN_S)
     assert [point[0] for point in content(spool)["points"]] == [7, 8]
+
+
+def test_workers_of_forks_of_forks_wait_once_at_their_end(spool: Path) -> None:
+    script = """
+    import atexit, os, tesched_report
+    made = []
+    def noting(register):
+        def note(*functions, **more):
+            made.append(register.__name__)
+            return register(*functions, **more)
+        return note
+    atexit.register, os.register_at_fork = noting(atexit.register), noting(os.register_at_fork)
+    for generation in range(3):
+        tesched_report.report(iteration=generation, loss=1)
+        child = os.fork()
+        if child:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    tesched_report.report(iteration=3, loss=1)
+    print(*sorted(made))
+    """
+    ended = train(spool, script)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "register register_at_fork\n", "")
+    # By its one exit handler.
+    assert content(spool)["points"][-1][0] == 3
