@@ -12,8 +12,20 @@ FIELD_MUTATIONS = (
     Mutation(
         "binding: one that may yet arrive",
         "core/tesched_core/fields/node_binding.py",
-        "taken_at=None, before=one.value)",
+        "taken_at=None, before=one.before if is_before else one.value)",
         "taken_at=None)",
+    ),
+    Mutation(
+        "binding: the nodes that are shown stay tesched's, however often others are set",
+        "core/tesched_core/fields/node_binding.py",
+        "one.before if is_before else one.value",
+        "one.value",
+    ),
+    Mutation(
+        "binding: one that was certainly not sent again may yet arrive",
+        "core/tesched_core/fields/node_binding.py",
+        "            return one  # it is set again",
+        "            return replace(one, value=one.before, before=None)  # it is set again",
     ),
     Mutation(
         "binding: the nodes that a job's user has set meanwhile",
@@ -125,7 +137,7 @@ FIELD_MUTATIONS = (
     Mutation(
         "nodes: a binding that was sent again may yet arrive",
         "core/tesched_core/fields/node_binding.py",
-        "replace(one, at=context.now, taken_at=None, before=one.value)",
+        "replace(one, at=context.now, taken_at=None, before=one.before if is_before else one.value)",
         "one",
     ),
     Mutation(

@@ -198,8 +198,10 @@ FUTILITY_MUTATIONS = (
         "    if order.ending",
     ),
     Mutation("no plan: its owner's patience", _NO_PLAN, "or patience is not None", "or False"),
-    Mutation("no plan: it ends", _NO_PLAN, "if not was_considered or", "if True or"),
-    Mutation("no plan: Slurm has considered it", _NO_PLAN, "if not was_considered or", "if"),
+    Mutation("no plan: it ends", _NO_PLAN, "if is_awaited or not was_considered or", "if True or"),
+    Mutation("no plan: Slurm has considered it", _NO_PLAN, "or not was_considered or", "or"),
+    Mutation("no plan: silent nodes", _NO_PLAN, "(was_considered and _is_unclear(job, context))", "False"),
+    Mutation("no plan: nodes that it excludes", _NO_PLAN, ".difference(job.request.excluded_nodes)", ""),
     Mutation("no plan: at a limit its time does not run", _NO_PLAN, "replace(order, waits_until=context.now)", "order"),
     Mutation(
         "no plan: while policies propose",

@@ -34,6 +34,9 @@ OWN_USER_MUTATIONS = (
     Mutation("changed: a binding on its way", _CHANGED, "and is_on_its_way(one, context.now)", "and False"),
     Mutation("changed: features by a reboot", _CHANGED, "nodes[name].features | nowhere", "nodes[name].features"),
     Mutation("changed: less", _CHANGED, "if order.size is None or in_round or not is_less", "if True or not is_less"),
+    Mutation("changed: less, once a victim leaves", _CHANGED, "if any(_leaves(", "if False and any(_leaves("),
+    Mutation("changed: a victim that is ending", _CHANGED, "or job.completing or", "or"),
+    Mutation("changed: a victim that may have left", _CHANGED, "any(has_not_reported(name,", "any(False and (name,"),
     Mutation(
         "changed: all victims are needed still",
         _CHANGED,

@@ -125,6 +125,7 @@ NEAR = {
         "tests/scenarios/test_binding.py",
         "tests/scenarios/test_slow_to_leave.py",
         "tests/scenarios/test_refused_changes.py",
+        "tests/scenarios/test_robbed.py",
     ),
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import Notify, Requeue
-from tesched_core.model.cluster import Job, Node, Request, Reservation
+from tesched_core.model.cluster import Job, JobState, Node, Request, Reservation
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -222,6 +222,35 @@ class TestLess:
         (text,) = texts(drive)
         assert text.endswith(" asks for less than when the order was made: job 1 need not leave for it")
         assert left_in_the_end(drive) == []
+
+    @pytest.mark.parametrize("how", ["left", "ending", "requeued", "suspended", "silent"])
+    def test_one_goes_on_once_a_victim_leaves(self, how: str) -> None:
+        """What it leaves is for this order's job: without the order others would take it, and it left in vain.
+
+        While its node has not reported it may have left.
+        """
+        drive = with_notices(TWO_NODES)
+        if how == "left":
+            drive.requeued(BE)
+        elif how == "ending":
+            drive.completing(BE, JobState.FAILED)
+        elif how == "silent":
+            drive.nodes["n1"] = replace(drive.nodes["n1"], state="UNKNOWN")
+        else:
+            (order,) = drive.memory.orders.values()
+            first, second = order.victims
+            after = (
+                replace(first, state=VictimState.REQUEUING, requeue_sent_at=NOW + 4)
+                if how == "requeued"
+                else replace(first, state=VictimState.SUSPENDED, suspended_at=NOW + 4)
+            )
+            drive.memory = replace(drive.memory, orders={order.order_id: replace(order, victims=(after, second))})
+            if how == "suspended":
+                drive.change(BE, state=JobState.SUSPENDED, priority=0)
+        asks_for(drive, lambda request: replace(request, cpus=16, tasks=1, min_nodes=1, max_nodes=1))
+        drive.cycle(5)
+        drive.cycle(6)
+        assert drive.open_orders() == [1]
 
     def test_an_order_with_victims_that_are_all_needed_still_goes_on(self) -> None:
         drive = with_notices(TWO_NODES)

@@ -206,6 +206,43 @@ def test_time_at_a_limit_is_no_time_without_a_victim() -> None:
     assert asked(drive) == [1]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": "UNKNOWN"},
+        {"flags": frozenset({"NOT_RESPONDING"})},
+        {"unreported": True},
+        {"doubt": "its record is unreadable", "state": ""},
+    ],
+    ids=["not reported", "not responding", "backup", "unreadable"],
+)
+def test_time_in_which_nodes_of_its_partition_are_silent_is_no_time_without_a_victim(fields: dict[str, Any]) -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    before = dict(drive.nodes)
+    drive.nodes = {name: replace(one, **fields) for name, one in before.items()}
+    for at_s in range(1, 3 * int(LOOK_WITHIN_S)):
+        assert drive.cycle(at_s) == ()
+    assert drive.open_orders() == [1]
+    keeps_all(drive)
+    drive.nodes = before
+    drive.cycle(3 * LOOK_WITHIN_S)
+    assert drive.open_orders() == [1]
+    drive.cycle(4 * LOOK_WITHIN_S + 1)
+    assert drive.order().ending is Ending.EXPIRED, "it counts once they are seen"
+
+
+def test_silent_nodes_that_it_can_not_use_keep_no_job_at_the_head() -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources", request=replace(drive.jobs[JobId(TE)].request, excluded_nodes=("n2",)))
+    keeps_all(drive)
+    drive.nodes["n2"] = replace(drive.nodes["n2"], state="UNKNOWN")
+    drive.nodes["n3"] = replace(node("n3"), state="UNKNOWN")
+    drive.cycle(1)
+    drive.cycle(LOOK_WITHIN_S + 1)
+    assert drive.order().ending is Ending.EXPIRED
+
+
 def test_order_of_a_job_that_is_not_seen_or_read_in_part_goes_on() -> None:
     drive = raised()
     drive.change(TE, reason="Resources")

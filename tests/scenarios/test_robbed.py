@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Notify, Status
+from tesched_core.model.actions import FailureKind, Notify, Status
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId, Tres
+from tesched_core.orders.undo import undo
 from tesched_core.step import step
 
 from tests.builders import NOW, node, nodes_set, running, share, waiting
@@ -310,6 +311,37 @@ def test_resources_that_are_free_elsewhere_come_before_another_victim() -> None:
     drive.starts(TE, share("n3", 32), at_s=7)
     drive.cycle(8)
     assert (drive.order().ending, drive.order().futile) == (Ending.STARTED_HERE, False)
+
+
+def tries_to_move(*, sent: int) -> Driver:
+    """Return the case in which job 9 is to be bound to n3, and no command for that has had an answer."""
+    drive = elsewhere(robbed())
+    for at_s in range(5, 5 + sent):
+        actions = drive.cycle(at_s)
+        assert bound_to(drive) == [("n3",)], at_s
+        kind = FailureKind.UNREACHABLE
+        drive.says(Status.FAILED if at_s % 2 else Status.SKIPPED, *actions, kind=kind if at_s % 2 else None)
+    return drive
+
+
+def test_a_binding_elsewhere_is_sent_until_it_arrives_and_the_nodes_before_are_no_word_of_its_users() -> None:
+    drive = tries_to_move(sent=20)
+    assert (drive.open_orders(), drive.jobs[JobId(TE)].request.required_nodes) == ([1], ("n1",))
+    drive.obeys(*drive.cycle(26))
+    drive.cycle(27)
+    assert (bound_to(drive), drive.jobs[JobId(TE)].request.required_nodes) == ([], ("n3",))
+
+
+@pytest.mark.parametrize("sent", [1, 2, 3, 4])
+@pytest.mark.parametrize("arrives", [False, True])
+def test_undo_sets_it_free_where_that_binding_has_not_arrived_or_late(sent: int, arrives: bool) -> None:
+    drive = tries_to_move(sent=sent)
+    if arrives:
+        drive.change(TE, request=replace(drive.jobs[JobId(TE)].request, required_nodes=("n3",)))
+    for at_s in (20, 21, 22):
+        drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
+        drive.obeys(*drive.decision.actions)
+    assert (drive.jobs[JobId(TE)].request.required_nodes, drive.memory.is_bound(JobId(TE))) == ((), False)
 
 
 def test_another_victim_is_notified_once_the_first_has_left_where_a_te_job_took_its_resources() -> None:

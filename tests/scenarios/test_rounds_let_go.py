@@ -189,7 +189,9 @@ class TestABindingOfBefore:
         site = self.trading()
         site.cycle(10)
         site.says(Status.FAILED, *self.binding(site), kind=FailureKind.BUSY)
-        assert site.memory.changes_of(Field.NODES)[JobId(A)].value.names == ("k",)
+        shown = site.jobs[JobId(A)]
+        assert shown.request.required_nodes == ("k",)
+        assert site.memory.own_request(shown).required_nodes == ()
         site.cycle(12)
         assert [nodes.names for _, nodes in nodes_set(self.binding(site))] == [("v",)]
 

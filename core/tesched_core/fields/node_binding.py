@@ -89,9 +89,13 @@ class NodeBindingRule(FieldRule[Nodes]):
         is_new = one is None or one.restored or one.order_id != want.why.order_id
         if one is None or is_new or one.value.names != want.value.names:
             return self._bound(job, want, one, context)
-        lost = self.state_of(one, job) in {FieldState.OWN, FieldState.EARLIER}
-        # The command before this one may yet arrive, also where this one is certainly not sent.
-        return replace(one, at=context.now, taken_at=None, before=one.value) if lost else None
+        where = self.state_of(one, job)
+        if where not in {FieldState.OWN, FieldState.EARLIER}:
+            return None
+        # What is shown stays one of tesched's for as long as it is shown. Else the command before this one may yet
+        # arrive, also where this one is certainly not sent.
+        is_before = where is FieldState.EARLIER and _now(job) == _before(one)
+        return replace(one, at=context.now, taken_at=None, before=one.before if is_before else one.value)
 
     def setting(self, after: Change[Nodes], why: Reason, job: Job) -> SetField:
         """Action that binds a job; its `previous` is what the job wants by itself."""
@@ -156,12 +160,12 @@ class NodeBindingRule(FieldRule[Nodes]):
         return None if job is None or job.finished or one.restored else replace(one, since=None)
 
     def unsent(self, one: Change[Nodes], outcome: Outcome) -> Change[Nodes] | None:
-        """Take back a binding that certainly did not reach Slurm; in shadow mode, none did."""
+        """Take back a first binding that certainly did not reach Slurm; in shadow mode, none did."""
         kind = outcome.failure.kind if outcome.failure else None
         if outcome.status is Status.FAILED and kind in MAY_HAVE_ARRIVED:
             return one
         if one.before is not None:
-            return replace(one, value=one.before, before=None)
+            return one  # it is set again; `before` is what is shown, and an earlier command may yet arrive
         # Of the first one nothing is left; else for how long it was bound counts on.
         return None if one.since == one.at else replace(one, restored=True)
 

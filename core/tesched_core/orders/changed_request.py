@@ -8,7 +8,8 @@ as with a job that asks for more (`model/size.py`).
     other nodes    it excludes one of the order's, must have another one, or names features, partitions or a reservation
                    that one of them is not of
     less           fewer nodes, less of a resource, or no whole nodes, and it fits on the order's nodes though one of
-                   the victims stays
+                   the victims stays, while none has left or is leaving: else the order goes on as it is, since without
+                   it others would take what is freed, and the victim would have left for nothing
 
 The nodes to which tesched has bound a job are none of its own. A node's state has a rule of its own: one that is out of
 service may come back (`placement/lost_nodes.py`), and of one that is silent nothing is concluded. Nor is it of a job
@@ -35,9 +36,10 @@ from tesched_core.model.order import Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.size import is_less, size_of
 from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.departures import departure_of
 from tesched_core.placement.constraint import UnsupportedRequestError, features_named, has_features
 from tesched_core.placement.demand import demands_of
-from tesched_core.placement.lost_nodes import is_silent
+from tesched_core.placement.lost_nodes import has_not_reported, is_silent
 from tesched_core.placement.reserved import capacity_after_orders
 from tesched_core.placement.spread import fits_on
 
@@ -65,8 +67,20 @@ def _not_needed(order: Order, job: Job, context: CycleContext) -> Victim | None:
     in_round = context.snapshot.job_class(order.preemptor) is not JobClass.TE
     if order.size is None or in_round or not is_less(order.size, size_of(job, own)):
         return None
+    if any(_leaves(victim, context) for victim in order.victims):
+        return None
     may_stay = (victim for victim in order.victims if victim.state in _MAY_STAY and not victim.by_suspending)
     return next((one for one in may_stay if _fits_beside(one, order, replace(job, request=own), context)), None)
+
+
+def _leaves(victim: Victim, context: CycleContext) -> bool:
+    """Check whether a victim has left or is leaving, or may have: what it frees is for the order's job."""
+    if victim.state not in _MAY_STAY:
+        return victim.state is not VictimState.SPARED
+    job, nodes = context.snapshot.jobs.get(victim.job_id), victim.nodes
+    if job is None or job.completing or any(has_not_reported(name, context.snapshot) for name in nodes):
+        return True
+    return departure_of(victim, job, context.now, context.release) is not None
 
 
 def _why_not_there(order: Order, job: Job, context: CycleContext) -> Iterator[str]:

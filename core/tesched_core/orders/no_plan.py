@@ -5,10 +5,12 @@ An order without victims puts a TE job at the head of its queue: until Slurm has
 (`orders/reinforce.py`). Then the policy proposes victims. Where it finds none that the guard admits, as each has
 reached a limit by the hour, is protected or may not come back, the job would stay there, ahead of others, for as long
 as that lasts. So its order ends once that has been so for `NO_PLAN_FOR_S`: its priority is put back, and it is tried
-again after guard.retry_after_s. Until then, and in each cycle first, it is served as soon as victims may be selected.
+again after guard.retry_after_s. Until its order ends it is served in the first cycle in which victims may be selected.
 
 What shows at the head alone is awaited there: while it is at a limit, or lacks a licence, its time does not run
-(docs/adr/0014); nor while its owner's patience lasts. Whether Slurm considers it in time is another matter
+(docs/adr/0014); nor while its owner's patience lasts. Nor does it run once Slurm has considered the job while a node of
+its partitions is silent or in doubt, as each is after a restart of slurmctld: no job there may be a victim, and nothing
+is concluded from that. Whether Slurm considers it in time is another matter
 (`first_look.look_is_overdue`).
 """
 
@@ -26,6 +28,7 @@ from tesched_core.model.order import Ending, Order
 from tesched_core.orders.advance import end_wait
 from tesched_core.orders.first_look import LOOK_WITHIN_S
 from tesched_core.orders.futility import came_to_nothing
+from tesched_core.placement.lost_nodes import is_silent
 
 #: as long as Slurm has for considering a job
 NO_PLAN_FOR_S = LOOK_WITHIN_S
@@ -45,14 +48,23 @@ def without_plan(memory: Memory, context: CycleContext) -> Memory:
 
 def _after(order: Order, job: Job, since: float, context: CycleContext) -> Order:
     patience = why_it_waits(job, context.snapshot.traits[job.job_id], context.now)
-    if waits_at_the_head(job) or patience is not None:
-        # Set now and then: each is written to the store.
-        return replace(order, waits_until=context.now) if context.now - since > NO_PLAN_FOR_S / 2 else order
     was_considered = has_reason(job.reason) and job.reason != "Priority"
-    if not was_considered or context.now - since <= NO_PLAN_FOR_S:
+    is_awaited = waits_at_the_head(job) or patience is not None
+    # Set now and then: each is written to the store.
+    if context.now - since > NO_PLAN_FOR_S / 2 and (is_awaited or (was_considered and _is_unclear(job, context))):
+        return replace(order, waits_until=context.now)
+    if is_awaited or not was_considered or context.now - since <= NO_PLAN_FOR_S:
         return order
     text = f"job {job.label} is first in its queue (Slurm says: {job.reason}), and no victim may be selected for it"
     order = end_wait(order, Ending.EXPIRED, text, context)
     came_to_nothing(order, context)
     settle(order, context)
     return order
+
+
+def _is_unclear(job: Job, context: CycleContext) -> bool:
+    """Check whether a node of the job's partitions that it may use is silent, or could not be read."""
+    partitions = (context.snapshot.partitions.get(name) for name in job.partitions)
+    names = {name for one in partitions if one is not None for name in one.nodes}.difference(job.request.excluded_nodes)
+    nodes = ((name, context.snapshot.nodes.get(name)) for name in names)
+    return any(one is not None and (one.doubt or is_silent(name, context.snapshot)) for name, one in nodes)
