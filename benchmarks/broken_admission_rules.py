@@ -18,6 +18,8 @@ _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_dae
 ADMISSION_MUTATIONS = (
     Mutation("what the unit hides: in the daemon's own view", _REACH, "not _is_there(_within(view, path))", "False"),
     Mutation("what the unit hides: of what is there", _REACH, "if _is_there(path) and ", "if "),
+    Mutation("what the unit hides: another folder of the name", _REACH, "or here == there:", "or True:"),
+    Mutation("what the unit hides: where a file is written", _REACH, "_hidden(view, folder, key) or ", ""),
     Mutation("what the unit lets write", _REACH, "_read_only(_within(view, folder)):", "_read_only(folder):"),
     Mutation(
         "a file that the daemon cannot read: its group", _READERS, " if status.st_gid == gid else ", " if gid else "

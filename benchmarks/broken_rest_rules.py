@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_LEAVING = "daemon/tesched_daemon/leaving.py"
+_LEAVING, _UNDO = "daemon/tesched_daemon/leaving.py", "daemon/tesched_daemon/undo.py"
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/details.py"
@@ -213,6 +213,9 @@ REST_MUTATIONS = (
     Mutation(
         "explain: no policy is imported without need", _REMEMBERED, "if not story.policy_states:", "if story is None:"
     ),
+    Mutation("stop: more time as long as something is put back", _UNDO, "if _puts_back(turn, left):", "if True:"),
+    Mutation("stop: what is seen to be put back counts", _UNDO, "turn.left < left_before", "False"),
+    Mutation("stop: a turn with trouble leaves nothing", _UNDO, "if not turn.trouble:", "if True:"),
     Mutation("errors: stderr may be full", _ERRORS, "if self._failed is not None:", "if False:"),
     Mutation("errors: a status is kept", _ERRORS, "sys.exit(self._failed)", "sys.exit(2)"),
     Mutation(

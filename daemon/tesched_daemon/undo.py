@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 
+from tesched_core.model.actions import Status
+
 from tesched_daemon.leaving import PAUSE_S, POLLS
 from tesched_daemon.loop import CycleResult, Loop
+from tesched_daemon.sdnotify import notify, notify_busy
+
+log = logging.getLogger(__name__)
 
 
 def put_all_back(
@@ -27,3 +33,27 @@ def put_all_back(
         # With thousands of jobs held, one poll puts back a part of them.
         poll, idle = poll + 1, 0 if left is not None and 0 < turn.left < left else idle + 1
         left = turn.left
+
+
+def put_all_back_at_a_stop(loop: Loop, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Put all back as the service stops. Raises JournalError.
+
+    systemd gives more time after each turn in which a change was put back, and ends the stop when no more follow.
+    """
+    left: int | None = None
+    for turn in put_all_back(loop, sleep=sleep):
+        log.info("%s", turn.summary)
+        if _puts_back(turn, left):
+            notify_busy()
+        else:
+            notify(WATCHDOG="1")
+        if not turn.trouble:
+            left = turn.left
+
+
+def _puts_back(turn: CycleResult, left_before: int | None) -> bool:
+    """Check whether a change was put back in this turn, or is seen to be since the last one."""
+    if turn.trouble:
+        return False
+    sent = any(outcome.status is Status.SENT for outcome in turn.outcomes)
+    return sent or (left_before is not None and turn.left < left_before)

@@ -45,12 +45,11 @@ from tesched_daemon.metrics.exporter import Exporter
 from tesched_daemon.new_jobs import NewJobs
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.run_time_source import LearnedRunTimes
-from tesched_daemon.sdnotify import notify_busy
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller, TellingActuator
 from tesched_daemon.throughput_source import StoredSpeeds
-from tesched_daemon.undo import put_all_back
+from tesched_daemon.undo import put_all_back_at_a_stop
 from tesched_daemon.wakeup import listening
 from tesched_daemon.wakeup_shares import WakeupShares
 
@@ -250,14 +249,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         _leave_file(loop)
     acts = loop.mode is Mode.ENFORCE or loop.is_leaving
     if reloader.running.undo_on_stop and acts and not loop.journal.lead().leader:
-        _put_back_at_the_end(loop)
-
-
-def _put_back_at_the_end(loop: Loop) -> None:
-    """Put all back, however long that takes: systemd hears that it goes on."""
-    for turn in put_all_back(loop):
-        log.info("%s", turn.summary)
-        notify_busy()
+        put_all_back_at_a_stop(loop)
 
 
 @contextmanager

@@ -18,12 +18,12 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, warn
 from tesched_daemon.hook_fit import keys_of
 
-_CHECK = "unit"
+_CHECK, _SPOOL = "unit", "reports.spool"
 _PAGE = "docs/howto/installation.md#what-the-unit-lets-it-reach"
 
 
 def examine(config: Config, pid: int) -> Iterator[Finding]:
-    """Yield the paths that are there for this user, and not for the daemon with this process id."""
+    """Yield the paths that are there for this user, and for the daemon with this process id are not, or are others."""
     try:
         found = bounded_read(lambda: [*_findings(config, Path(f"/proc/{pid}/root"))])
     except OSError:  # a file server hangs: other checks say which
@@ -34,17 +34,38 @@ def examine(config: Config, pid: int) -> Iterator[Finding]:
 def _findings(config: Config, view: Path) -> Iterator[Finding]:
     if not _is_there(view):
         return
+    elsewhere = "name a path outside of /home, /root, /run/user, /tmp and /var/tmp"
     for key, path in _read(config):
-        if _is_there(path) and not _is_there(_within(view, path)):
-            text = f"the daemon does not see {path} ({key}), which is there: its unit hides it"
-            advice = "name a path outside of /home, /root, /run/user, /tmp and /var/tmp; or ProtectHome=read-only"
-            yield warn(_CHECK, text, f"{advice} in a drop-in (systemctl edit tesched): {_PAGE}")
+        # Of these the spool alone is a folder that others write to. A file is replaced now and then.
+        if text := _hidden(view, path, key) or (_another(view, path, key) if key == _SPOOL else ""):
+            yield _warning(text, f"{elsewhere}; or ProtectHome=read-only, below /tmp BindReadOnlyPaths={path}")
     for key, path in _written(config):
         folder = path.parent
-        if _read_only(folder) is False and _read_only(_within(view, folder)):
+        if text := _hidden(view, folder, key) or _another(view, folder, key):
+            bound = f"ProtectHome=read-only and ReadWritePaths={folder}, below /tmp BindPaths={folder}"
+            yield _warning(text, f"name a path in /run/tesched; or {bound}")
+        elif _read_only(folder) is False and _read_only(_within(view, folder)):
             text = f"the daemon may not write in {folder} ({key}): it is read-only to its unit"
-            advice = f"name a path in /run/tesched; or ReadWritePaths={folder}"
-            yield warn(_CHECK, text, f"{advice} in a drop-in (systemctl edit tesched): {_PAGE}")
+            yield _warning(text, f"name a path in /run/tesched; or ReadWritePaths={folder}")
+
+
+def _warning(text: str, advice: str) -> Finding:
+    return warn(_CHECK, text, f"{advice} in a drop-in (systemctl edit tesched): {_PAGE}")
+
+
+def _hidden(view: Path, path: Path, key: str) -> str:
+    """Say that what is at the path is not in the daemon's view; empty if it is, or is not there at all."""
+    if _is_there(path) and not _is_there(_within(view, path)):
+        return f"the daemon does not see {path} ({key}), which is there: its unit hides it"
+    return ""
+
+
+def _another(view: Path, folder: Path, key: str) -> str:
+    """Say that the folder is another one in the daemon's view; empty if it is the same, or not there for either."""
+    here, there = _identity(folder), _identity(_within(view, folder))
+    if here is None or there is None or here == there:
+        return ""
+    return f"the daemon sees another folder at {folder} ({key}): its unit has one of its own there"
 
 
 def _read(config: Config) -> Iterator[tuple[str, Path]]:
@@ -52,7 +73,7 @@ def _read(config: Config) -> Iterator[tuple[str, Path]]:
     command = config.tell.command[0] if config.tell.command else ""
     for key, text in (
         ("slurm.conf", config.slurm.conf),
-        ("reports.spool", config.reports.spool),
+        (_SPOOL, config.reports.spool),
         ("idle.file", config.idle.file),
         ("tell.command", command if command.startswith("/") else ""),
     ):
@@ -74,11 +95,16 @@ def _within(view: Path, path: Path) -> Path:
 
 
 def _is_there(path: Path) -> bool:
+    return _identity(path) is not None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of what is at the path, the same in each view; None if nothing is."""
     try:
-        path.stat()
+        found = path.stat()
     except OSError:
-        return False
-    return True
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _read_only(folder: Path) -> bool | None:

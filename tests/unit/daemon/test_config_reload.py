@@ -19,13 +19,13 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.ports import CycleReport
-from tesched_daemon import wiring
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import load
 from tesched_daemon.loop import Loop
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Mode
+from tesched_daemon.undo import put_all_back_at_a_stop
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook
@@ -282,7 +282,7 @@ def test_systemd_hears_of_each_turn_that_puts_back_at_the_end(
     raised_and_bound(site)
     monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
     monkeypatch.setattr("tesched_daemon.undo.POLLS", 3)
-    wiring._put_back_at_the_end(site.loop)
+    put_all_back_at_a_stop(site.loop)
     for _ in range(3):
         assert message(told) == {"WATCHDOG": "1", "EXTEND_TIMEOUT_USEC": "180000000"}
 

@@ -1,13 +1,18 @@
-"""Putting back goes on as long as a poll puts a change back, and ten polls after that."""
+"""Putting back goes on as long as a poll puts a change back, and ten polls after that; systemd gives time for it."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
+from tesched_core.model.field import Field
+from tesched_core.model.resources import JobId
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
-from tesched_daemon.undo import put_all_back
+from tesched_daemon.undo import put_all_back, put_all_back_at_a_stop
 
 
 class Emptying(Loop):
@@ -36,3 +41,62 @@ def test_it_goes_on_while_a_change_is_put_back(left: list[int], looks: int) -> N
     turns = list(put_all_back(Emptying(iter(left)), sleep=lambda _: None))
     assert len(turns) == looks
     assert turns[-1].settled == (0 in left)
+
+
+class Turns(Loop):
+    """A loop whose polls end so."""
+
+    def __init__(self, *turns: CycleResult) -> None:
+        """Make no parts: none is used."""
+        self.turns = iter(turns)
+
+    def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
+        return next(self.turns)
+
+
+def turn(left: int, *statuses: Status, trouble: str = "") -> CycleResult:
+    """Return a turn that leaves so many changes, and whose actions ended so."""
+    reason = Reason(code=ReasonCode.ORDER_ENDED, text="because")
+    action = SetField(job_id=JobId(1), reason=reason, field=Field.NICE, value=0, previous=1)
+    outcomes = tuple(Outcome(action=action, status=status, at=1.0) for status in statuses)
+    return CycleResult(
+        summary="", next_in_s=0.0, outcomes=outcomes, settled=not (left or trouble), left=left, trouble=trouble
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "more_time"),
+    [
+        (turn(9, Status.SENT, Status.FAILED), True),
+        (turn(8), True),
+        (turn(9), False),
+        (turn(9, Status.FAILED, Status.SKIPPED), False),
+        (turn(0, trouble="Slurm cannot be seen"), False),
+    ],
+)
+def test_a_stop_gets_more_time_by_a_turn_in_which_a_change_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: CycleResult, more_time: bool
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "s"))
+        systemd.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+        put_all_back_at_a_stop(Turns(turn(9), after, turn(0)), sleep=lambda _: None)
+        first, second, last = (systemd.recv(1000).decode().splitlines() for _ in range(3))
+    assert first == ["WATCHDOG=1"]
+    assert ("EXTEND_TIMEOUT_USEC=180000000" in second) is more_time
+    assert "WATCHDOG=1" in second
+    assert "WATCHDOG=1" in last
+
+
+def test_changes_left_are_compared_with_the_last_turn_that_saw_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "s"))
+        systemd.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+        turns = (turn(9), turn(0, trouble="Slurm cannot be seen"), turn(8), turn(0))
+        put_all_back_at_a_stop(Turns(*turns), sleep=lambda _: None)
+        messages = [systemd.recv(1000).decode() for _ in turns]
+    assert ["EXTEND_TIMEOUT_USEC" in one for one in messages] == [False, False, True, True]

@@ -58,8 +58,8 @@ def test_a_hold_is_there_if_slurm_shows_it_as_an_operators() -> None:
     assert is_as_set(release(ARRAY, WHY), REST, None)
 
 
-def test_numbers_are_compared_with_what_was_to_be_set() -> None:
+@pytest.mark.parametrize(("field", "value"), [(Field.NICE, -50), (Field.PRIORITY, 77), (Field.BEGIN, 1000)])
+def test_numbers_are_compared_with_what_was_to_be_set(field: NumberField, value: int) -> None:
     job = replace(REST, nice=-50, priority=77, eligible_time=1000.0)
-    for field, value in ((Field.NICE, -50), (Field.PRIORITY, 77), (Field.BEGIN, 1000)):
-        assert is_as_set(number(field, value), job, None)
-        assert not is_as_set(number(field, value + 1), job, None)
+    assert is_as_set(number(field, value), job, None)
+    assert not is_as_set(number(field, value + 1), job, None)

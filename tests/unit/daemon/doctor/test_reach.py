@@ -18,13 +18,14 @@ from tesched_db import process
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import Writer, configured_store
 
-#: hides the first folder as ProtectHome= does, makes the second one read-only as ProtectSystem=strict does, and
-#: stays until its input ends
+#: hides the first folder as ProtectHome= does, makes the second one read-only as ProtectSystem=strict does, puts the
+#: third one in place of the fourth as PrivateTmp= does, and stays until its input ends
 AS_A_UNIT = """
 set -e
 mount -t tmpfs -o mode=0 hidden "$1"
 mount --bind "$2" "$2"
 mount -o remount,bind,ro "$2"
+mount --bind "$3" "$4"
 echo ready
 exec cat
 """
@@ -36,7 +37,8 @@ class Site:
     def __init__(self, tmp_path: Path) -> None:
         """Make them."""
         self.home, self.state, self.rest = tmp_path / "home", tmp_path / "state", tmp_path / "rest"
-        for folder in (self.home / "spool", self.state, self.rest):
+        self.tmp, private = tmp_path / "tmp", tmp_path / "private"
+        for folder in (self.home / "spool", self.state, self.rest, self.tmp / "spool", private / "spool"):
             folder.mkdir(parents=True)
         self.config, self.url = configured_store(self.rest)
 
@@ -50,7 +52,8 @@ class Site:
     def unit(self) -> Iterator[int]:
         """Process that sees the site as a daemon under its unit does."""
         assert os.geteuid() == 0, "only root can run this test: it mounts"
-        words = ("unshare", "--mount", "sh", "-c", AS_A_UNIT, "sh", str(self.home), str(self.state))
+        folders = (self.home, self.state, self.tmp.with_name("private"), self.tmp)
+        words = ("unshare", "--mount", "sh", "-c", AS_A_UNIT, "sh", *map(str, folders))
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shut_in:
             assert shut_in.stdin is not None
             assert shut_in.stdout is not None
@@ -97,6 +100,44 @@ def test_a_folder_that_is_read_only_to_the_unit_is_a_warning_where_a_file_is_wri
     assert found.level is Severity.WARN
     assert found.text == f"the daemon may not write in {site.state} (slurm.{key}): it is read-only to its unit"
     assert f"ReadWritePaths={site.state}" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("home/spool", "the daemon does not see {folder} (slurm.marks), which is there: its unit hides it"),
+        ("tmp", "the daemon sees another folder at {folder} (slurm.marks): its unit has one of its own there"),
+        ("tmp/spool", "the daemon sees another folder at {folder} (slurm.marks): its unit has one of its own there"),
+    ],
+)
+def test_a_file_that_is_written_where_slurmctld_has_another_folder_is_a_warning(
+    site: Site, folder: str, text: str
+) -> None:
+    there = site.rest.parent / folder
+    config = site.says(f'[slurm]\nmarks = "{there}/marks"\n[guard]\nlever = "plugin"\n')
+    with site.unit() as pid:
+        (found,) = reach.examine(config, pid)
+    assert (found.level, found.check) == (Severity.WARN, "unit")
+    assert found.text == text.format(folder=there)
+    assert "name a path in /run/tesched" in found.advice
+
+
+def test_a_spool_of_the_same_name_that_is_the_daemons_own_is_a_warning(site: Site) -> None:
+    config = site.says(f'[reports]\nspool = "{site.tmp}/spool"\n')
+    with site.unit() as pid:
+        (found,) = reach.examine(config, pid)
+    assert found.level is Severity.WARN
+    assert (
+        found.text
+        == f"the daemon sees another folder at {site.tmp}/spool (reports.spool): its unit has one of its own there"
+    )
+    assert "outside of /home" in found.advice
+
+
+def test_a_folder_that_does_not_exist_is_no_warning(site: Site) -> None:
+    config = site.says(f'[slurm]\nmarks = "{site.home}/not-there/marks"\n[guard]\nlever = "plugin"\n')
+    with site.unit() as pid:
+        assert [*reach.examine(config, pid)] == []
 
 
 def test_what_the_daemon_sees_as_others_do_is_no_warning(site: Site) -> None:
