@@ -316,12 +316,6 @@ FUTILITY_MUTATIONS = (
         "pass",
     ),
     Mutation(
-        "a task's own nice value is not what its array has",
-        "core/tesched_core/fields/nice.py",
-        "if array is None else (array.previous, array.own)",
-        "if True else (array.previous, array.own)",
-    ),
-    Mutation(
         "all tasks that started are put back",
         "core/tesched_core/fields/nice_rule.py",
         "jobs |= {task.job_id: task for task in context.tasks_of(one.job_id) if task.job_id not in others}",

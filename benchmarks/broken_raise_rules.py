@@ -60,6 +60,12 @@ RAISE_MUTATIONS = (
         "known = own <= job.priority <= max(_known(one, own))",
     ),
     Mutation(
+        "a task's own nice value is not what its array has",
+        _NICE,
+        "if array is None else (array.previous, array.own)",
+        "if True else (array.previous, array.own)",
+    ),
+    Mutation(
         "own priority: Slurm's alone with multifactor",
         _NICE,
         "own=own if context.snapshot.settings.priority_type == BASIC else None",
