@@ -39,21 +39,26 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: an array with its tasks", _CHANGE, "(one.of_array and", "(False and"),
     Mutation("let through: not the array", _CHANGE, "(one.of_array and", "("),
     Mutation("let through: a task that is held on", _OTHER, "one.of_array and not any(", "one.of_array or any("),
-    Mutation(
-        "holds: a task that leaves its array", _HOLD, "if task.held and task.job_id >", "if False and task.job_id >"
-    ),
+    Mutation("holds: a task that leaves its array", _HOLD, "if is_new and task.held and", "if False and"),
     Mutation(
         "holds: no task in shadow mode",
         _HOLD,
         "if one.restored or one.dry or one.shown",
         "if one.restored or one.shown",
     ),
+    Mutation("holds: a task that has run", _HOLD, "not in held and not task.restarts", "not in held"),
+    Mutation(
+        "holds: what left before the rest was released",
+        _HOLD,
+        "_take_over_tasks(context)\n        see_other_hands(context)\n        self._take_over(context)\n\n",
+        "_take_over(context)\n        see_other_hands(context)\n        self._take_over_tasks(context)\n\n",
+    ),
     Mutation("holds: a task that was held before", _HOLD, "task.job_id > one.shown and", ""),
     Mutation(
         "let through: undo polls first",
         _HOLD,
-        'all held jobs."""\n        see_other_hands(context)\n',
-        'all held jobs."""\n',
+        "see_other_hands(context)\n        self._take_over(context)\n        held",
+        "self._take_over(context)\n        held",
     ),
     Mutation("let through: the clock set back", _OTHER, " or one.taken_at > context.now", ""),
     Mutation("hold: the clock set back", _HOLD, "0.0 <= context.now - one.at <=", "context.now - one.at <="),
@@ -83,14 +88,14 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "hook: before it is decided",
         _HOLD,
-        "        self._take_over(context)\n        self._take_over_tasks(context)\n\n    def carry",
-        "        self._take_over_tasks(context)\n\n    def carry",
+        "        self._take_over(context)\n\n    def carry",
+        "\n    def carry",
     ),
     Mutation(
         "hook: by undo, too",
         _HOLD,
-        "        self._take_over(context)\n        self._take_over_tasks(context)\n        held =",
-        "        self._take_over_tasks(context)\n        held =",
+        "        self._take_over(context)\n        held =",
+        "        held =",
     ),
     Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
     Mutation(

@@ -285,7 +285,7 @@ MUTATIONS = (
     Mutation(
         "forwarded: believed to be back when that is seen",
         "core/tesched_core/fields/nice_rule.py",
-        "if one.restored or put_back(one, in_order, preemptor, context, why):",
+        "if one.restored or put_back(one, in_order, preemptor, context, why, most):",
         "if one.restored or put_back(one, in_order, preemptor, context, why) or one.by is By.QUEUE:",
     ),
     Mutation(
@@ -622,19 +622,19 @@ MUTATIONS = (
     Mutation(
         "undo: the preemptor's raise",
         "core/tesched_core/fields/nice_rule.py",
-        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda _: False, orders, context, most=None)",
         "self._put_back_all(lambda one: one.by is By.PREEMPTOR, orders, context)",
     ),
     Mutation(
         "undo: the victims' raises",
         "core/tesched_core/fields/nice_rule.py",
-        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda _: False, orders, context, most=None)",
         "self._put_back_all(lambda one: one.by is By.VICTIM, orders, context)",
     ),
     Mutation(
         "undo: who was brought forward",
         "core/tesched_core/fields/nice_rule.py",
-        "self._put_back_all(lambda _: False, orders, context)",
+        "self._put_back_all(lambda _: False, orders, context, most=None)",
         "self._put_back_all(lambda one: one.by is By.QUEUE, orders, context)",
     ),
     Mutation(

@@ -449,6 +449,7 @@ NEAR = {
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "nice_rule": (
+        "tests/scenarios/test_array_raises.py",
         "tests/scenarios/test_failures.py",
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",

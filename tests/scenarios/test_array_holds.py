@@ -129,6 +129,31 @@ def test_task_that_leaves_a_held_array_and_is_held_by_its_user_stays_so() -> Non
     assert drive.jobs[JobId(LATE)].held
 
 
+@pytest.mark.parametrize("how", ["gone", "let through"])
+def test_task_that_leaves_a_held_array_is_released_though_the_rest_is_no_longer_held(how: str) -> None:
+    drive = held_array()
+    for at_s in (325, 330):
+        done(drive, at_s)
+    # All of it between two polls.
+    splits_off(drive)
+    if how == "gone":
+        drive.forgets(TE)
+    else:
+        drive.change(TE, priority=100, reason="Resources")
+    with_limit(drive, LATE, 60)
+    assert done(drive, 340) == [("release", LATE)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "restarts"), [("JobHeldUser", 0), ("job_requeued_in_held_state", 1), ("JobHeldAdmin", 1)]
+)
+def test_task_of_a_held_array_that_others_hold_is_left(reason: str, restarts: int) -> None:
+    drive = held_array()
+    drive.submits(replace(task(60), job_id=JobId(LATE), priority=0, reason=reason, restarts=restarts), like=FIRST)
+    assert done(drive, 330) == []
+    assert JobId(LATE) not in drive.memory.changes_of(Field.HOLD)
+
+
 def test_in_shadow_mode_no_task_of_an_array_is_held() -> None:
     drive = delayed(seconds=300)
     drive.submits(rest(), like=FIRST)

@@ -50,9 +50,9 @@ class HoldRule(Lever):
 
     def follow(self, context: CycleContext) -> None:
         """See which holds others have ended, and take over those of the submission hook: then see who must wait."""
+        self._take_over_tasks(context)
         see_other_hands(context)
         self._take_over(context)
-        self._take_over_tasks(context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
@@ -73,9 +73,9 @@ class HoldRule(Lever):
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
+        self._take_over_tasks(context)
         see_other_hands(context)
         self._take_over(context)
-        self._take_over_tasks(context)
         held = context.changes_of(self.name)
         for job_id, one in context.made_by(self.name, None).items():
             if one.restored:
@@ -113,12 +113,13 @@ class HoldRule(Lever):
         Slurm gives a task a record of its own when it alone is changed. One that had its own before the hold was held
         by others, and stays so.
         """
-        held, jobs = context.changes_of(self.name), context.snapshot.jobs
+        held = context.changes_of(self.name)
         for array, one in context.made_by(self.name, None).items():
-            if one.restored or one.dry or one.shown is None or array not in jobs or jobs[array].array_job_id != array:
-                continue  # or it is the submission hook's, which each task of it shows
+            if one.restored or one.dry or one.shown is None:
+                continue  # the last is the submission hook's, which each task of it shows
             for task in context.tasks_of(array):
-                if task.held and task.job_id > one.shown and task.job_id not in held:
+                is_new = task.job_id > one.shown and task.job_id not in held and not task.restarts
+                if is_new and task.held and task.reason == HELD_BY_US:
                     held[task.job_id] = replace(_hold(task.job_id, context), at=one.at)
 
     def _release(

@@ -69,7 +69,7 @@ def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], con
             shown=job.priority,
             undone=times_undone(one, job, by),
         )
-    array = _set_of_its_array(job, context)
+    array = set_of_its_array(job, Field.NICE, context)
     nice, own = (job.nice, job.priority) if array is None else (array.previous, array.own)
     return replace(
         first_change(job.job_id, Field.NICE, nice, value, context.now, by=by, order_id=order_id),
@@ -80,12 +80,12 @@ def nice_set(job: Job, value: int, one: Change[int] | None, want: Want[int], con
     )
 
 
-def _set_of_its_array(job: Job, context: CycleContext) -> Change[int] | None:
+def set_of_its_array(job: Job, field: Field, context: CycleContext) -> Change[int] | None:
     """Change of a task's array with which the task has left its record: what it shows is not its own."""
     if job.array_job_id is None or job.array_job_id == job.job_id:
         return None
     one = context.changes_of(Field.NICE).get(job.array_job_id)
-    return None if one is None or one.restored or one.field is not Field.NICE or not is_ours(job, one) else one
+    return None if one is None or one.restored or one.field is not field or not is_ours(job, one) else one
 
 
 def is_undone(one: Change[int], job: Job) -> bool:
@@ -109,12 +109,17 @@ def is_left(one: Change[int], job: Job) -> bool:
     return one.undone >= MOST_AGAIN * max(len(job.partitions), 1) and is_undone(one, job)
 
 
-def put_back(
-    one: Change[int], jobs: Iterable[Job], preemptor: JobId | None, context: CycleContext, why: str = ""
+def put_back(  # noqa: PLR0917 - a change, and how it is put back
+    one: Change[int],
+    jobs: Iterable[Job],
+    preemptor: JobId | None,
+    context: CycleContext,
+    why: str = "",
+    most: int | None = MOST_PUT_BACK,
 ) -> bool:
     """Put the value back of these jobs, which are all that may have it; return whether it is seen to be back.
 
-    `why` is what `tesched explain` adds, in words.
+    `why` is what `tesched explain` adds, in words. Of `most` jobs in a poll; None: of all.
     """
     jobs = [job for job in jobs if not job.finished]
     one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
@@ -127,7 +132,7 @@ def put_back(
         context.changes_of(Field.NICE)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
-        context.actions += [action for job, action in free if not is_refused(action, job, context)][:MOST_PUT_BACK]
+        context.actions += [action for job, action in free if not is_refused(action, job, context)][:most]
         return False
     if one.order_id is not None:
         others = any(value_of(job, one) != one.previous for job in jobs)

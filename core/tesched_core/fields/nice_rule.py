@@ -15,7 +15,7 @@ from typing import Any
 from tesched_core.context import CycleContext
 from tesched_core.fields import priority, queue_boost, victim_boost
 from tesched_core.fields.contract import Orders, final, under_way
-from tesched_core.fields.nice import by_nice, by_priority, counted, put_back
+from tesched_core.fields.nice import MOST_PUT_BACK, by_nice, by_priority, counted, put_back
 from tesched_core.fields.reconcile import FieldLever, Want
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, sets
 from tesched_core.model.change import By, Change
@@ -101,8 +101,8 @@ class NiceRule(FieldLever[int]):
             self.set(want, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
-        """Put all nice values back."""
-        self._put_back_all(lambda _: False, orders, context)
+        """Put all nice values back: in an undo that none is put back of some jobs would count as no progress."""
+        self._put_back_all(lambda _: False, orders, context, most=None)
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in what became of the raises: one that certainly did not reach Slurm has nothing to put back."""
@@ -126,12 +126,27 @@ class NiceRule(FieldLever[int]):
         """Count the raises that are to be put back; a boost that changed nothing ends as well."""
         return sum(one.by is By.QUEUE or not one.restored for one in memory.changes_of(self.name).values())
 
-    def _put_back_all(self, stays: Callable[[Change[int]], bool], orders: Orders, context: CycleContext) -> None:
+    def _put_back_all(
+        self,
+        stays: Callable[[Change[int]], bool],
+        orders: Orders,
+        context: CycleContext,
+        *,
+        most: int | None = MOST_PUT_BACK,
+    ) -> None:
         for one in list(context.changes_of(self.name).values()):
             if not stays(one):
-                self._put_back(one, _preemptor(one, orders), context)
+                self._put_back(one, _preemptor(one, orders), context, most=most)
 
-    def _put_back(self, one: Change[int], preemptor: JobId | None, context: CycleContext, why: str = "") -> None:
+    def _put_back(
+        self,
+        one: Change[int],
+        preemptor: JobId | None,
+        context: CycleContext,
+        why: str = "",
+        *,
+        most: int | None = MOST_PUT_BACK,
+    ) -> None:
         if one.job_id in context.absent:
             return
         job = context.snapshot.jobs.get(one.job_id)
@@ -142,7 +157,7 @@ class NiceRule(FieldLever[int]):
             jobs |= {task.job_id: task for task in context.tasks_of(one.job_id) if task.job_id not in others}
         # Those that wait come first: of thousands the others' turn comes with the next polls.
         in_order = [jobs[job_id] for job_id in sorted(jobs, key=lambda job_id: (job_id != one.job_id, job_id))]
-        if one.restored or put_back(one, in_order, preemptor, context, why):
+        if one.restored or put_back(one, in_order, preemptor, context, why, most):
             del context.changes_of(self.name)[one.job_id]
 
 

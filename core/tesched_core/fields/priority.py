@@ -15,6 +15,7 @@ from tesched_core.fields.nice import (
     is_left,
     is_ours,
     nice_set,
+    set_of_its_array,
     times_undone,
     value_of,
 )
@@ -66,10 +67,10 @@ def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleCon
     if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
         one = None  # others have set it since: that is what it is put back to
     explicit, order_id = min(want.value + PRIORITY_MARGIN, MAX_PRIORITY), want.why.order_id
-    fresh = first_change(
-        job.job_id, Field.PRIORITY, job.priority, explicit, context.now, by=By.PREEMPTOR, order_id=order_id
-    )
-    fresh = replace(fresh, undone=undone)
+    array = set_of_its_array(job, Field.PRIORITY, context)
+    own = job.priority if array is None else array.previous
+    fresh = first_change(job.job_id, Field.PRIORITY, own, explicit, context.now, by=By.PREEMPTOR, order_id=order_id)
+    fresh = replace(fresh, undone=undone, before=None if array is None else job.priority)
     if one is not None and _ignored(one, job, context):
         return fresh
     in_force = one is not None and value_of(job, one) != one.previous

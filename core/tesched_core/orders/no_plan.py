@@ -9,8 +9,8 @@ again after guard.retry_after_s. Until its order ends it is served in the first 
 
 What shows at the head alone is awaited there: while it is at a limit, or lacks a licence, its time does not run
 (docs/adr/0014); nor while its owner's patience lasts. Nor does it run once Slurm has considered the job while a node of
-its partitions is silent or in doubt, as each is after a restart of slurmctld: no job there may be a victim, and nothing
-is concluded from that. Whether Slurm considers it in time is another matter
+its partitions, or a job there, is silent or in doubt, as each is after a restart of slurmctld: no job there may be a
+victim, and nothing is concluded from that. Whether Slurm considers it in time is another matter
 (`first_look.look_is_overdue`).
 """
 
@@ -63,8 +63,11 @@ def _after(order: Order, job: Job, since: float, context: CycleContext) -> Order
 
 
 def _is_unclear(job: Job, context: CycleContext) -> bool:
-    """Check whether a node of the job's partitions that it may use is silent, or could not be read."""
+    """Check whether a node of the job's partitions that it may use is silent, or it or a job on it can't be read."""
     partitions = (context.snapshot.partitions.get(name) for name in job.partitions)
     names = {name for one in partitions if one is not None for name in one.nodes}.difference(job.request.excluded_nodes)
     nodes = ((name, context.snapshot.nodes.get(name)) for name in names)
-    return any(one is not None and (one.doubt or is_silent(name, context.snapshot)) for name, one in nodes)
+    if any(one is not None and (one.doubt or is_silent(name, context.snapshot)) for name, one in nodes):
+        return True
+    doubted = (one for one in context.snapshot.jobs.values() if one.doubt or one.partly_read)
+    return any(not names.isdisjoint(one.nodes) for one in doubted)
