@@ -8,6 +8,12 @@ _NICE, _PRIORITY = "core/tesched_core/fields/nice.py", "core/tesched_core/fields
 _QUEUE, _VICTIM = "core/tesched_core/fields/queue_boost.py", "core/tesched_core/fields/victim_boost.py"
 
 RAISE_MUTATIONS = (
+    Mutation(
+        "no plan: a job that could not be read",
+        "core/tesched_core/orders/no_plan.py",
+        "return any(not names.isdisjoint(one.nodes) for one in doubted)",
+        "return False",
+    ),
     Mutation("raise: by Priority", _NICE, "job.nice == one.value and job.priority == one.shown", "False"),
     Mutation(
         "raise: nothing while it is completing",

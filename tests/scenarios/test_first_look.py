@@ -243,6 +243,16 @@ def test_silent_nodes_that_it_can_not_use_keep_no_job_at_the_head() -> None:
     assert drive.order().ending is Ending.EXPIRED
 
 
+@pytest.mark.parametrize("doubt", [{"doubt": "it could not be read"}, {"partly_read": "its shares could not be read"}])
+def test_job_that_could_not_be_read_there_is_no_want_of_a_victim(doubt: dict[str, Any]) -> None:
+    drive = raised()
+    drive.change(TE, reason="Resources")
+    drive.cycle(1)
+    drive.jobs[JobId(BE)] = replace(drive.jobs[JobId(BE)], **doubt)
+    drive.cycle(LOOK_WITHIN_S + 1)
+    assert drive.open_orders() == [1]
+
+
 def test_order_of_a_job_that_is_not_seen_or_read_in_part_goes_on() -> None:
     drive = raised()
     drive.change(TE, reason="Resources")
