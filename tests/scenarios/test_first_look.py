@@ -247,6 +247,7 @@ def test_silent_nodes_that_it_can_not_use_keep_no_job_at_the_head() -> None:
 def test_job_that_could_not_be_read_there_is_no_want_of_a_victim(doubt: dict[str, Any]) -> None:
     drive = raised()
     drive.change(TE, reason="Resources")
+    keeps_all(drive)
     drive.cycle(1)
     drive.jobs[JobId(BE)] = replace(drive.jobs[JobId(BE)], **doubt)
     drive.cycle(LOOK_WITHIN_S + 1)
