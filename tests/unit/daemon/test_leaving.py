@@ -17,7 +17,7 @@ from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Ending, VictimState
+from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
@@ -336,6 +336,63 @@ def test_nodes_of_a_te_job_that_runs_keep_no_mode_from_beginning(site: Site) -> 
     site.turns(loop, 3)
     assert "setnodes" in site.kinds()
     assert undone(site)
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_a_job_in_doubt_keeps_no_mode_from_beginning(site: Site, mode: Mode) -> None:
+    known = site.drive.jobs[JobId(TE)]
+    site.drive.jobs[JobId(TE)] = replace(known, doubt="its nodes cannot be read")
+    loop = site.daemon(mode)
+    site.turns(loop, 3)
+    assert not loop.is_leaving
+    assert site.kinds() == []
+    site.drive.jobs[JobId(TE)] = known
+    site.turns(loop, 4)
+    assert site.kinds() == ["setnice", "setnodes"]
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_a_victim_that_leaves_keeps_no_mode_from_beginning(site: Site, mode: Mode) -> None:
+    site.drive.completing(BE, JobState.RUNNING)
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.is_as_before, "what can be put back was"
+    (order,) = site.store.memory.open_orders()
+    assert (order.state, order.ending) == (OrderState.SETTLING, Ending.WITHDRAWN)
+    site.drive.requeued(BE)
+    site.turns(loop, 4)
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_victim_that_may_have_left_keeps_no_mode_from_beginning(site: Site) -> None:
+    known = site.drive.nodes["n1"]
+    site.drive.nodes["n1"] = replace(known, state="UNKNOWN")
+    loop = site.daemon(Mode.OBSERVE)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.store.memory.open_orders()
+    site.drive.nodes["n1"] = known
+    site.turns(loop, 4)
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_nice_value_of_a_job_that_is_completing_keeps_no_mode_from_beginning(site: Site) -> None:
+    site.drive.ends(BE)
+    site.drive.starts(TE, share("n1", 16, 1))
+    site.drive.completing(TE, JobState.COMPLETED)
+    loop = site.daemon(Mode.OBSERVE)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.kinds() == []
+    site.drive.ends(TE)
+    site.turns(loop, 4)
+    assert not site.store.memory.open_orders()
+    assert not any(site.store.memory.changes.values())
 
 
 def test_what_shadow_mode_has_recorded_is_nothing_to_put_back() -> None:
