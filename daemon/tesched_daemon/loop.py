@@ -510,6 +510,9 @@ class Loop:
                 self._pause_s = self._budget.pause_s(snapshot, self.calls(), len(decision.actions), clocks.steady)
                 next_in_s = max(next_in_s, self._pause_s)
             report = self._report(snapshot.taken_at, began, clocks.steady, next_in_s=next_in_s, seen=snapshot)
+            if not (decision.actions or changed_still(then, snapshot)):
+                # It may be the last that is known of a daemon that stops.
+                report = replace(report, leaving="")
             return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)

@@ -26,6 +26,7 @@ from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.undo import put_all_back
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.commands_actuator import DryRunActuator
 
@@ -160,6 +161,15 @@ def test_changes_are_put_back_before_another_mode_decides(
     lines = [record.getMessage() for record in caplog.records]
     assert lines.count(f"mode {mode} is to begin: {said}") == 1
     assert lines.count("mode enforce is left: what it had changed is put back") == 1
+
+
+def test_a_stop_that_puts_all_back_leaves_no_word_of_it(site: Site) -> None:
+    loop = site.daemon(Mode.SHADOW)
+    site.turns(loop)
+    assert loop.is_leaving
+    *_, last = put_all_back(loop, sleep=lambda _: None)
+    assert last.settled
+    assert not site.store.reports[-1].leaving
 
 
 def test_slurmctld_that_is_down_for_long_at_the_start_is_awaited(site: Site) -> None:
