@@ -6,8 +6,14 @@ Principle
     the actuator that acts. It does not matter why that was not done before: slurmctld did not answer when the daemon
     was started in the other mode, the store could not be read at the reload, or another daemon led until now.
 
-    What cannot be put back now is not waited for: the nodes of a TE job that runs, or a nice value that stays for as
-    long as its job is held (priority/basic). Once a poll shows that it can be, the next turn puts it back.
+    Of a job that the submission hook has held the memory may not know yet: it counts by what the last poll shows. And a
+    reload from mode enforce to another one is followed by one such turn in any case: it withdraws the admission file,
+    sees what the hook has held since the last poll, and ends orders for which nothing was done yet.
+
+    What cannot be put back now is not waited for: the nodes of a TE job that runs, a nice value that stays for as long
+    as its job is held (priority/basic), a change of a job that is completing, or of which it is in doubt what Slurm
+    says, and a withdrawn order whose victims leave, or may have left. Once a poll shows that it can be, the next turn
+    puts it back.
 
 Worked example
     A daemon is started in mode shadow, and job 17 is held by the one before, of mode enforce. slurmctld does not
@@ -21,12 +27,19 @@ Source
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tesched_core.model.actions import OrderId
+from tesched_core.model.change import By, Change
+from tesched_core.model.field import Field
+from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Victim
+from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import changed_still
+from tesched_core.placement.lost_nodes import has_not_reported
 
 from tesched_daemon.rest import is_open
 from tesched_daemon.settings import Mode, Pace
@@ -48,17 +61,30 @@ class Leaving:
     #: changes that were left after the last turn, and how many turns in a row left as many
     _left: int | None = field(default=None, init=False)
     _idle: int = field(default=0, init=False)
+    #: mode enforce has ended by a reload, and no turn has seen the cluster and put back since
+    _just_left: bool = field(default=False, init=False)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Check whether changes are to be put back, or may be."""
+        return self._just_left or bool(self.said)
+
+    def changes_mode(self, before: Mode, mode: Mode) -> None:
+        """Take in the mode after a reload, between two turns."""
+        self._just_left = mode is not Mode.ENFORCE and (self._just_left or before is Mode.ENFORCE)
 
     def is_due(self, memory: Memory, last: Snapshot | None, mode: Mode) -> bool:
         """Check whether this turn is to put back; `last` is the last good poll."""
-        left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last)
-        if not left:
+        left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last) + _held_by_hook(memory, last)
+        if not (left or self._just_left):
             if self.said and mode is not Mode.ENFORCE:
                 log.info("mode enforce is left: what it had changed is put back")
             self.said, self._left, self._idle = "", None, 0
             return False
         begins = not self.said
-        self.said = f"what mode enforce has changed is put back first: {left} change(s) and order(s) are left"
+        self.said = "what mode enforce has changed is put back first"
+        if left:
+            self.said += f": {left} change(s) and order(s) are left"
         if begins:
             log.warning("mode %s is to begin: %s", mode, self.said)
         return True
@@ -66,7 +92,7 @@ class Leaving:
     def put_back(self, left: int) -> None:
         """Take in a turn that has seen the cluster, and how many changes it left that can be put back."""
         self._idle = 0 if self._left is not None and left < self._left else self._idle + 1
-        self._left = left
+        self._left, self._just_left = left, False
 
     def next_in_s(self, pace: Pace) -> float:
         """Return the seconds until the next turn; 0 where nothing is being left."""
@@ -88,7 +114,46 @@ def _of_enforce(memory: Memory, last: Snapshot | None) -> int:
     orders = {one.order_id: one for one in memory.open_orders() if any(map(_was_preempted, one.victims))}
     if last is None:
         return len(orders) + sum(map(len, changes.values()))
+    late = {one.order_id for by_job in changes.values() for one in by_job.values() if _must_wait(one, last)}
+    changes = {
+        name: {job_id: one for job_id, one in by_job.items() if not _must_wait(one, last)}
+        for name, by_job in changes.items()
+    }
+    orders = {order_id: one for order_id, one in orders.items() if not _only_waits(one, late, last)}
     return changed_still(replace(memory, changes=changes, orders=orders), last)
+
+
+def _must_wait(one: Change[Any], last: Snapshot) -> bool:
+    """Check whether a change can't be put back for now, by the last poll; marks are the daemon's own file."""
+    job = last.jobs.get(one.job_id)
+    if job is None or one.field is Field.MARK:
+        return False
+    # Of a job that is completing Slurm takes neither of these.
+    is_refused = one.field in {Field.NICE, Field.PRIORITY} or one.by is By.REQUEUE
+    return bool(job.doubt) or (job.completing and is_refused)
+
+
+def _only_waits(order: Order, late: Collection[OrderId | None], last: Snapshot) -> bool:
+    """Check whether a withdrawn order awaits only victims that leave, or may have left, and changes that are `late`."""
+    stay = [one for one in order.victims if one.state is VictimState.SUSPENDED or one.state in HOLDS_RESOURCES]
+    if order.state is OrderState.OPEN or not (stay or order.order_id in late):
+        return False
+    return all(one.state is not VictimState.SUSPENDED and _leaves(one, last) for one in stay)
+
+
+def _leaves(victim: Victim, last: Snapshot) -> bool:
+    """Check whether a victim is leaving, or may have left, so that undo leaves it (`orders/undo.py`)."""
+    job = last.jobs.get(victim.job_id)
+    completes = job is not None and job.completing
+    return completes or (victim.noticed_at is not None and any(has_not_reported(name, last) for name in victim.nodes))
+
+
+def _held_by_hook(memory: Memory, last: Snapshot | None) -> int:
+    """Count the jobs that the submission hook holds, and that are not taken over yet (`fields/hold.py`)."""
+    known, jobs = memory.changes_of(Field.HOLD), last.jobs if last is not None else {}
+    return sum(
+        is_held_by_hook(job) and job.pending and not job.doubt and job_id not in known for job_id, job in jobs.items()
+    )
 
 
 def _was_preempted(victim: Victim) -> bool:

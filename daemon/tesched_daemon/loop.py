@@ -220,6 +220,7 @@ class Loop:
         if classes != self.classes:
             # Its traits are of the old rules, and would be kept for every job that has not changed.
             self._last = None
+        self._leaving.changes_mode(self.mode, mode)
         self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
         self.telling, self._hook = telling, HookFit()
@@ -236,8 +237,8 @@ class Loop:
 
     @property
     def is_leaving(self) -> bool:
-        """Check whether changes of mode enforce are left, and the mode is another one."""
-        return bool(self._leaving.said)
+        """Check whether changes of mode enforce are left, or may be, and the mode is another one."""
+        return self._leaving.is_under_way
 
     def _turn(self) -> CycleResult:
         lead = self.journal.lead()
@@ -509,6 +510,9 @@ class Loop:
                 self._pause_s = self._budget.pause_s(snapshot, self.calls(), len(decision.actions), clocks.steady)
                 next_in_s = max(next_in_s, self._pause_s)
             report = self._report(snapshot.taken_at, began, clocks.steady, next_in_s=next_in_s, seen=snapshot)
+            if not (decision.actions or changed_still(then, snapshot)):
+                # It may be the last that is known of a daemon that stops.
+                report = replace(report, leaving="")
             return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
 
         meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)

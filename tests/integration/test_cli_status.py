@@ -266,6 +266,14 @@ class TestLeaving:
         as_json = json.loads(tesched(shadow, "status", "--json").output)
         assert as_json["daemon"]["leaving"].startswith("what mode enforce has changed is put back first")
 
+    def test_status_of_a_daemon_that_has_stopped_says_nothing_of_it(self, config: Path) -> None:
+        _turn(config)
+        _turn(config, Mode.SHADOW, ends=True)
+        assert "LEAVING" not in tesched(config, "status").output
+        page = config.parent / "status.html"
+        assert tesched(config, "status", "--html", str(page)).exit_code == 3
+        assert "is put back first" not in page.read_text()
+
     def test_the_order_is_withdrawn_and_was_given(self, shadow: Path) -> None:
         for argv in (["orders"], ["explain", "2"]):
             said = " ".join(tesched(shadow, *argv).output.split())

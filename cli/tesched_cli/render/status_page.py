@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 from tesched_core.model.cluster import JobState
+from tesched_db.liveness import state_of
 from tesched_db.trainings import TrainingsView, TrainingView
 from tesched_db.views import StatusView
 from tesched_sim.reports.templating import rendered
@@ -96,7 +97,7 @@ def _daemon(view: StatusView, at: float) -> Iterator[Sentence]:
     daemon = view.daemon
     if daemon is not None:
         yield Sentence(f"mode {daemon.mode}, cycle {daemon.cycle}, {daemon.client}; last: {daemon.summary}")
-        if daemon.leaving:
+        if daemon.leaving and state_of(daemon, at).running:
             yield Sentence(daemon.leaving, warn=True)
         if daemon.doubtful:
             jobs = "; ".join(f"{unread(label, user)}: {why}" for label, user, why in daemon.doubts)

@@ -9,6 +9,7 @@ from rich.text import Text
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Victim
 from tesched_daemon.wakeup_shares import LEFT, SERVED
+from tesched_db.liveness import state_of
 from tesched_db.views import DaemonView, StatusView
 
 from tesched_cli.common import duration, unread
@@ -33,7 +34,7 @@ class Overdue:
 def trouble_lines(view: StatusView, limits: Limits, now: float) -> Iterator[Text]:
     """Yield what an admin should know and act on, each with its word in front."""
     if view.daemon:
-        if view.daemon.leaving:
+        if view.daemon.leaving and state_of(view.daemon, now).running:
             yield Text(f"LEAVING  {view.daemon.leaving}", style="bold yellow")
         yield from _doubts(view.daemon)
         yield from (Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now))

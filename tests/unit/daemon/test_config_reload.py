@@ -113,6 +113,7 @@ def test_policy_limits_pace_and_mode_are_taken_up(site: Site, caplog: pytest.Log
     assert loop.pace.early_turn
     assert [entry.policy.name for entry in loop.policies] == ["rand", "fill"]
     assert isinstance(loop.actuator, DryRunActuator)
+    assert loop.turn().settled, "it puts back first"
     assert loop.turn().next_in_s == 7.0
     assert site.cluster.acted == []
     (said,) = (record.getMessage() for record in caplog.records if "reloaded" in record.message)

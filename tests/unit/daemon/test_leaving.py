@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, Rule
@@ -12,17 +13,20 @@ from tesched_core.model.change import FREE, HELD, first_change
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
+from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Ending
+from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
 from tesched_core.ports import Barred, CycleReport, never_barred
+from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.settings import Mode, Pace
+from tesched_daemon.undo import put_all_back
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.commands_actuator import DryRunActuator
 
@@ -88,6 +92,14 @@ class Site:
             stopwatch=lambda: self.drive.at_s,
         )
 
+    def reload(self, loop: Loop, mode: Mode) -> None:
+        """Let the loop go on in this mode."""
+        actuator = self if mode is Mode.ENFORCE else DryRunActuator()
+        policies, limits, classes, pace = loop.policies, loop.limits, loop.classes, loop.pace
+        loop.go_on_with(
+            actuator=actuator, policies=policies, limits=limits, classes=classes, mode=mode, pace=pace, telling=None
+        )
+
     def turns(self, loop: Loop, count: int = 1) -> list[CycleResult]:
         """Make turns, and let the time pass that each of them wants."""
         made = []
@@ -149,6 +161,15 @@ def test_changes_are_put_back_before_another_mode_decides(
     lines = [record.getMessage() for record in caplog.records]
     assert lines.count(f"mode {mode} is to begin: {said}") == 1
     assert lines.count("mode enforce is left: what it had changed is put back") == 1
+
+
+def test_a_stop_that_puts_all_back_leaves_no_word_of_it(site: Site) -> None:
+    loop = site.daemon(Mode.SHADOW)
+    site.turns(loop)
+    assert loop.is_leaving
+    *_, last = put_all_back(loop, sleep=lambda _: None)
+    assert last.settled
+    assert not site.store.reports[-1].leaving
 
 
 def test_slurmctld_that_is_down_for_long_at_the_start_is_awaited(site: Site) -> None:
@@ -229,6 +250,68 @@ def test_a_held_job_is_released() -> None:
     assert undone(site)
 
 
+def hooked(site: Site) -> None:
+    """Let the submission hook hold the TE job."""
+    site.drive.change(TE, priority=0, reason="JobHeldUser", admin_comment=HOOK_MARK)
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_what_the_hook_has_held_since_the_last_poll_is_released_after_a_reload(tmp_path: Path, mode: Mode) -> None:
+    site = site_of()
+    site.drive.change(TE, name="be")
+    loop = site.daemon(Mode.ENFORCE)
+    loop.admission = AdmissionFile(path=tmp_path / "admission")
+    site.turns(loop)
+    site.drive.change(TE, name="te")
+    hooked(site)
+    (tmp_path / "admission").write_text("tesched-admission 1\n")
+    site.reload(loop, mode)
+    assert loop.is_leaving, "a stop now puts back, too"
+    (turn,) = site.turns(loop)
+    assert not turn.saw, "it has decided nothing"
+    assert not (tmp_path / "admission").exists()
+    site.turns(loop, 2)
+    assert site.kinds()[0] == "release"
+    assert site.is_as_before
+    assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_what_the_hook_has_held_is_released_by_a_daemon_that_finds_it(mode: Mode) -> None:
+    site = site_of()
+    hooked(site)
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    assert site.kinds()[0] == "release"
+    assert site.is_as_before
+    assert not loop.is_leaving
+
+
+def test_an_order_for_which_nothing_was_done_yet_ends_after_a_reload() -> None:
+    site = site_of()
+    loop = site.daemon(Mode.ENFORCE)
+    site.store.gone = "the lease is lost"
+    site.turns(loop)
+    assert site.kinds() == []
+    (order,) = site.store.memory.open_orders()
+    assert order.victims[0].state is VictimState.PLANNED
+    site.store.gone = ""
+    site.reload(loop, Mode.OBSERVE)
+    site.turns(loop, 2)
+    assert site.kinds() == []
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_reload_back_to_mode_enforce_leaves_nothing(site: Site) -> None:
+    loop = site.daemon(Mode.ENFORCE)
+    site.reload(loop, Mode.OBSERVE)
+    site.reload(loop, Mode.ENFORCE)
+    assert not loop.is_leaving
+    (turn,) = site.turns(loop)
+    assert turn.saw, "it was a turn of mode enforce"
+
+
 def test_what_slurm_does_not_put_back_is_tried_less_and_less_often(site: Site) -> None:
     loop = site.daemon(Mode.SHADOW)
     site.idle = True
@@ -263,6 +346,63 @@ def test_nodes_of_a_te_job_that_runs_keep_no_mode_from_beginning(site: Site) -> 
     site.turns(loop, 3)
     assert "setnodes" in site.kinds()
     assert undone(site)
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_a_job_in_doubt_keeps_no_mode_from_beginning(site: Site, mode: Mode) -> None:
+    known = site.drive.jobs[JobId(TE)]
+    site.drive.jobs[JobId(TE)] = replace(known, doubt="its nodes cannot be read")
+    loop = site.daemon(mode)
+    site.turns(loop, 3)
+    assert not loop.is_leaving
+    assert site.kinds() == []
+    site.drive.jobs[JobId(TE)] = known
+    site.turns(loop, 4)
+    assert site.kinds() == ["setnice", "setnodes"]
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_a_victim_that_leaves_keeps_no_mode_from_beginning(site: Site, mode: Mode) -> None:
+    site.drive.completing(BE, JobState.RUNNING)
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.is_as_before, "what can be put back was"
+    (order,) = site.store.memory.open_orders()
+    assert (order.state, order.ending) == (OrderState.SETTLING, Ending.WITHDRAWN)
+    site.drive.requeued(BE)
+    site.turns(loop, 4)
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_victim_that_may_have_left_keeps_no_mode_from_beginning(site: Site) -> None:
+    known = site.drive.nodes["n1"]
+    site.drive.nodes["n1"] = replace(known, state="UNKNOWN")
+    loop = site.daemon(Mode.OBSERVE)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.store.memory.open_orders()
+    site.drive.nodes["n1"] = known
+    site.turns(loop, 4)
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_nice_value_of_a_job_that_is_completing_keeps_no_mode_from_beginning(site: Site) -> None:
+    site.drive.ends(BE)
+    site.drive.starts(TE, share("n1", 16, 1))
+    site.drive.completing(TE, JobState.COMPLETED)
+    loop = site.daemon(Mode.OBSERVE)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    assert site.kinds() == []
+    site.drive.ends(TE)
+    site.turns(loop, 4)
+    assert not site.store.memory.open_orders()
+    assert not any(site.store.memory.changes.values())
 
 
 def test_what_shadow_mode_has_recorded_is_nothing_to_put_back() -> None:
