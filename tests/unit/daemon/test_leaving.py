@@ -1,4 +1,7 @@
-"""What mode enforce has changed is put back before another mode begins, whatever was in its way at first."""
+"""What mode enforce has changed is put back before another mode begins, whatever was in its way at first.
+
+Over 400 lines: one thing in the way after the other, at one site.
+"""
 
 from __future__ import annotations
 
