@@ -1,6 +1,6 @@
 """What mode enforce has changed is put back before another mode begins, whatever was in its way at first.
 
-Over 400 lines: one thing in the way after the other, at one site.
+Over 400 lines: one obstacle after the other, at one site.
 """
 
 from __future__ import annotations
