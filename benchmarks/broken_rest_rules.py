@@ -23,7 +23,10 @@ REST_MUTATIONS = (
     Mutation("leaving: until it is done", _LEAVING, "        return True\n", "        return begins\n"),
     Mutation("leaving: a victim that had its notice", _LEAVING, "return victim.noticed_at is not None or", "return"),
     Mutation("leaving: what can be put back", _LEAVING, "if last is None:", "if True:"),
-    Mutation("leaving: what the hook holds", _LEAVING, " + _held_by_hook(memory, last)", ""),
+    Mutation("leaving: what the hook holds", _LEAVING, "admission is not None and admission.is_there", "False"),
+    Mutation(
+        "leaving: not what another's hook holds", _LEAVING, "if one.at == NEVER and job_id", "if False and job_id"
+    ),
     Mutation("leaving: a job in doubt", _LEAVING, "return bool(job.doubt) or", "return"),
     Mutation("leaving: a victim that leaves", _LEAVING, "return completes or", "return"),
     Mutation("leaving: one that may have left", _LEAVING, "victim.noticed_at is not None and any(", "False and any("),

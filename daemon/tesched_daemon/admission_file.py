@@ -107,6 +107,11 @@ class AdmissionFile:
             stat=self._stat(),
         )
 
+    @property
+    def is_there(self) -> bool:
+        """Check whether there is a file at its path."""
+        return self._stat() is not None
+
     def withdraw(self) -> None:
         """Remove it, whichever process has written it."""
         self._written = None

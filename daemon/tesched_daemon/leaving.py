@@ -6,9 +6,10 @@ Principle
     the actuator that acts. It does not matter why that was not done before: slurmctld did not answer when the daemon
     was started in the other mode, the store could not be read at the reload, or another daemon led until now.
 
-    Of a job that the submission hook has held the memory may not know yet: it counts by what the last poll shows. And a
-    reload from mode enforce to another one is followed by one such turn in any case: it withdraws the admission file,
-    sees what the hook has held since the last poll, and ends orders for which nothing was done yet.
+    Of a job that the submission hook has held the memory may not know yet. So a reload from mode enforce to another one
+    is followed by one such turn in any case, and so is a start in another mode where mode enforce has left its
+    admission file: it withdraws that, sees what the hook has held since the last poll, and ends orders for which
+    nothing was done yet. A hold of the hook's that mode shadow finds else may be another daemon's, and stays.
 
     What cannot be put back now is not waited for: the nodes of a TE job that runs, a nice value that stays for as long
     as its job is held (priority/basic), a change of a job that is completing, or of which it is in doubt what Slurm
@@ -31,16 +32,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tesched_core.fields.hold import NEVER
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import By, Change
 from tesched_core.model.field import Field
-from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import changed_still
 from tesched_core.placement.lost_nodes import has_not_reported
 
+from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.rest import is_open
 from tesched_daemon.settings import Mode, Pace
 
@@ -63,6 +65,8 @@ class Leaving:
     _idle: int = field(default=0, init=False)
     #: mode enforce has ended by a reload, and no turn has seen the cluster and put back since
     _just_left: bool = field(default=False, init=False)
+    #: a turn has led
+    _has_begun: bool = field(default=False, init=False)
 
     @property
     def is_under_way(self) -> bool:
@@ -73,9 +77,15 @@ class Leaving:
         """Take in the mode after a reload, between two turns."""
         self._just_left = mode is not Mode.ENFORCE and (self._just_left or before is Mode.ENFORCE)
 
+    def finds(self, mode: Mode, admission: AdmissionFile | None) -> None:
+        """Take in, before the first turn that leads, whether mode enforce has left its admission file."""
+        if not self._has_begun and mode is not Mode.ENFORCE and admission is not None and admission.is_there:
+            self._just_left = True
+        self._has_begun = True
+
     def is_due(self, memory: Memory, last: Snapshot | None, mode: Mode) -> bool:
         """Check whether this turn is to put back; `last` is the last good poll."""
-        left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last) + _held_by_hook(memory, last)
+        left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last)
         if not (left or self._just_left):
             if self.said and mode is not Mode.ENFORCE:
                 log.info("mode enforce is left: what it had changed is put back")
@@ -148,12 +158,14 @@ def _leaves(victim: Victim, last: Snapshot) -> bool:
     return completes or (victim.noticed_at is not None and any(has_not_reported(name, last) for name in victim.nodes))
 
 
-def _held_by_hook(memory: Memory, last: Snapshot | None) -> int:
-    """Count the jobs that the submission hook holds, and that are not taken over yet (`fields/hold.py`)."""
-    known, jobs = memory.changes_of(Field.HOLD), last.jobs if last is not None else {}
-    return sum(
-        is_held_by_hook(job) and job.pending and not job.doubt and job_id not in known for job_id, job in jobs.items()
-    )
+def recorded_alone(before: Memory, after: Memory) -> Memory:
+    """Return the memory after a turn of mode shadow, in which holds of the submission hook's that it has found are dry.
+
+    They may be another daemon's, which has a store of its own.
+    """
+    known, now = before.changes_of(Field.HOLD), after.changes_of(Field.HOLD)
+    found = {job_id: replace(one, dry=True) for job_id, one in now.items() if one.at == NEVER and job_id not in known}
+    return replace(after, changes={**after.changes, Field.HOLD: {**now, **found}}) if found else after
 
 
 def _was_preempted(victim: Victim) -> bool:

@@ -54,7 +54,7 @@ from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.early import EarlyTurns, named, without_uncertain
 from tesched_daemon.hook_fit import HookFit
 from tesched_daemon.knowledge import Knowledge
-from tesched_daemon.leaving import Leaving
+from tesched_daemon.leaving import Leaving, recorded_alone
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -259,6 +259,7 @@ class Loop:
         began = self.stopwatch()
         if fresh and self._last is None:
             self._polled_at = began
+        self._leaving.finds(self.mode, self.admission)
         if self.restorer is not None and self._leaving.is_due(memory, self._last, self.mode):
             return self._put_back(began)
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
@@ -462,7 +463,7 @@ class Loop:
         if self.mode is Mode.OBSERVE:
             return watched(memory, snapshot)
         wait_s, telling = longest_wait_s(self.pace, snapshot.settings.rate_limit), self.telling
-        return step(
+        then, decision = step(
             memory,
             snapshot,
             self.policies,
@@ -472,6 +473,7 @@ class Loop:
             longest_wait_s=wait_s,
             counts_bystanders=counts_bystanders,
         )
+        return (then if self.mode is Mode.ENFORCE else recorded_alone(memory, then)), decision
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
         """Put back what tesched has changed, as far as one poll allows; `settled` says whether nothing is left.

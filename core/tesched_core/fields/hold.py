@@ -39,7 +39,7 @@ MOST_HELD = 50
 UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
 #: time of the command for a hold that only the hook has set
-_NEVER = 0.0
+NEVER = 0.0
 
 
 class HoldRule(Lever):
@@ -105,7 +105,7 @@ class HoldRule(Lever):
         for job_id in context.columns.hook_marked:
             job = context.snapshot.jobs[job_id]
             if job.pending and job_id not in held:
-                held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
+                held[job_id] = replace(_hold(job_id, context), at=NEVER, restored=not is_held_by_hook(job))
 
     def _take_over_tasks(self, context: CycleContext) -> None:
         """Take over the holds of tasks that have left an array's record while tesched holds it: they have its hold.

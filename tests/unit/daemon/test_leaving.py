@@ -280,13 +280,29 @@ def test_what_the_hook_has_held_since_the_last_poll_is_released_after_a_reload(t
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
-def test_what_the_hook_has_held_is_released_by_a_daemon_that_finds_it(mode: Mode) -> None:
+def test_what_the_hook_has_held_is_released_by_a_daemon_that_finds_the_admission_file(
+    tmp_path: Path, mode: Mode
+) -> None:
     site = site_of()
     hooked(site)
+    (tmp_path / "admission").write_text("tesched-admission 1\n")
     loop = site.daemon(mode)
+    loop.admission = AdmissionFile(path=tmp_path / "admission")
     site.turns(loop, 4)
     assert site.kinds()[0] == "release"
     assert site.is_as_before
+    assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_what_another_daemons_hook_has_held_stays(tmp_path: Path, mode: Mode) -> None:
+    site = site_of()
+    hooked(site)
+    loop = site.daemon(mode)
+    loop.admission = AdmissionFile(path=tmp_path / "admission")
+    site.turns(loop, 4)
+    assert site.kinds() == []
+    assert site.drive.jobs[JobId(TE)].held
     assert not loop.is_leaving
 
 
