@@ -7,7 +7,35 @@ from benchmarks.mutation import Mutation
 _THERE = "core/tesched_core/placement/jobs_there.py"
 _SUMS, _READING = "core/tesched_core/placement/by_sums.py", "core/tesched_core/placement/memory_reading.py"
 
+_CONSIDERED = "core/tesched_core/fields/slurms_word.py"
+
 AT_ONCE_MUTATIONS = (
+    Mutation(
+        "considered: not since its submission",
+        _CONSIDERED,
+        "return not _said_at_its_submission(job, snapshot) or",
+        "return True or",
+    ),
+    Mutation("considered: not before the raise is in force", _CONSIDERED, "and is_ours(job, raised)", ""),
+    Mutation("considered: a pass must have come", _CONSIDERED, "> LOOK_WITHIN_S:", "> 1e9:"),
+    Mutation(
+        "considered: of whole nodes alone",
+        _CONSIDERED,
+        "any(takes_whole_nodes(job.request, snapshot.partitions.get(name)) for name in job.partitions)",
+        "True",
+    ),
+    Mutation(
+        "considered: one at the head is raised, too",
+        "core/tesched_core/fields/priority.py",
+        "if order.waits and _is_said_since_submission(job, context):",
+        "if False:",
+    ),
+    Mutation(
+        "considered: limits are read of it",
+        "core/tesched_core/orders/first_look.py",
+        "if not considered_at_the_head(job, snapshot, None) and",
+        'if job.reason != "Resources" and',
+    ),
     Mutation(
         "at once: what victims leave is enough",
         "core/tesched_core/orders/first_look.py",

@@ -66,7 +66,6 @@ EARLY_MUTATIONS = (
         "",
     ),
     Mutation("early: no limit of RPCs since", _EARLY, "or seen.settings.rate_limit is not None ", ""),
-    Mutation("early: no word on limits", _EARLY, "if self._limits_enforced and isinstance", "if False and isinstance"),
     Mutation("early: until the poll that was announced", _EARLY, "max(next_at, began) + LATER_S", "began + 1e9"),
     Mutation("early: as long a rest after it", _WAKEUP, "max(self._not_before, at + took_s)", "self._not_before"),
     Mutation(

@@ -281,7 +281,16 @@ NEAR = {
         "tests/scenarios/test_fill.py",
         "tests/scenarios/test_fill_free_resources.py",
     ),
-    "first_look": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_lost_nodes.py"),
+    "slurms_word": (
+        "tests/scenarios/test_said_at_submission.py",
+        "tests/scenarios/test_suspend.py",
+        "tests/scenarios/test_whole_node_partition.py",
+    ),
+    "first_look": (
+        "tests/scenarios/test_first_look.py",
+        "tests/scenarios/test_lost_nodes.py",
+        "tests/scenarios/test_said_at_submission.py",
+    ),
     "futility": (
         "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_came_back.py",
@@ -459,6 +468,7 @@ NEAR = {
     "throttle": (_LEFT, "tests/scenarios/test_shares.py"),
     "priority": (
         _AGAIN,
+        "tests/scenarios/test_said_at_submission.py",
         "tests/scenarios/test_two_raises.py",
         "tests/scenarios/test_queue_order.py",
         "tests/scenarios/test_victim.py",

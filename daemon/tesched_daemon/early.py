@@ -12,9 +12,6 @@ Principle
     the uncertain jobs; what those held is free or not by their nodes' records. Each job that the decision is about is
     then read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
 
-    Where limits are enforced, "Resources" of a new job is not taken for Slurm's word: a job that needs whole nodes has
-    that reason from its submission on, and a limit shows in the first pass over it. A poll that takes long comes later.
-
     The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
     a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
     ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
@@ -88,8 +85,6 @@ class EarlyTurns:
     #: how many jobs the early turn under way has read, and how long that took, seconds
     _count: int = field(default=0, init=False)
     _reading_s: float = field(default=0.0, init=False)
-    #: by the last poll
-    _limits_enforced: bool = field(default=True, init=False)
     #: by the stopwatch, when the early turn under way must have read all
     _until: float = field(default=0.0, init=False)
 
@@ -163,7 +158,7 @@ class EarlyTurns:
         """
         began = self.stopwatch()
         self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
-        self._count, self._reading_s, self._limits_enforced = 0, 0.0, last.settings.limits_enforced
+        self._count, self._reading_s = 0, 0.0
         new = self._new_jobs()
         if not new or self.reads is None or self.is_late:
             return None
@@ -209,9 +204,6 @@ class EarlyTurns:
         job = self.reads.job(job_id, self.left_s)
         self._count += 1
         self._reading_s += self.stopwatch() - began
-        if self._limits_enforced and isinstance(job, Job) and job_id > self._highest and job.reason == "Resources":
-            # As Slurm has said it at the submission, when no limit counts (22.05): that is no word on them.
-            return replace(job, reason="None")
         return job
 
 

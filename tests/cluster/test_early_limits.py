@@ -13,7 +13,7 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.early_site import NO_PASS, PASSES, large_site, schedule
-from tests.cluster.test_early_as_poll import alike, both
+from tests.cluster.test_early_as_poll import alike, both, done
 
 pytestmark = pytest.mark.slurm
 
@@ -50,13 +50,12 @@ def limited(make_cluster: MakeCluster) -> LocalCluster:
         qos=tuple(Qos(name=name) for name in qos),
         accounts=tuple(Account(name=name, qos=("normal", *qos)) for name in CASES),
     )
-    settings = {"SchedulerParameters": PASSES}
+    settings = {"SchedulerParameters": PASSES, "Licenses": "matlab:1"}
     cluster = make_cluster(
         ClusterDefinition(groups=(NodeGroup(count=len(CASES)),), accounting=accounting, settings=settings)
     )
     for name in CASES:
         cluster.wait_state(cluster.sbatch("--job-name=be", *words(name), wrap="exec sleep 1000"), "RUNNING")
-    schedule(cluster, PASSES, NO_PASS)
     return cluster
 
 
@@ -85,6 +84,7 @@ def victims(actions: list[Action]) -> int:
 def test_a_limit_that_is_set_after_the_last_poll_keeps_a_trial_from_a_victim_and_none_that_leaves_enough_does(
     limited: LocalCluster, tmp_path: Path
 ) -> None:
+    schedule(limited, PASSES, NO_PASS)
     for name, case in CASES.items():
 
         def happens(name: str = name, case: Case = case) -> None:
@@ -100,7 +100,6 @@ def test_a_limit_that_is_set_after_the_last_poll_keeps_a_trial_from_a_victim_and
 
 def test_once_slurm_has_named_a_limit_a_trial_has_no_victim(limited: LocalCluster, tmp_path: Path) -> None:
     limit(limited, "jobs")
-    schedule(limited, NO_PASS, PASSES)
     with large_site(limited, tmp_path) as loop:
         assert loop.turn().early
         trial = comes(limited, "jobs")()
@@ -111,13 +110,36 @@ def test_once_slurm_has_named_a_limit_a_trial_has_no_victim(limited: LocalCluste
 
 
 @pytest.mark.gate
-def test_the_reason_that_a_trial_has_from_its_submission_on_is_no_word_on_limits(
-    limited: LocalCluster, tmp_path: Path
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("of", ["limit", "licence"])
+def test_the_reason_that_a_trial_has_from_its_submission_on_is_no_word_on_limits_or_licences(
+    limited: LocalCluster, tmp_path: Path, of: str, *, early: bool
 ) -> None:
-    limit(limited, "gpus")
+    name = "gpus" if of == "limit" else "none"
+    if of == "limit":
+        limit(limited, name)
+    else:
+        limited.wait_state(limited.sbatch("--job-name=be", "-n1", "--licenses=matlab:1", wrap="sleep 1000"), "RUNNING")
+    schedule(limited, PASSES, NO_PASS)
+    options = (f"--account={name}", f"--qos=q-{name}", "--exclusive", "-N1", "--gpus-per-node=8", "--time=5")
     with large_site(limited, tmp_path) as loop:
         assert loop.turn().early
-        options = ("--exclusive", "--account=gpus", "--qos=q-gpus", "-N1", "--gpus-per-node=8", "--time=5")
-        trial = limited.sbatch("--job-name=te-1", *options, wrap="exec sleep 1000")
-        assert limited.job(trial)["Reason"] == "Resources"
-        assert loop.early_turn() is None
+        trials: list[int] = []
+
+        def comes() -> bool:
+            """Submit it, once more if slurmctld has made the pass that it may make after it has read slurm.conf."""
+            for trial in trials:
+                limited.run("scancel", str(trial))
+            licence = () if of == "limit" else ("--licenses=matlab:1",)
+            trials[:] = [limited.sbatch("--job-name=te-1", *options, *licence, wrap="sleep 1000")]
+            return limited.job(trials[0])["Reason"] == "Resources"
+
+        limited.wait_for(comes, "a trial of which Slurm says Resources at once")
+        assert not victims(done(loop.early_turn() if early else loop.turn(asked=True)))
+        schedule(limited, NO_PASS, PASSES)
+        limited.stop_slurmctld()  # one that runs reads the time between its passes in a pass alone
+        limited.start_slurmctld()
+        limited.wait_for(
+            lambda: limited.job(trials[0])["Reason"] in {"QOSMaxGRESPerUser", "Licenses"}, "Slurm to have considered it"
+        )
+        assert not victims(done(loop.turn(asked=True)))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tesched_core.fields.slurms_word import LOOK_WITHIN_S
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Action, FailureKind, Requeue, Status, sets
@@ -23,7 +24,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.orders.first_look import LOOK_WITHIN_S, waits_for_resources_alone
+from tesched_core.orders.first_look import waits_for_resources_alone
 from tesched_core.step import step
 from tesched_policies.patient import Patient
 

@@ -138,7 +138,7 @@ def test_the_trial_is_bound_to_the_nodes_before_a_victim_is_suspended() -> None:
         ),
         (
             "the trial wants the whole node",
-            case(trial=waiting(TE, Request(cpus=16, mem_per_node_mib=1, exclusive=True))),
+            case(trial=waiting(TE, Request(cpus=16, mem_per_node_mib=1, exclusive=True), submit_time=NOW - 100)),
         ),
         ("it has whole nodes", case(victim=replace(running(BE, WHOLE), request=Request(exclusive=True)))),
         ("somebody else would take the CPUs that are left over", case(waiting(5, cpus=16))),

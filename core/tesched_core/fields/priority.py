@@ -20,7 +20,8 @@ from tesched_core.fields.nice import (
     value_of,
 )
 from tesched_core.fields.reconcile import Want
-from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES
+from tesched_core.fields.slurms_word import considered_at_the_head
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, seen_at_the_head
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, Status
 from tesched_core.model.change import WRITTEN_WITHIN_S, By, Change, first_change
 from tesched_core.model.cluster import Job
@@ -46,6 +47,8 @@ def want_of(order: Order, context: CycleContext) -> Want[int] | None:
     if job is None or not job.pending or job.held:
         return None
     needed = needed_priority(job, order.victims, context)
+    if order.waits and _is_said_since_submission(job, context):
+        needed = max(needed, job.priority + 1)  # so that what Slurm says is of its next pass
     if needed <= job.priority or job.nice <= MIN_NICE:
         return None
     why = Reason(
@@ -84,6 +87,11 @@ def raised(want: Want[int], one: Change[int] | None, job: Job, context: CycleCon
     return replace(
         one, by=By.PREEMPTOR, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at
     )
+
+
+def _is_said_since_submission(job: Job, context: CycleContext) -> bool:
+    one = context.changes_of(Field.NICE).get(job.job_id)
+    return seen_at_the_head(job) and not considered_at_the_head(job, context.snapshot, one)
 
 
 def say_again(before: Change[int] | None, after: Change[int], job: Job, context: CycleContext) -> None:

@@ -4,9 +4,10 @@ Of a job behind another one Slurm says Priority, whatever else it waits for: a l
 only when Slurm comes to it. A victim that was notified before would leave for nothing, and again at each try.
 
 So an order for such a job first waits (`Order.waits`): its job is raised, and notifies none. That costs one pass of
-slurmctld, which the raise itself brings about. Then Slurm says Resources, and the policy proposes again; or it says
-which limit there is, and the job stays at the head, without a victim, until that is gone. If Slurm has not come to it
-within `LOOK_WITHIN_S`, no victim is notified, and the job is tried again later.
+slurmctld, which the raise itself brings about. Then Slurm says Resources, and the policy proposes again (what it says
+from the submission on is no such word: `fields/slurms_word.py`); or it says which limit there is, and the job stays at
+the head, without a victim, until that is gone. If Slurm has not come to it within `LOOK_WITHIN_S`, no victim is
+notified, and the job is tried again later.
 
 Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
 started.
@@ -22,10 +23,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
-from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason, seen_at_the_head
+from tesched_core.fields.slurms_word import LOOK_WITHIN_S, considered_at_the_head
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, asks_for_nodes_alone, has_reason
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
@@ -38,9 +41,6 @@ from tesched_core.placement.lost_nodes import gone_nodes
 from tesched_core.placement.reserved import beside_preemptors, fits_without_free
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
-#: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
-#: priority brings forward anyway.
-LOOK_WITHIN_S = 90.0
 _TEXT = "it was put at the head of the queue; no victim is notified until Slurm has considered it there"
 
 
@@ -65,6 +65,7 @@ def at_the_head_first(
         if one.state is OrderState.OPEN and _takes_any(one, context) and _is_te(one, context.snapshot)
     }
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
+    raises = context.changes_of(Field.NICE)
     kept: list[Plan] = []
     refusals: list[Refusal] = []
     for plan in plans:
@@ -72,7 +73,7 @@ def at_the_head_first(
         if (
             isinstance(plan, AwaitRoom)
             or not plan.victims
-            or seen_at_the_head(job)
+            or considered_at_the_head(job, context.snapshot, raises.get(job.job_id))
             or (
                 on_free <= {plan.preemptor}
                 and waits_for_resources_alone(job, context.snapshot, limits)
@@ -159,7 +160,9 @@ def awaiting_limits(snapshot: Snapshot, limits: Limits) -> tuple[tuple[Job, ...]
     )
     as_if = replace(snapshot, unlimited=frozenset(job.job_id for job in pending))
     return tuple(
-        job for job in pending if not seen_at_the_head(job) and waits_for_resources_alone(job, as_if, limits)
+        job
+        for job in pending
+        if not considered_at_the_head(job, snapshot, None) and waits_for_resources_alone(job, as_if, limits)
     ), pending
 
 

@@ -20,13 +20,13 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.of_orders import settle
+from tesched_core.fields.slurms_word import LOOK_WITHIN_S
 from tesched_core.intake.patience import why_it_waits
 from tesched_core.intake.pending_reason import has_reason, waits_at_the_head
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Ending, Order
 from tesched_core.orders.advance import end_wait
-from tesched_core.orders.first_look import LOOK_WITHIN_S
 from tesched_core.orders.futility import came_to_nothing
 from tesched_core.placement.lost_nodes import is_silent
 
