@@ -478,5 +478,7 @@ NEAR = {
     "sbatch_options": ("tests/unit/daemon/test_pretended.py",),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
     "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
+    "follow": ("tests/unit/report/test_readers.py",),
+    "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
 }
