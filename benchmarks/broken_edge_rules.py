@@ -6,7 +6,17 @@ from benchmarks.mutation import Mutation
 
 _FOLLOW, _TENSORBOARD = "report/tesched_report/follow.py", "report/tesched_report/tensorboard.py"
 
+_NOTICE, _ARRAY = "core/tesched_core/model/notice.py", "core/tesched_core/model/request.py"
+_LICENCES = "daemon/tesched_daemon/submission/slurm_limits.py"
+
 EDGE_MUTATIONS = (
+    Mutation("number: a signal's is bounded", _NOTICE, " if len(text) < _LONGEST_NUMBER else None", ""),
+    Mutation("number: an array's are bounded", _ARRAY, "-(\\d{1,18})(?:", "-(\\d+)(?:"),
+    Mutation("number: an exit status is bounded", "slurm/tesched_slurm/shell_script.py", "[0-9]{1,18}", "[0-9]+"),
+    Mutation("number: licences are bounded", _LICENCES, "count[:_DIGITS]", "count"),
+    Mutation(
+        "number: a user's id is bounded", "cli/tesched_cli/jobs.py", "KeyError, ValueError, Over", "KeyError, Over"
+    ),
     Mutation("follow: from what was half written", _FOLLOW, "self._offset = error.whole", "pass"),
     Mutation("follow: a file is known by its head", _FOLLOW, " or not head.startswith(self._head)", ""),
     Mutation("event file: no more is kept than a record", _TENSORBOARD, 'self._rest = b""\n            raise', "raise"),
