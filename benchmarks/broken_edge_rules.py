@@ -9,7 +9,14 @@ _FOLLOW, _TENSORBOARD = "report/tesched_report/follow.py", "report/tesched_repor
 _NOTICE, _ARRAY = "core/tesched_core/model/notice.py", "core/tesched_core/model/request.py"
 _LICENCES = "daemon/tesched_daemon/submission/slurm_limits.py"
 
+_OPTIONS, _DECLARED = "slurm/tesched_slurm/sbatch_options.py", "slurm/tesched_slurm/declared_signal.py"
+
 EDGE_MUTATIONS = (
+    Mutation("signal: another option's value is none", _OPTIONS, "place += 2 if takes else 1", "place += 1"),
+    Mutation("signal: a plugin's option has its word", _OPTIONS, "        takes_a_word = True", "        pass"),
+    Mutation(
+        "signal: behind a component's word", _DECLARED, "of_line[1:] if {*of_line[:1]} & _NEXT_COMPONENT else ", ""
+    ),
     Mutation("number: a signal's is bounded", _NOTICE, " if len(text) < _LONGEST_NUMBER else None", ""),
     Mutation("number: an array's are bounded", _ARRAY, "-(\\d{1,18})(?:", "-(\\d+)(?:"),
     Mutation("number: an exit status is bounded", "slurm/tesched_slurm/shell_script.py", "[0-9]{1,18}", "[0-9]+"),
