@@ -11,7 +11,12 @@ _LICENCES = "daemon/tesched_daemon/submission/slurm_limits.py"
 
 _OPTIONS, _DECLARED = "slurm/tesched_slurm/sbatch_options.py", "slurm/tesched_slurm/declared_signal.py"
 
+_MARKS = "daemon/tesched_daemon/marks_file.py"
+
 EDGE_MUTATIONS = (
+    Mutation("barred: no more lines than the plugin takes", _MARKS, "if len(barred) > MOST_BARRED:", "if False:"),
+    Mutation("barred: without their lines no mark", _MARKS, "() if self.too_many else marks", "marks"),
+    Mutation("barred: too many are said", _MARKS, "        if self.too_many:\n", "        if False:\n"),
     Mutation("signal: another option's value is none", _OPTIONS, "place += 2 if takes else 1", "place += 1"),
     Mutation("signal: a plugin's option has its word", _OPTIONS, "        takes_a_word = True", "        pass"),
     Mutation(
