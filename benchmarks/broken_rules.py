@@ -12,6 +12,7 @@ from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_early_rules import EARLY_MUTATIONS
+from benchmarks.broken_edge_rules import EDGE_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
@@ -837,6 +838,7 @@ MUTATIONS = (
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
     *SPREAD_MUTATIONS,
+    *EDGE_MUTATIONS,
     *MEMORY_MUTATIONS,
     *WORD_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),

@@ -14,6 +14,7 @@ _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_mis
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
+_LONG = "tests/unit/cli/test_long_numbers.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -146,6 +147,7 @@ NEAR = {
         "tests/unit/core/placement/test_can_return.py",
     ),
     "slurm_limits": (
+        _LONG,
         "tests/unit/core/placement/test_within_limits.py",
         "tests/unit/core/placement/test_can_return.py",
     ),
@@ -303,7 +305,7 @@ NEAR = {
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
-    "jobs": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
+    "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
@@ -485,8 +487,11 @@ NEAR = {
         _SILENT,
     ),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
-    "sbatch_options": ("tests/unit/daemon/test_pretended.py",),
+    "sbatch_options": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/daemon/test_pretended.py"),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
     "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
+    **dict.fromkeys(("notice", "shell_script", "request"), (_LONG,)),
+    "follow": ("tests/unit/report/test_readers.py",),
+    "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
 }

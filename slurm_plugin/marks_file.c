@@ -13,22 +13,33 @@
 
 #define REFRESH_MS 100
 
-static const char *read_marks(marks_file_t *file, int descriptor, char *text, size_t size)
+/* Return whether an error of the system's may pass while the file stays as it is. */
+static bool passes(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == EINTR || error == EAGAIN || error == ESTALE ||
+	       error == EIO || error == ETIMEDOUT;
+}
+
+static const char *read_marks(marks_file_t *file, int descriptor, char *text, size_t size, bool *again)
 {
 	static char wrong[sizeof(file->wrong)];
 	size_t got = 0, room;
 	long count;
 	ssize_t chunk;
 
-	while (got < size && (chunk = read(descriptor, text + got, size - got)) > 0)
-		got += (size_t) chunk;
-	if (got < size)
-		return "it became shorter while it was read";
+	while (got < size && ((chunk = read(descriptor, text + got, size - got)) > 0 || (chunk < 0 && errno == EINTR)))
+		got += chunk > 0 ? (size_t) chunk : 0;
+	if (got < size) {
+		*again = true;
+		return chunk < 0 ? strerror(errno) : "it became shorter while it was read";
+	}
 	room = marks_lines(text, size);
 	if (room > MARKS_MAX_COUNT + MARKS_MAX_BARRED + 2)
 		return "it has too many lines";
-	if (!(file->marks = malloc((room + 1) * sizeof(mark_t))))
+	if (!(file->marks = malloc((room + 1) * sizeof(mark_t)))) {
+		*again = true;
 		return "there is no memory for it";
+	}
 	count = marks_parse(text, size, file->marks, room, &file->te, &file->void_line);
 	if (count < 0) {
 		(void) snprintf(wrong, sizeof(wrong), "line %ld is wrong", -count);
@@ -41,8 +52,10 @@ static const char *read_marks(marks_file_t *file, int descriptor, char *text, si
 	return NULL;
 }
 
-static void load(marks_file_t *file, const char *path, const uid_t owners[3])
+/* Return whether the file was read, or will not be while it stays as it is. */
+static bool load(marks_file_t *file, const char *path, const uid_t owners[3])
 {
+	bool again = false;
 	const char *wrong;
 	char *text = NULL;
 	struct stat now;
@@ -53,9 +66,10 @@ static void load(marks_file_t *file, const char *path, const uid_t owners[3])
 	file->count = 0;
 	file->last_until = 0;
 	file->void_line = 0;
-	if (descriptor < 0 || fstat(descriptor, &now))
+	if (descriptor < 0 || fstat(descriptor, &now)) {
+		again = passes(errno);
 		wrong = strerror(errno);
-	else if (!S_ISREG(now.st_mode))
+	} else if (!S_ISREG(now.st_mode))
 		wrong = "it is no plain file";
 	else if (now.st_uid != owners[0] && now.st_uid != owners[1] && now.st_uid != owners[2])
 		wrong = "it belongs to another user than root, SlurmUser or tesched_marks_user";
@@ -63,14 +77,15 @@ static void load(marks_file_t *file, const char *path, const uid_t owners[3])
 		wrong = "others than its owner may write it";
 	else if ((uint64_t) now.st_size > MARKS_MAX_BYTES)
 		wrong = "it is too large";
-	else if (!(text = malloc((size_t) now.st_size + 1)))
+	else if ((again = !(text = malloc((size_t) now.st_size + 1))))
 		wrong = "there is no memory for it";
 	else
-		wrong = read_marks(file, descriptor, text, (size_t) now.st_size);
+		wrong = read_marks(file, descriptor, text, (size_t) now.st_size, &again);
 	(void) snprintf(file->wrong, sizeof(file->wrong), "%s", wrong ? wrong : "");
 	free(text);
 	if (descriptor >= 0)
 		(void) close(descriptor);
+	return !again;
 }
 
 bool marks_file_refresh(marks_file_t *file, const char *path, const uid_t owners[3], bool anew)
@@ -92,7 +107,8 @@ bool marks_file_refresh(marks_file_t *file, const char *path, const uid_t owners
 	    now.st_ctim.tv_nsec == file->seen.st_ctim.tv_nsec)
 		return false;
 	file->seen = now;
-	load(file, path, owners);
+	if (!load(file, path, owners))
+		memset(&file->seen, 0, sizeof(file->seen)); /* no file is like this one: it is read again at the next look */
 	return true;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Tests of the marks file's parser and reader, and of the lists of jobs that were preempted. Ends with status 1 if a check fails. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "marks_file.h"
@@ -414,6 +416,32 @@ static void test_sort_clock(void)
 	CHECK(sort_clock_at(&clock, 0) == 0 && sort_clock_at(&clock, 7) == 0); /* a clock that was set back */
 }
 
+/* What the system refuses for a moment is tried again, though the file stays as it is; what is wrong with the file is not. */
+static void test_passing_error(marks_file_t *file, const char *path, const uid_t owners[3])
+{
+	struct rlimit limit, none;
+
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = 0;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+	file->looked_ms -= 1000;
+	CHECK(marks_file_refresh(file, path, owners, false) && file->count == 0 && !strcmp(file->wrong, strerror(EMFILE)));
+	CHECK(!marks_file_refresh(file, path, owners, false)); /* no more often than ever */
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	file->looked_ms -= 1000;
+	CHECK(marks_file_refresh(file, path, owners, false) && file->count == 1 && !file->wrong[0]);
+	file->looked_ms -= 1000;
+	CHECK(!marks_file_refresh(file, path, owners, false) && file->count == 1);
+	put(path, HEAD "rubbish\nend 1\n", 0644);
+	file->looked_ms -= 1000;
+	CHECK(marks_file_refresh(file, path, owners, false) && file->wrong[0]);
+	file->looked_ms -= 1000;
+	CHECK(!marks_file_refresh(file, path, owners, false) && file->wrong[0]);
+	put(path, HEAD GOOD "end 1\n", 0644);
+}
+
 static void test_file(void)
 {
 	const uid_t owners[3] = { getuid(), getuid(), getuid() }, others[3] = { getuid() + 1, getuid() + 1, getuid() + 1 };
@@ -453,6 +481,7 @@ static void test_file(void)
 	CHECK(!unlink(link) && !mkfifo(link, 0600));
 	CHECK(marks_file_refresh(&file, link, owners, true) && strstr(file.wrong, "no plain file")); /* does not wait */
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1);
+	test_passing_error(&file, path, owners);
 	marks_file_close(&file);
 	CHECK(!unlink(link) && !unlink(path) && !rmdir(folder));
 }

@@ -59,7 +59,7 @@ def _names(users: frozenset[str] | None) -> frozenset[str]:
     """Return the users' names; a number is a user's id, as for squeue."""
     found = set()
     for user in users or ():
-        with suppress(KeyError, OverflowError):
+        with suppress(KeyError, ValueError, OverflowError):
             found.add(pwd.getpwuid(int(user)).pw_name if user.isascii() and user.isdecimal() else user)
             continue
         found.add(user)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tesched_core.model.actions import Action, CameBack, Failure, FailureKind, MarkLine, Outcome, SetMarks, Status
+from tesched_core.orders.marking import MOST_BARRED
 from tesched_core.ports import Actuator, Barred, never_barred
 
 from tesched_daemon.own_file import OwnFile, beginning
@@ -37,6 +38,8 @@ class MarksFile:
     failure: str = ""
     #: barred users without an id on this host: their limits are not in the file
     unknown: tuple[str, ...] = ()
+    #: barred users, where they are more than the plugin takes
+    too_many: int = 0
     _written: tuple[int, ...] | None = field(default=None)
     _own: OwnFile = field(init=False)
 
@@ -54,15 +57,17 @@ class MarksFile:
         """Replace it. Raises OSError, and keeps why.
 
         A barred user without an id here is left out, and named: the marks and the other users' limits hold without.
+        Of more than the plugin takes none is in it, and no mark.
         """
         ids = {name: _user_id(name) for name in barred}
+        self.too_many = len(ids) if len(ids) > MOST_BARRED else 0
         unknown = tuple(sorted(name for name, user_id in ids.items() if user_id is None))
         if unknown and unknown != self.unknown:
             log.warning("%s", _without_id(unknown))
         self.unknown = unknown
         try:
             known = {each for each in ids.values() if each is not None}
-            self._own.replace(text_of(marks, known, wait_s, came_back))
+            self._own.replace(text_of(() if self.too_many else marks, known, wait_s, came_back))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
@@ -71,6 +76,11 @@ class MarksFile:
 
     def unnamed(self) -> str:
         """The barred users that the file does not name, in words; empty if none."""
+        if self.too_many:
+            return (
+                f"no job is marked: {self.too_many} users may preempt no more "
+                f"(guard.max_victims_for_te_user_hour and the like), and the plugin takes {MOST_BARRED}"
+            )
         return _without_id(self.unknown) if self.unknown else ""
 
     def doubt(self) -> str:
@@ -147,8 +157,11 @@ def text_of(
     """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then a line a job, by its id.
 
     A mark that the plugin would not read is left out: its job is not preemptable, the others are. So are TE jobs that
-    came back where there are more lines than it takes.
+    came back where there are more lines than it takes. Of more barred users than it takes, which would make the file
+    wrong as a whole, none is in it, and so no mark.
     """
+    if len(barred) > MOST_BARRED:
+        marks, barred = (), ()
     by_job = {one.job_id: ("*", one) for one in marks if _is_read(one)}
     for each in came_back:
         as_mark = _as_mark(each)

@@ -15,6 +15,8 @@ from tesched_report.tensorboard import TensorBoard
 PAUSE_S = 1.0
 #: Bytes that are read at once.
 PIECE = 1 << 16
+#: Bytes at the beginning of a file by which it is known; an event file's first record has the time in it.
+_HEAD = 64
 
 
 def reader_of(form: LossFormat, *, iteration_key: str = "", loss_key: str = "") -> LossReader:
@@ -39,6 +41,8 @@ class Follower:
         self._reader = make_reader()
         #: device and inode of the file that is being read
         self._file: tuple[int, int] | None = None
+        #: its first bytes, as far as they were there
+        self._head = b""
         self._offset = 0
         #: losses found so far
         self.found = 0
@@ -51,7 +55,8 @@ class Follower:
     def look(self) -> int:
         """Read what is new and report it; return how many losses that were. A file that is not there has none.
 
-        Raises OSError if it cannot be read, and ReadError if it is of another format.
+        Raises OSError if it cannot be read, and ReadError if it is of another format; the next look begins where that
+        was found, since it may have been half written.
         """
         before = self.found
         path = _newest(self._path)
@@ -62,15 +67,22 @@ class Follower:
         with file:
             # Whatever is read is of this file, also if another one takes its name meanwhile.
             identity, size = _identity(file.fileno()), file.seek(0, 2)
-            if identity != self._file or size < self._offset:
+            file.seek(0)
+            head = file.read(_HEAD)
+            if identity != self._file or size < self._offset or not head.startswith(self._head):
                 # Another file, or the same one written anew.
                 self._file, self._offset, self._reader = identity, 0, self._make_reader()
+            self._head = head
             file.seek(self._offset)
             while piece := file.read(PIECE):
                 self._offset += len(piece)
-                for loss in self._reader.feed(piece):
-                    self.found += 1
-                    self._reporter.report(iteration=loss.iteration, loss=loss.loss)
+                try:
+                    for loss in self._reader.feed(piece):
+                        self.found += 1
+                        self._reporter.report(iteration=loss.iteration, loss=loss.loss)
+                except ReadError as error:
+                    self._offset = error.whole
+                    raise
         return self.found - before
 
 

@@ -38,7 +38,12 @@ class Loss(NamedTuple):
 
 
 class ReadError(Exception):
-    """The file is not of this format. The text says where."""
+    """The file is not of this format, at least not from here on. The text says where."""
+
+    def __init__(self, text: str, *, whole: int = 0) -> None:
+        """Say it. `whole` is the number of bytes before it, which have been read as they are meant."""
+        super().__init__(text)
+        self.whole = whole
 
 
 class LossReader(Protocol):
@@ -48,7 +53,10 @@ class LossReader(Protocol):
     seen: set[str]
 
     def feed(self, data: bytes) -> Iterator[Loss]:
-        """Yield the losses that are whole with these further bytes. Raises ReadError if this is another format."""
+        """Yield the losses that are whole with these further bytes.
+
+        Raises ReadError if this is another format; what is fed next begins behind what its `whole` counts.
+        """
         ...
 
 

@@ -38,7 +38,18 @@ class TensorBoard:
         self.seen: set[str] = set()
 
     def feed(self, data: bytes) -> Iterator[Loss]:
-        """Yield the losses of whole records. Raises ReadError for a damaged one, or another kind of file."""
+        """Yield the losses of whole records.
+
+        Raises ReadError for a damaged one, or another kind of file; what is fed next begins there, or behind a whole
+        record that is no event.
+        """
+        try:
+            yield from self._found(data)
+        except ReadError as error:
+            self._rest = b""
+            raise ReadError(str(error), whole=self._at) from None
+
+    def _found(self, data: bytes) -> Iterator[Loss]:
         self._rest += data
         while True:
             if self._skip:

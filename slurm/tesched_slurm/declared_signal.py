@@ -26,7 +26,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sbatch_options import option_lines
+from tesched_slurm.sbatch_options import option_lines, read_options
 from tesched_slurm.submit_line import NoLine, SubmitLines, declared_on, known_texts
 from tesched_slurm.user_turns import in_turn
 
@@ -45,7 +45,9 @@ MOST_CHARACTERS = 65_536
 MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 
 _SCRIPT = "its script"
-_OPTION = "--signal"
+_OPTION = "signal"
+#: the word on a line of its own before the options of a further component
+_NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
 _NOTHING = Declared(source="no --signal in its script")
 #: what is said of the command line where neither declares any
 _ENDS: Mapping[str | NoLine, str] = {
@@ -68,17 +70,16 @@ def declared_in(script: str) -> Declared:
 
 
 def _signal_arguments(script: str) -> Iterator[str]:
-    """Yield the value of each --signal option, in their order."""
-    for _, words in option_lines(script):
-        for place, word in enumerate(words):
-            option, equals, value = word.partition("=")
-            # getopt takes every beginning of an option's name that no other option shares.
-            if len(option) < len("--si") or not _OPTION.startswith(option):
-                continue
-            if equals:
-                yield value
-            elif place + 1 < len(words):
-                yield words[place + 1]
+    """Yield the value of each --signal option, in their order.
+
+    sbatch reads the words of all lines as one command line: at the end of a line, too, `-J` takes the next word. A
+    signal that the job has not declared would end it; one that is not found costs it its grace period alone.
+    """
+    words: list[str] = []
+    for _, of_line in option_lines(script):
+        words += of_line[1:] if {*of_line[:1]} & _NEXT_COMPONENT else of_line
+    options, _ = read_options(words, taken=True)
+    return (option.value for option in options if option.name == _OPTION and option.value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,8 +114,14 @@ class UnknownOptionError(ValueError):
     """An option of a plugin's, of which it is not known whether the next word is its value."""
 
 
-def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[SbatchOption, ...], tuple[str, ...]]:
-    """Return the options, and the words from the first that is none. Raises UnknownOptionError."""
+def read_options(
+    words: Sequence[str], line: int | None = None, *, taken: bool = False
+) -> tuple[tuple[SbatchOption, ...], tuple[str, ...]]:
+    """Return the options, and the words from the first that is none. Raises UnknownOptionError.
+
+    With `taken` sbatch has taken these words of a script, in which it refuses a word that is no option and no value:
+    one behind an option that is not known is its value, and nothing is raised.
+    """
     found: list[SbatchOption] = []
     place = 0
     while place < len(words):
@@ -125,7 +131,8 @@ def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[S
         if word == "-" or not word.startswith("-"):
             break
         following = words[place + 1] if place + 1 < len(words) else None
-        option, takes = _long(word, following) if word.startswith("--") else _short(word, following)
+        read = _long if word.startswith("--") else _short
+        option, takes = read(word, following, taken=taken)
         found += [SbatchOption(name=name, value=value, line=line) for name, value in option]
         place += 2 if takes else 1
     return tuple(found), tuple(words[place:])
@@ -143,17 +150,19 @@ def options_in(script: str) -> tuple[SbatchOption, ...]:
     return tuple(found)
 
 
-def _long(word: str, following: str | None) -> tuple[list[tuple[str, str | None]], bool]:
+def _long(word: str, following: str | None, *, taken: bool) -> tuple[list[tuple[str, str | None]], bool]:
     given, equals, value = word[2:].partition("=")
     name, takes_a_word = long_option(given)
     if equals:
         return [(name or given, value)], False
     if takes_a_word is None and following is not None and not following.startswith("-"):
-        raise UnknownOptionError(f"whether --{given} takes a value is not known: write --{given}=VALUE if it does")
+        if not taken:
+            raise UnknownOptionError(f"whether --{given} takes a value is not known: write --{given}=VALUE if it does")
+        takes_a_word = True
     return [(name or given, following if takes_a_word else None)], bool(takes_a_word)
 
 
-def _short(word: str, following: str | None) -> tuple[list[tuple[str, str | None]], bool]:
+def _short(word: str, following: str | None, *, taken: bool) -> tuple[list[tuple[str, str | None]], bool]:
     """Return the options of one word of letters, such as -Hn4."""
     found: list[tuple[str, str | None]] = []
     for place, letter in enumerate(word[1:], 1):
@@ -162,6 +171,9 @@ def _short(word: str, following: str | None) -> tuple[list[tuple[str, str | None
             return [*found, (name, rest or following)], not rest
         if letter in LETTERS_WITH_THEIR_WORD:
             return [*found, (name, rest or None)], False
+        if letter not in LETTERS_STAND_ALONE and taken:
+            takes = not rest and following is not None and not following.startswith("-")
+            return [*found, (name, following if takes else rest or None)], takes
         if letter not in LETTERS_STAND_ALONE:
             raise UnknownOptionError(f"sbatch has no option -{letter}")
         found.append((name, None))

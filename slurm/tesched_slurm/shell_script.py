@@ -338,7 +338,7 @@ def _handler(text: str, line: int, functions: Mapping[str, Node]) -> Handler:
         submits |= _base(name) == "sbatch"
         cancels |= _base(name) == "scancel" and any("SLURM_" in word for word in words)
         if name == "exit":
-            exits.add(int(words[0]) % 256 if words and words[0].isdecimal() else None)
+            exits.add(int(words[0]) % 256 if words and re.fullmatch(r"[0-9]{1,18}", words[0]) else None)
     return Handler(
         text=text,
         line=line,

@@ -114,13 +114,16 @@ _PREFIXES: Mapping[str, Target | None] = MappingProxyType(
     # R: also allows reservations to overlap, which is nothing to us.
     {"": None, "r:": None, "b:": Target.BATCH, "br:": Target.BATCH, "rb:": Target.BATCH, "full:": Target.FULL}
 )
+#: characters of a signal's number, which may have zeros before it
+_LONGEST_NUMBER = 10
 _WRITTEN = re.compile(r"((?:[a-z]{1,4}:)?)(sig)?([a-z]{2,5}[12]?|\d{1,2})(?:@(\d{1,5}))?", re.IGNORECASE)
 
 
 def signal_name(text: str) -> str | None:
     """Return `USR1` for `usr1`, `SIGUSR1` or `10`; None for what may not serve as a notice."""
     if text.isascii() and text.isdecimal():
-        return NOTICE_SIGNALS.get(int(text))
+        # Python refuses to read a number of thousands of digits.
+        return NOTICE_SIGNALS.get(int(text)) if len(text) < _LONGEST_NUMBER else None
     name = text.upper().removeprefix("SIG")
     return name if name in NOTICE_SIGNALS.values() else None
 

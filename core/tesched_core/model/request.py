@@ -17,7 +17,7 @@ from math import ceil
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.resources import Tres, with_bare_names
 
-_ARRAY_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_ARRAY_TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?")
 
 
 def demand_per_node(request: Request) -> Tres:

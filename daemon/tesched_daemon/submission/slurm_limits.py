@@ -25,6 +25,8 @@ from tesched_daemon.submission.pretended import Pretended
 #: words of AccountingStorageEnforce with which limits keep jobs from starting (slurm.conf(5))
 _ENFORCED = frozenset({"limits", "safe", "all"})
 _MINUTE_S = 60
+#: of a number that are read
+_DIGITS = 18
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,5 +149,6 @@ def _licenses(text: str, name: str) -> int:
     for one in re.split("[,;|]", text):
         found, _, count = one.replace("=", ":").partition(":")
         if found == name:
-            return int(count) if count.isdecimal() else 1
+            # Of a number that Slurm would not take either its beginning is more than any limit.
+            return int(count[:_DIGITS]) if count.isdecimal() else 1
     return 0

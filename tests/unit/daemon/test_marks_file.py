@@ -14,6 +14,7 @@ from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.marking import MOST_BARRED
 from tesched_daemon.marks_file import (
     MOST_GRACE_S,
     MOST_LINES,
@@ -63,6 +64,7 @@ def test_the_largest_numbers_are_the_plugins_own() -> None:
     assert "#define MARKS_MAX_GRACE_S (7 * 24 * 3600)\n" in header
     assert MOST_GRACE_S == 7 * 24 * 3600
     assert f"#define MARKS_MAX_COUNT ((size_t) {MOST_LINES})\n" in header
+    assert f"#define MARKS_MAX_BARRED {MOST_BARRED}\n" in header
     assert parser.count(f"INT64_C({MOST_TIME})") == 2
 
 
@@ -99,6 +101,24 @@ def test_excluded_users_stand_first_by_their_ids(file: MarksFile) -> None:
     assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
     file.write([LINE], barred=["root"], wait_s=2)
     assert file.path.read_text().startswith("tesched-marks 1\nwait 2\nbarred 0\n17 * 3")
+
+
+def test_of_more_users_than_the_plugin_takes_none_is_excluded_no_job_is_marked_and_status_says_so(
+    file: MarksFile,
+) -> None:
+    came_back = [CameBack(job_id=JobId(41), restarts=0, until=9)]
+    file.write([LINE], barred=map(str, range(5000, 5000 + MOST_BARRED)))
+    assert file.path.read_text().count("barred") == MOST_BARRED
+    assert ("\n17 * " in file.path.read_text(), file.unnamed()) == (True, "")
+    file.write([LINE], barred=map(str, range(5000, 5001 + MOST_BARRED)), came_back=came_back)
+    assert file.path.read_text() == "tesched-marks 1\n41 41 0 0 requeue 0 0 0 9\nend 1\n"
+    seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))
+    assert f"no job is marked: {MOST_BARRED + 1} users may preempt no more " in marks_trouble(seen, file, PLUGIN)
+    # One without an id here counts as the others: nothing is marked for want of its line.
+    file.write([LINE], barred=["no such", *map(str, range(5000, 5000 + MOST_BARRED))])
+    assert "\n17 * " not in file.path.read_text()
+    file.write([LINE], barred=["5000"])
+    assert ("\n17 * " in file.path.read_text(), file.unnamed()) == (True, "")
 
 
 def test_a_te_job_that_came_back_has_a_line_by_its_id_which_is_a_mark_that_never_holds(file: MarksFile) -> None:

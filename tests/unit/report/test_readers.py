@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tesched_report.crc32c import crc32c, masked
-from tesched_report.follow import Follower, follow, reader_of
+from tesched_report.follow import PIECE, Follower, follow, reader_of
 from tesched_report.readers import LONGEST_LINE, Loss, LossFormat, LossReader, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.tensorboard import LONGEST_RECORD, TensorBoard
@@ -30,6 +30,12 @@ LOSSES = [(0, 2.5), (10, 1.25), (20, 0.75), (30, 0.5), (40, 0.375)]
 def fed(reader: LossReader, data: bytes, piece: int = 1 << 20) -> list[Loss]:
     """Return the losses that a reader finds in the data, in pieces of this size."""
     return [loss for start in range(0, len(data), piece) for loss in reader.feed(data[start : start + piece])]
+
+
+def _record(data: bytes) -> bytes:
+    """Return a TFRecord of this."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked(length)) + data + struct.pack("<I", masked(data))
 
 
 @pytest.mark.parametrize(
@@ -82,10 +88,8 @@ class TestTensorBoard:
         [b"\x2a", b"\x2a\x7f", b"\x2a\x03\x0a\x7f\x00", b"\x10" + b"\xff" * 11, b"\x0b", b"\x09\x00", b"\xff"],
     )
     def test_a_record_that_is_no_event_is_refused(self, content: bytes) -> None:
-        length = struct.pack("<Q", len(content))
-        record = length + struct.pack("<I", masked(length)) + content + struct.pack("<I", masked(content))
         with pytest.raises(ReadError, match="is no event"):
-            fed(TensorBoard(), record)
+            fed(TensorBoard(), _record(content))
 
 
 class TestLines:
@@ -173,6 +177,49 @@ class TestFollow:
         with pytest.raises(StopIteration):
             follow(follower, say=said.append, pause=_three_times())
         assert said == ["no TFRecord begins at byte 0: the checksum of its length is wrong; it is read again"]
+
+    def test_an_end_that_was_half_written_is_read_once_it_is_whole(self, tmp_path: Path) -> None:
+        path, heard = tmp_path / "events.out.tfevents.1.host", Heard()
+        follower = Follower(path, lambda: reader_of(LossFormat.TENSORBOARD), heard)
+        last = len(EVENTS) - 100
+        # A file system may give a file its length before its bytes.
+        path.write_bytes(EVENTS[:last] + bytes(100))
+        for _ in range(2):
+            with pytest.raises(ReadError):
+                follower.look()
+        path.write_bytes(EVENTS)
+        follower.look()
+        # Each once: one that came again would be a training that went back.
+        assert heard.heard == LOSSES
+        # What is no event has a place in the file as a whole, and what is behind it is read.
+        with path.open("ab") as file:
+            file.write(_record(b"\x07") + EVENTS)
+        with pytest.raises(ReadError, match=f"before byte {len(EVENTS) + 17} is no event"):
+            follower.look()
+        follower.look()
+        assert heard.heard == LOSSES * 2
+
+    def test_of_a_file_that_stays_damaged_no_more_is_kept_however_often_it_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "events.out.tfevents.1.host"
+        path.write_bytes(EVENTS + b"x" * PIECE * 2)
+        reader = TensorBoard()
+        follower = Follower(path, lambda: reader, Heard())
+        for _ in range(5):
+            with pytest.raises(ReadError, match=f"no TFRecord begins at byte {len(EVENTS)}:"):
+                follower.look()
+        assert sum(len(kept) for kept in vars(reader).values() if isinstance(kept, bytes)) < PIECE
+
+    def test_a_damaged_file_that_is_written_anew_and_longer_is_read_anew(self, tmp_path: Path) -> None:
+        path, heard = tmp_path / "log", Heard()
+        path.write_text("step,loss\n1,2\n")
+        follower = Follower(path, lambda: reader_of(LossFormat.TENSORBOARD), heard)
+        with pytest.raises(ReadError):
+            follower.look()
+        path.write_bytes(EVENTS)
+        follower.look()
+        path.write_bytes(_record(b"\x10\x07") + EVENTS)
+        follower.look()
+        assert heard.heard == LOSSES * 2
 
     def test_a_file_without_a_loss_is_reported_with_what_it_has(self, tmp_path: Path) -> None:
         path, said = tmp_path / "log", list[str]()

@@ -61,6 +61,23 @@ SCRIPTS = [
     ("#!/bin/bash\n#SBATCH --signal=$(touch /tmp/x)\n", None),
     ("", None),
     ("\0", None),
+    # the value of another option, also on the next line: sbatch reads all lines as one command line
+    ("#!/bin/bash\n#SBATCH --comment --signal=B:USR2@90\n", None),
+    ("#!/bin/bash\n#SBATCH -J --signal=USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH -HJ --signal=USR1@60 -n 4\n", None),
+    ("#!/bin/bash\n#SBATCH --job-name\n#SBATCH --signal=USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH --comment --signal=TERM@5 --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH --comment x --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH -J x -H --signal=USR1@60\n", USR1),
+    # behind a word that is no option sbatch reads none: it refuses such a script
+    ("#!/bin/bash\n#SBATCH --time=10 see --signal=USR1@60 in the docs\n", None),
+    ("#!/bin/bash\n#SBATCH -- --signal=USR1@60\n", None),
+    # a plugin's options, with and without a value
+    ("#!/bin/bash\n#SBATCH --x11-of-ours --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH --image ubuntu --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH --image=ubuntu\n#SBATCH --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH -Z 5 -Zx --signal=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH -n 2\n#SBATCH hetjob\n#SBATCH --signal=USR1@60\n", USR1),
     # an option that cannot be read leaves none of the earlier ones in force
     ("#!/bin/bash\n#SBATCH --signal=USR1@60\n#SBATCH --signal=9\n", None),
 ]

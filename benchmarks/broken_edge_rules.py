@@ -1,0 +1,35 @@
+"""Rules of what comes from outside: files that others write, numbers of any size."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_FOLLOW, _TENSORBOARD = "report/tesched_report/follow.py", "report/tesched_report/tensorboard.py"
+
+_NOTICE, _ARRAY = "core/tesched_core/model/notice.py", "core/tesched_core/model/request.py"
+_LICENCES = "daemon/tesched_daemon/submission/slurm_limits.py"
+
+_OPTIONS, _DECLARED = "slurm/tesched_slurm/sbatch_options.py", "slurm/tesched_slurm/declared_signal.py"
+
+_MARKS = "daemon/tesched_daemon/marks_file.py"
+
+EDGE_MUTATIONS = (
+    Mutation("barred: no more lines than the plugin takes", _MARKS, "if len(barred) > MOST_BARRED:", "if False:"),
+    Mutation("barred: without their lines no mark", _MARKS, "() if self.too_many else marks", "marks"),
+    Mutation("barred: too many are said", _MARKS, "        if self.too_many:\n", "        if False:\n"),
+    Mutation("signal: another option's value is none", _OPTIONS, "place += 2 if takes else 1", "place += 1"),
+    Mutation("signal: a plugin's option has its word", _OPTIONS, "        takes_a_word = True", "        pass"),
+    Mutation(
+        "signal: behind a component's word", _DECLARED, "of_line[1:] if {*of_line[:1]} & _NEXT_COMPONENT else ", ""
+    ),
+    Mutation("number: a signal's is bounded", _NOTICE, " if len(text) < _LONGEST_NUMBER else None", ""),
+    Mutation("number: an array's are bounded", _ARRAY, "-(\\d{1,18})(?:", "-(\\d+)(?:"),
+    Mutation("number: an exit status is bounded", "slurm/tesched_slurm/shell_script.py", "[0-9]{1,18}", "[0-9]+"),
+    Mutation("number: licences are bounded", _LICENCES, "count[:_DIGITS]", "count"),
+    Mutation(
+        "number: a user's id is bounded", "cli/tesched_cli/jobs.py", "KeyError, ValueError, Over", "KeyError, Over"
+    ),
+    Mutation("follow: from what was half written", _FOLLOW, "self._offset = error.whole", "pass"),
+    Mutation("follow: a file is known by its head", _FOLLOW, " or not head.startswith(self._head)", ""),
+    Mutation("event file: no more is kept than a record", _TENSORBOARD, 'self._rest = b""\n            raise', "raise"),
+)
