@@ -13,6 +13,7 @@ _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/fields/other_hand.py", "core/tesched_core/model/memory.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
+_LUA = "systemd/job_submit.lua"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 
 ADMISSION_MUTATIONS = (
@@ -242,4 +243,7 @@ ADMISSION_MUTATIONS = (
     Mutation("admission: doctor wants a call", _DOCTOR, "elif not _CALL.search(hook):", "elif False:"),
     Mutation("admission: doctor wants the call of changes", _DOCTOR, "if not _MODIFY_CALL.search(hook):", "if False:"),
     Mutation("admission: doctor compares the paths", _DOCTOR, "not in hook or f", "not in hook and f"),
+    Mutation("the hook's time: a list of tasks", _LUA, "if #text > MOST_ARRAY_TEXT then", "if false then"),
+    Mutation("the hook's time: an index of a task", _LUA, "number <= MOST_INDEX and number or nil", "number"),
+    Mutation("the hook's time: tasks that stand there again", _LUA, "if repeats > MOST_REPEATS then", "if false then"),
 )

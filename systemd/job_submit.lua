@@ -409,20 +409,45 @@ end
 
 -- Tasks that are counted one by one; of more it matters only that they are many.
 local MOST_TASKS = 100000
+-- What slurmctld would take no array for, which it finds out after this: a longer list, a larger index than any site has.
+local MOST_ARRAY_TEXT, MOST_INDEX = 4096, 4194304
+-- Indices that stand there again. The loop is bound by what it does, not by what it finds.
+local MOST_REPEATS = 4096
 
--- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, one
--- more than that.
+-- A number of an array's; `otherwise` where none stands there, nil for one that no site has.
+local function tesched_index(text, otherwise)
+    if text == "" then
+        return otherwise
+    end
+    local number = tonumber(text)
+    return number and number <= MOST_INDEX and number or nil
+end
+
+-- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, and
+-- where it can't be counted, more than that.
 local function tesched_tasks(job_desc, most)
-    local seen, count = {}, 0
-    most = math.min(most, MOST_TASKS)
-    for part in (job_desc.array_inx or ""):gsub("[%[%]]", ""):gmatch("[^,]+") do
+    local text = job_desc.array_inx or ""
+    if #text > MOST_ARRAY_TEXT then
+        return most + 1
+    end
+    local seen, count, repeats = {}, 0, 0
+    local enough = math.min(most, MOST_TASKS)
+    for part in text:gsub("[%[%]]", ""):gmatch("[^,]+") do
         local first, last, step = part:gsub("%%.*", ""):match("^(%d+)%-?(%d*):?(%d*)$")
-        first = tonumber(first)
-        for index = first or 0, first and tonumber(last) or first or -1, math.max(tonumber(step) or 1, 1) do
-            if not seen[index] then
+        first = tesched_index(first or "")
+        last, step = tesched_index(last or "", first), tesched_index(step or "", 1)
+        if not (first and last and step) then
+            return most + 1
+        end
+        for index = first, last, math.max(step, 1) do
+            if seen[index] then
+                repeats = repeats + 1
+            else
                 seen[index], count = true, count + 1
             end
-            if count > most then
+            if repeats > MOST_REPEATS then
+                return most + 1
+            elseif count > enough then
                 return count
             end
         end
