@@ -246,4 +246,16 @@ ADMISSION_MUTATIONS = (
     Mutation("the hook's time: a list of tasks", _LUA, "if #text > MOST_ARRAY_TEXT then", "if false then"),
     Mutation("the hook's time: an index of a task", _LUA, "number <= MOST_INDEX and number or nil", "number"),
     Mutation("the hook's time: tasks that stand there again", _LUA, "if repeats > MOST_REPEATS then", "if false then"),
+    Mutation(
+        "the hook's time: a list of GPUs", _LUA, "if #text > MOST_TEXT then\n            return nil", "if false then"
+    ),
+    Mutation("the hook's time: a field is read once", _LUA, "if not known[name] then", "if true then"),
+    Mutation("the hook's GPUs: no other GRES", _LUA, 'name == "gpu" or name:find("^gpu:")', 'name:find("^gpu")'),
+    Mutation("the hook's GPUs: what it may be read as otherwise", _LUA, 'text:find("[^%w_:/=,.-]") or ', ""),
+    Mutation(
+        "a request: a count of 0 is passed over",
+        "slurm/tesched_slurm/slurm_formats.py",
+        "count or found.get(name, 0)",
+        "count",
+    ),
 )

@@ -149,6 +149,18 @@ local function tesched_admission()
     return tesched_file
 end
 
+-- A job of which each field is read once, however many rules there are: slurmctld copies a text at each reading, such as a
+-- script of megabytes, and finds a user's name anew.
+local function tesched_read_once(job_desc)
+    local fields, known = {}, {}
+    return setmetatable({}, { __index = function(_, name)
+        if not known[name] then
+            fields[name], known[name] = job_desc[name], true
+        end
+        return fields[name]
+    end })
+end
+
 -- A glob's pieces, one after the other: the first at the text's beginning, the last at its end.
 local function tesched_fits(text, glob)
     if glob:sub(1, 1) ~= "=" then
@@ -202,7 +214,7 @@ end
 
 -- Slurm writes accounts and QOS in lower case, whatever a job says.
 local function tesched_lower(text)
-    return text and { text:lower() }
+    return text and { #text > MOST_TEXT and text or text:lower() }
 end
 
 -- Without white space around it. A pattern of both ends takes a time that grows with the square of a run of spaces.
@@ -263,17 +275,35 @@ local function tesched_qos(job_desc)
     return partition and not partition:find(",", 1, true) and job_desc.default_qos or nil
 end
 
--- How many GPUs it has at least.
+-- The GPUs in one option: of a name that stands there twice Slurm takes the last count. 0 where it may be read otherwise.
+local function tesched_gpus_in(text)
+    local counts, sum = {}, 0
+    if text:find("[^%w_:/=,.-]") or text:find("no_consume", 1, true) then
+        return 0
+    end
+    for part in text:gsub("=", ":"):gmatch("[^,]+") do
+        part = part:gsub("^gres[:/]", "")
+        local name, count = part:match("^(.*):(%d+)[kmgtpKMGTP]?[iI]?[bB]?$")
+        name = name or part
+        if name == "gpu" or name:find("^gpu:") then
+            counts[name] = tonumber(count or 1)
+        end
+    end
+    for _, count in pairs(counts) do
+        sum = sum + count
+    end
+    return sum
+end
+
+-- How many GPUs it has at least; nil where that is not known.
 local function tesched_gpus(job_desc)
     local most = 0
     for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }) do
-        local sum = 0
-        for part in (job_desc[name] or ""):gmatch("[^,]+") do
-            if part:find("^gpu") or part:find("^gres[:/]gpu") then
-                sum = sum + (tonumber(part:match(":(%d+)$") or part:match("=(%d+)$")) or 1)
-            end
+        local text = job_desc[name] or ""
+        if #text > MOST_TEXT then
+            return nil
         end
-        most = math.max(most, sum)
+        most = math.max(most, tesched_gpus_in(text))
     end
     return most
 end
@@ -326,7 +356,8 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     elseif seems and name == "cpus" then
         return tesched_within(job_desc.min_cpus, low, high)
     elseif seems and name == "gpus" then
-        return tesched_within(tesched_gpus(job_desc), low, high)
+        local gpus = tesched_gpus(job_desc)
+        return gpus and tesched_within(gpus, low, high)
     elseif name == "nodes" then
         return tesched_at_least(job_desc.min_nodes, high)
     elseif name == "cpus" then
@@ -475,6 +506,7 @@ end
 
 -- Whether the job is one too many TE job of its user's (guard.te.max_submitted_per_user); else it counts from here on.
 local function tesched_is_one_too_many(file, job_desc, part_list)
+    job_desc = tesched_read_once(job_desc)
     local user = job_desc.user_name
     if not (file.submitted_most and has_clock and user) or os.time() > file.valid then
         return false
@@ -502,6 +534,7 @@ end
 -- Whether the job may be TE by the rules, and must not start by itself.
 local function tesched_must_wait(file, job_desc, part_list, seems)
     local now = os.time()
+    job_desc = tesched_read_once(job_desc)
     if not file or file.open or now > file.valid or not tesched_may_be_te(file, job_desc, part_list, seems) then
         return false
     end

@@ -33,7 +33,11 @@ debug.sethook(function()
     if steps > most then error("too many steps") end
 end, "", %d)
 function taken_steps() return steps end
-pokes = 0
+pokes, reads = 0, 0
+function slurmctlds(fields)
+    return setmetatable({}, { __newindex = function(_, name, value) fields[name] = value end,
+        __index = function(_, name) reads = reads + 1; return fields[name] end })
+end
 package.preload["posix.sys.socket"] = function()
     return { AF_UNIX = 1, SOCK_DGRAM = 2, socket = function() return 3 end,
         sendto = function(_, said) pokes = pokes + 1; return #said end }
@@ -59,6 +63,8 @@ class Answer(NamedTuple):
     #: times that the daemon was poked
     pokes: int
     steps: int
+    #: fields that it has read
+    reads: int
 
 
 def _library() -> ctypes.CDLL:
@@ -159,14 +165,14 @@ class Hook:
     def submits(self, **fields: Any) -> Answer:
         """Return what it makes of a job that is submitted with these fields."""
         return self._answer(
-            f"local job = {table({**PLAIN, **fields})}\nlocal rc = slurm_job_submit(job, {table(PARTITIONS)}, 1000)\n"
+            f"local job = slurmctlds({table({**PLAIN, **fields})})\nlocal rc = slurm_job_submit(job, {table(PARTITIONS)}, 1000)\n"
         )
 
     def changes(self, job: Mapping[str, Any], **fields: Any) -> Answer:
         """Return what it makes of a user's change of a pending job."""
         record = {"job_state": 0, "priority": 100, "user_name": "ada", "time_limit": 1, "script": "#!/bin/sh\n"}
         return self._answer(
-            f"local job = {table({**UNCHANGED, **fields})}\n"
+            f"local job = slurmctlds({table({**UNCHANGED, **fields})})\n"
             f"local rc = slurm_job_modify(job, {table({**record, **job})}, {table(PARTITIONS)}, 1000)\n"
         )
 
@@ -177,9 +183,9 @@ class Hook:
     def _answer(self, script: str) -> Answer:
         # Lua 5.1 has %s for texts alone.
         held, later = "tostring(job.priority == 0)", "tostring((job.begin_time or 0) > os.time())"
-        end = f"return string.format('%d %s %s %d %d', rc, {held}, {later}, pokes, taken_steps())"
-        code, held, later, pokes, steps = self._run(script + end).split()
-        return Answer(code != "0", held == "true", later == "true", int(pokes), int(steps))
+        end = f"return string.format('%d %s %s %d %d %d', rc, {held}, {later}, pokes, taken_steps(), reads)"
+        code, held, later, pokes, steps, reads = self._run(script + end).split()
+        return Answer(code != "0", held == "true", later == "true", int(pokes), int(steps), int(reads))
 
     def _run(self, script: str) -> str:
         return run(script, self._path)

@@ -1,14 +1,18 @@
-"""The submission hook in Lua: how long it takes for a user's text."""
+"""The submission hook in Lua: how long it takes for a user's text, and what it makes of it."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, Rule
+from tesched_core.model.cluster import Request
+from tesched_core.model.request import requested_gpus
 from tesched_core.model.snapshot import JobClass
+from tesched_slurm.slurm_formats import asked_gres, gres_in_order
 
-from tests.lua_hook import OPEN, Hook
+from tests.lua_hook import OPEN, Hook, table
 
 #: Lua's steps for one submission: a hundredth of a second of slurmctld's, or so
 FEW_STEPS = 1_000_000
@@ -59,3 +63,64 @@ def test_the_tasks_of_an_array_count_once_each(tmp_path: Path, tasks: str, too_m
     answer = Hook(tmp_path, DEBUG, most=4, until=OPEN).submits(partition="debug", array_inx=tasks)
     assert answer.refused is too_many
     assert not answer.held
+
+
+def test_each_field_of_a_job_is_read_once_however_many_rules_there_are(tmp_path: Path) -> None:
+    rules = tuple(rule(JobClass.TE, Match(users=(f"u{at}",), interactive=True, max_gpus=at)) for at in range(100))
+    answer = Hook(tmp_path, Classification(rules=rules)).submits(tres_per_node="gres:gpu:1")
+    assert not answer.held
+    assert answer.reads < 30
+
+
+@pytest.mark.parametrize("option", ["tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task"])
+def test_a_list_of_gpus_that_is_too_long_is_not_known(tmp_path: Path, option: str) -> None:
+    few = Classification(rules=tuple(rule(JobClass.TE, Match(names=("x", f"{at}"), max_gpus=2)) for at in range(20)))
+    long = Hook(tmp_path, few).submits(name="x", **{option: "gpu," * 1_000_000})
+    assert long.held
+    assert long.steps < FEW_STEPS
+    assert not Hook(tmp_path, few).submits(name="x", **{option: "gres:gpu:3"}).held
+
+
+@pytest.mark.parametrize(
+    "text", ["gres:gpu:8,gres:gpu:1", "gpu:8,gpu", "gpu:8,gpu:2(CNT:1)", "gpu_mem:80", "gpu:8,gpu:0"]
+)
+def test_the_last_count_of_a_name_is_what_a_job_has(tmp_path: Path, text: str) -> None:
+    few = Classification(rules=(rule(JobClass.TE, Match(max_gpus=2)),))
+    assert Hook(tmp_path, few).submits(tres_per_node=text).held
+
+
+def test_a_job_has_no_fewer_gpus_to_tesched_than_to_its_hook(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    names = (
+        "gpu",
+        "gpu:a",
+        "gpu:b",
+        "gres:gpu",
+        "gres/gpu",
+        "tmp",
+        "gpux",
+        "GPU",
+        " gpu",
+        "gpu:no_consume",
+        "gpu:(null)",
+    )
+    counts = ("", ":0", ":1", ":2", ":8", "=3", ":1k", ":2000", ":2GiB", "(CNT:2)", ":4(S:0-1)", ":", ":x")
+    texts = [
+        ",".join(chance.choice(names) + chance.choice(counts) for _ in range(chance.randint(1, 4))) for _ in range(600)
+    ]
+    options = {f"tres_per_{each}": f"gres_per_{each}" for each in ("node", "job", "task", "socket")}
+    jobs = [{chance.choice(tuple(options)): text} for text in texts]
+    said = Hook(tmp_path, DEBUG).value(
+        "(function(jobs) local all = {} for at, job in ipairs(jobs) do all[at] = tesched_gpus(job) end "
+        f"return table.concat(all, ' ') end)({{{', '.join(map(table, jobs))}}})"
+    )
+    wrong = []
+    for job, least in zip(jobs, map(int, said.split()), strict=True):
+        ((option, text),) = job.items()
+        read = gres_in_order if option == "tres_per_node" else asked_gres
+        has = requested_gpus(Request(cpus=1, mem_per_node_mib=1, **{options[option]: read(text)}))
+        # What is written plainly is the same to both.
+        plain = not {"(", " ", "k", "G", "n"} & set(text) and not text.endswith(":")
+        if least > has or (plain and has and least != has and "0" not in text):
+            wrong.append((job, least, has))
+    assert not wrong
