@@ -258,4 +258,10 @@ ADMISSION_MUTATIONS = (
         "count or found.get(name, 0)",
         "count",
     ),
+    Mutation("the hook: an account that Slurm passes over", _LUA, "tesched_any_fits(usual, globs) ~= fits", "false"),
+    Mutation(
+        "the hook: a reservation's partition", _LUA, 'if (job_desc.reservation or "") ~= "" then', "if false then"
+    ),
+    Mutation("the hook: a time limit that may be lowered", _LUA, "job_desc.time_min ~= NO_VAL and", "false and"),
+    Mutation("the hook: a time limit that is raised by none", _LUA, "or low and least < low", ""),
 )

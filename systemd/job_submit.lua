@@ -217,6 +217,17 @@ local function tesched_lower(text)
     return text and { #text > MOST_TEXT and text or text:lower() }
 end
 
+-- Where associations are not enforced Slurm gives a job its user's default account in place of one that it has no
+-- association with, which is not seen from here. So both must agree.
+local function tesched_account_fits(job_desc, globs)
+    local named, usual = tesched_lower(job_desc.account), tesched_lower(job_desc.default_account)
+    local fits = tesched_any_fits(named or usual, globs)
+    if named and usual and tesched_any_fits(usual, globs) ~= fits then
+        return nil
+    end
+    return fits
+end
+
 -- Without white space around it. A pattern of both ends takes a time that grows with the square of a run of spaces.
 local function tesched_trimmed(text)
     local first, last = text:find("%S"), #text
@@ -226,7 +237,8 @@ local function tesched_trimmed(text)
     return text:sub(first or 1, first and last or 0)
 end
 
--- The partitions that it asks for, or the default one. Of many it is not known, as each is held against each rule.
+-- The partitions that it asks for, or the default one. Of many it is not known, as each is held against each rule; nor
+-- where it asks for a reservation alone, which may have a partition of its own.
 local function tesched_partitions(job_desc, part_list)
     local names = {}
     if #(job_desc.partition or "") > MOST_TEXT then
@@ -242,6 +254,9 @@ local function tesched_partitions(job_desc, part_list)
         return nil
     end
     if #names == 0 then
+        if (job_desc.reservation or "") ~= "" then
+            return nil
+        end
         for name, part in pairs(part_list) do
             if part.flag_default == 1 then
                 names[1] = name
@@ -322,6 +337,21 @@ local function tesched_within(amount, low, high)
     return not (low and amount < low) and not (high and amount > high)
 end
 
+-- Whether a time limit is within these. With --time-min Slurm may lower it to that as the job starts.
+local function tesched_time_fits(job_desc, part_list, low, high)
+    local limit, known = tesched_time_limit(job_desc, part_list)
+    local least = limit
+    if job_desc.time_min and job_desc.time_min ~= NO_VAL and job_desc.time_min > 0 then
+        least = math.min(limit or math.huge, job_desc.time_min * 60)
+    end
+    if limit and low and limit < low or known and high and least > high then
+        return false
+    elseif not known or low and least < low or high and limit > high then
+        return nil
+    end
+    return true
+end
+
 -- `seems`: amounts are taken as they are now, though slurmctld may yet raise them.
 local function tesched_meets(condition, job_desc, part_list, seems)
     local name, values = condition.name, condition.values
@@ -330,7 +360,7 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     elseif name == "qos" then
         return tesched_any_fits(tesched_lower(tesched_qos(job_desc)), values)
     elseif name == "accounts" then
-        return tesched_any_fits(tesched_lower(job_desc.account or job_desc.default_account), values)
+        return tesched_account_fits(job_desc, values)
     elseif name == "users" then
         return tesched_any_fits(tesched_one(job_desc.user_name), values)
     elseif name == "names" then
@@ -344,13 +374,7 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     end
     local low, high = tonumber(values[1]), tonumber(values[2])
     if name == "time_limit_s" then
-        local limit, known = tesched_time_limit(job_desc, part_list)
-        if limit and low and limit < low then
-            return false
-        elseif not known then
-            return nil
-        end
-        return not high or limit <= high
+        return tesched_time_fits(job_desc, part_list, low, high)
     elseif seems and name == "nodes" then
         return tesched_within(job_desc.min_nodes, low, high)
     elseif seems and name == "cpus" then

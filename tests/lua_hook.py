@@ -165,7 +165,8 @@ class Hook:
     def submits(self, **fields: Any) -> Answer:
         """Return what it makes of a job that is submitted with these fields."""
         return self._answer(
-            f"local job = slurmctlds({table({**PLAIN, **fields})})\nlocal rc = slurm_job_submit(job, {table(PARTITIONS)}, 1000)\n"
+            f"local job, partitions = slurmctlds({table({**PLAIN, **fields})}), {table(PARTITIONS)}\n"
+            "local rc = slurm_job_submit(job, partitions, 1000)\n"
         )
 
     def changes(self, job: Mapping[str, Any], **fields: Any) -> Answer:

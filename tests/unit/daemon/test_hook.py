@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tesched_core.model.request import requested_gpus
 from tesched_core.model.snapshot import JobClass
 from tesched_slurm.slurm_formats import asked_gres, gres_in_order
 
-from tests.lua_hook import OPEN, Hook, table
+from tests.lua_hook import NO_VAL, OPEN, Hook, table
 
 #: Lua's steps for one submission: a hundredth of a second of slurmctld's, or so
 FEW_STEPS = 1_000_000
@@ -90,7 +91,7 @@ def test_the_last_count_of_a_name_is_what_a_job_has(tmp_path: Path, text: str) -
 
 
 def test_a_job_has_no_fewer_gpus_to_tesched_than_to_its_hook(tmp_path: Path) -> None:
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - texts of a test
     names = (
         "gpu",
         "gpu:a",
@@ -124,3 +125,66 @@ def test_a_job_has_no_fewer_gpus_to_tesched_than_to_its_hook(tmp_path: Path) -> 
         if least > has or (plain and has and least != has and "0" not in text):
             wrong.append((job, least, has))
     assert not wrong
+
+
+LAB = Classification(rules=(rule(JobClass.TE, Match(accounts=("lab",))),))
+NOT_LAB = Classification(default_class=JobClass.TE, rules=(rule(JobClass.BE, Match(accounts=("lab",))),))
+
+
+@pytest.mark.parametrize(
+    ("classes", "named", "held"),
+    [
+        (LAB, "bogus", True),
+        (LAB, "", True),
+        (LAB, "LAB", True),
+        (LAB, None, True),
+        (NOT_LAB, "bogus", True),
+        (NOT_LAB, "Lab", False),
+        (NOT_LAB, None, False),
+    ],
+)
+def test_an_account_that_slurm_may_pass_over_hides_no_te_job(
+    tmp_path: Path, classes: Classification, named: str | None, held: bool
+) -> None:
+    account = {} if named is None else {"account": named}
+    assert Hook(tmp_path, classes).submits(default_account="lab", **account).held is held
+    assert Hook(tmp_path, LAB).submits(account="other").held is False, "without accounting it stays so"
+
+
+def test_an_account_that_slurm_may_pass_over_is_not_certain_enough_to_refuse_a_job(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, LAB, most=1, until=OPEN)
+    assert not hook.submits(default_account="x", account="lab", array_inx="1-9").refused
+    assert hook.submits(default_account="lab", account="lab", array_inx="1-9").refused
+
+
+@pytest.mark.parametrize(
+    ("limit", "least", "held", "refused"),
+    [(600, 1, True, False), (600, 2, False, False), (1, 1, True, True), (1, 0, True, True), (600, 0, False, False)],
+)
+def test_a_time_limit_that_slurm_may_lower_is_not_known(
+    tmp_path: Path, limit: int, least: int, held: bool, refused: bool
+) -> None:
+    short = Classification(rules=(rule(JobClass.TE, Match(max_time_limit_s=60)),))
+    wanted = {"time_limit": limit, "time_min": least or NO_VAL}
+    assert Hook(tmp_path, short).submits(**wanted).held is held
+    assert Hook(tmp_path, short, most=1, until=OPEN).submits(**wanted, array_inx="1-9").refused is refused
+
+
+def test_one_that_may_run_for_longer_than_the_window_is_open_is_held(tmp_path: Path) -> None:
+    short = Classification(rules=(rule(JobClass.TE, Match(max_time_limit_s=60)),))
+    later = time.time() + 1000
+    assert Hook(tmp_path, short, until=later).submits(time_limit=600, time_min=1).held
+    assert not Hook(tmp_path, short, until=later).submits(time_limit=1).held
+
+
+@pytest.mark.parametrize("least", [601, 602])
+def test_a_time_limit_that_slurm_may_lower_below_another_rules_is_not_known(tmp_path: Path, least: int) -> None:
+    long = Classification(default_class=JobClass.TE, rules=(rule(JobClass.BE, Match(min_time_limit_s=602 * 60)),))
+    assert Hook(tmp_path, long).submits(time_limit=700, time_min=least).held is (least < 602)
+
+
+def test_the_partition_of_a_reservation_is_not_known(tmp_path: Path) -> None:
+    assert Hook(tmp_path, DEBUG).submits(reservation="r").held
+    assert not Hook(tmp_path, DEBUG).submits(reservation="r", partition="main").held
+    assert not Hook(tmp_path, DEBUG).submits().held, "it has the default partition"
+    assert not Hook(tmp_path, DEBUG, most=1, until=OPEN).submits(reservation="r", array_inx="1-9").refused
