@@ -264,4 +264,10 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("the hook: a time limit that may be lowered", _LUA, "job_desc.time_min ~= NO_VAL and", "false and"),
     Mutation("the hook: a time limit that is raised by none", _LUA, "or low and least < low", ""),
+    Mutation("the hook: a change that it can't see", _LUA, "    return is_one\n", "    return true\n"),
+    Mutation(
+        "the hook: a change beside a harmless one", _LUA, "value ~= nil and value ~= unchanged then", "false then"
+    ),
+    Mutation("the hook: a change of a number", _LUA, "and value ~= unchanged then", "then"),
+    Mutation("the hook: changes of the daemon's", _LUA, "if not file or file.uids[uid] then", "if not file then"),
 )

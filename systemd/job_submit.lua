@@ -610,14 +610,44 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
     return slurm.SUCCESS
 end
 
--- What may make a job TE, or let it start sooner, or elsewhere, where a best-effort job must not wait for it.
-local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "num_tasks",
-    "begin_time", "dependency", "reservation", "features", "req_nodes", "exc_nodes", "min_mem_per_node",
-    "min_mem_per_cpu", "pn_min_tmp_disk",
-    "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
+-- What starts no job sooner, or elsewhere, where a best-effort job must not wait for it. A change of these alone is let be;
+-- any other, also of what Slurm shows to no hook, may start a job.
+local HARMLESS = { "mail_user", "mail_type", "std_in", "std_out", "std_err" }
+-- What else a change shows, by its value where it stays as it was: nothing, or what scontrol sends then.
+local NO_VAL16 = 65534
+local SHOWN = { account = false, array_inx = false, batch_features = false, burst_buffer = false, clusters = false,
+    comment = false, container = false, cpus_per_tres = false, dependency = false, exc_nodes = false, extra = false,
+    features = false, licenses = false, mem_per_tres = false, min_mem_per_cpu = false, min_mem_per_node = false,
+    name = false, network = false, partition = false, prefer = false, qos = false, req_context = false, req_nodes = false,
+    reservation = false, tres_bind = false, tres_freq = false, tres_per_job = false, tres_per_node = false,
+    tres_per_socket = false, tres_per_task = false, wckey = false, work_dir = false,
+    begin_time = 0, bitflags = 0, end_time = 0, immediate = 0,
+    cpu_freq_gov = NO_VAL, cpu_freq_max = NO_VAL, cpu_freq_min = NO_VAL, delay_boot = NO_VAL, max_cpus = NO_VAL,
+    max_nodes = NO_VAL, min_cpus = NO_VAL, min_nodes = NO_VAL, nice = NO_VAL, num_tasks = NO_VAL,
+    pn_min_tmp_disk = NO_VAL, priority = NO_VAL, req_switch = NO_VAL, site_factor = NO_VAL, time_limit = NO_VAL,
+    time_min = NO_VAL, wait4switch = NO_VAL, mail_type = NO_VAL16,
+    contiguous = NO_VAL16, cores_per_socket = NO_VAL16, cpus_per_task = NO_VAL16, ntasks_per_core = NO_VAL16,
+    ntasks_per_node = NO_VAL16, ntasks_per_socket = NO_VAL16, ntasks_per_tres = NO_VAL16, pn_min_cpus = NO_VAL16,
+    reboot = NO_VAL16, requeue = NO_VAL16, shared = NO_VAL16, sockets_per_node = NO_VAL16, threads_per_core = NO_VAL16 }
 
 local function tesched_is_set(value)
     return value ~= nil and value ~= NO_VAL
+end
+
+-- Whether a change says nothing but what is harmless.
+local function tesched_is_harmless(job_desc)
+    local harmless, is_one = {}, false
+    for _, name in ipairs(HARMLESS) do
+        local value = job_desc[name]
+        harmless[name], is_one = true, is_one or value ~= nil and value ~= SHOWN[name]
+    end
+    for name, unchanged in pairs(SHOWN) do
+        local value = job_desc[name]
+        if not harmless[name] and value ~= nil and value ~= unchanged then
+            return false
+        end
+    end
+    return is_one
 end
 
 -- Whether a pending job may start because of this change: its user releases it, or it is not held and changes.
@@ -628,13 +658,7 @@ local function tesched_frees(job_desc, job_rec)
     if job_rec.priority == 0 then
         return tesched_is_set(job_desc.priority) and job_desc.priority ~= 0
     end
-    for _, name in ipairs(MATTERS) do
-        local value = job_desc[name]
-        if tesched_is_set(value) and (name ~= "begin_time" or value ~= 0) then
-            return job_desc.priority ~= 0
-        end
-    end
-    return false
+    return job_desc.priority ~= 0 and not tesched_is_harmless(job_desc)
 end
 
 -- The job as it is after the change.

@@ -154,13 +154,15 @@ PARTITIONS: Mapping[str, Any] = {
 class Hook:
     """The hook beside an admission file, which a test writes in the daemon's place."""
 
-    def __init__(self, folder: Path, classes: Classification, *, most: int = 0, until: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, classes: Classification, *, most: int = 0, until: float = 0.0, uids: tuple[int, ...] = ()
+    ) -> None:
         """`most` is the number of TE jobs that a user may have; 0: any. TE jobs start by themselves until `until`."""
         self._path = folder / "admission"
         now = time.time()
         submitted = SubmittedTe(most=most, by_user={}) if most else None
         admission = Admission(until=until, most_s=60.0, submitted=submitted)
-        self._path.write_text(text_of(admission, classes, now + 1000, (), now=now))
+        self._path.write_text(text_of(admission, classes, now + 1000, uids, now=now))
 
     def submits(self, **fields: Any) -> Answer:
         """Return what it makes of a job that is submitted with these fields."""
@@ -169,12 +171,12 @@ class Hook:
             "local rc = slurm_job_submit(job, partitions, 1000)\n"
         )
 
-    def changes(self, job: Mapping[str, Any], **fields: Any) -> Answer:
+    def changes(self, job: Mapping[str, Any], *, uid: int = 1000, **fields: Any) -> Answer:
         """Return what it makes of a user's change of a pending job."""
         record = {"job_state": 0, "priority": 100, "user_name": "ada", "time_limit": 1, "script": "#!/bin/sh\n"}
         return self._answer(
             f"local job = slurmctlds({table({**UNCHANGED, **fields})})\n"
-            f"local rc = slurm_job_modify(job, {table({**record, **job})}, {table(PARTITIONS)}, 1000)\n"
+            f"local rc = slurm_job_modify(job, {table({**record, **job})}, {table(PARTITIONS)}, {uid})\n"
         )
 
     def value(self, expression: str) -> str:

@@ -188,3 +188,68 @@ def test_the_partition_of_a_reservation_is_not_known(tmp_path: Path) -> None:
     assert not Hook(tmp_path, DEBUG).submits(reservation="r", partition="main").held
     assert not Hook(tmp_path, DEBUG).submits().held, "it has the default partition"
     assert not Hook(tmp_path, DEBUG, most=1, until=OPEN).submits(reservation="r", array_inx="1-9").refused
+
+
+TRIAL = {"partition": "debug"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"array_inx": "9"},
+        {"licenses": ""},
+        {"cpus_per_task": 1},
+        {"ntasks_per_node": 1},
+        {"num_tasks": 65534},
+        {"num_tasks": 1},
+        {"max_nodes": 1},
+        {"shared": 1},
+        {"time_min": 1},
+        {"prefer": ""},
+        {"req_switch": 0},
+        {"reboot": 0},
+        {"begin_time": 1},
+        {"dependency": ""},
+        {"min_nodes": 65534},
+        {"comment": "x"},
+        {"name": "x"},
+        {"mail_user": "x", "licenses": ""},
+        # such as --deadline, which Slurm does not show to a hook
+        {},
+    ],
+    ids=str,
+)
+def test_any_change_of_a_te_job_that_must_wait_is_put_off(tmp_path: Path, change: dict[str, object]) -> None:
+    answer = Hook(tmp_path, DEBUG).changes(TRIAL, **change)
+    assert (answer.later, answer.pokes) == (True, 1)
+    assert not Hook(tmp_path, DEBUG).changes({"partition": "main"}, **change).later
+    assert not Hook(tmp_path, DEBUG, until=OPEN).changes(TRIAL, **change).later
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mail_user": "x"},
+        {"mail_type": 1},
+        {"std_out": "x"},
+        {"std_err": "x", "std_in": "y"},
+        {"priority": 0},
+        {"priority": 0, "licenses": ""},
+    ],
+    ids=str,
+)
+def test_a_change_that_starts_no_job_is_not_put_off(tmp_path: Path, change: dict[str, object]) -> None:
+    answer = Hook(tmp_path, DEBUG).changes(TRIAL, **change)
+    assert (answer.later, answer.pokes) == (False, 0)
+
+
+@pytest.mark.parametrize(("change", "later"), [({"licenses": ""}, False), ({"priority": NO_VAL + 1}, True)])
+def test_of_a_held_job_its_release_alone_is_put_off(tmp_path: Path, change: dict[str, object], later: bool) -> None:
+    assert Hook(tmp_path, DEBUG).changes({**TRIAL, "priority": 0}, **change).later is later
+
+
+@pytest.mark.parametrize("uid", [0, 64030])
+def test_changes_of_roots_and_of_the_daemons_are_left_alone(tmp_path: Path, uid: int) -> None:
+    hook = Hook(tmp_path, DEBUG, uids=(64030,))
+    assert not hook.changes(TRIAL, uid=uid, licenses="").later
+    assert hook.changes(TRIAL, uid=1000, licenses="").later
