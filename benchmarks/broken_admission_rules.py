@@ -270,4 +270,22 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("the hook: a change of a number", _LUA, "and value ~= unchanged then", "then"),
     Mutation("the hook: changes of the daemon's", _LUA, "if not file or file.uids[uid] then", "if not file then"),
+    Mutation(
+        "classes: a limit that fell as the job started",
+        "core/tesched_core/intake/classify.py",
+        "if fell else now",
+        "if False else now",
+    ),
+    Mutation(
+        "classes: of a new run alone",
+        "core/tesched_core/intake/classify.py",
+        "before.pending and now.on_nodes and before",
+        "before",
+    ),
+    Mutation(
+        "classes: the limit that a run is stored with",
+        "db/tesched_db/job_rows.py",
+        "if traits is UNCLASSIFIED else traits.time_limit_s",
+        "",
+    ),
 )
