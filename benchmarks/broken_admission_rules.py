@@ -13,6 +13,7 @@ _RANGES = "core/tesched_core/model/ranges.py"
 _CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/fields/other_hand.py", "core/tesched_core/model/memory.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
+_LUA = "systemd/job_submit.lua"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/hook_fit.py"
 
 ADMISSION_MUTATIONS = (
@@ -242,4 +243,49 @@ ADMISSION_MUTATIONS = (
     Mutation("admission: doctor wants a call", _DOCTOR, "elif not _CALL.search(hook):", "elif False:"),
     Mutation("admission: doctor wants the call of changes", _DOCTOR, "if not _MODIFY_CALL.search(hook):", "if False:"),
     Mutation("admission: doctor compares the paths", _DOCTOR, "not in hook or f", "not in hook and f"),
+    Mutation("the hook's time: a list of tasks", _LUA, "if #text > MOST_ARRAY_TEXT then", "if false then"),
+    Mutation("the hook's time: an index of a task", _LUA, "number <= MOST_INDEX and number or nil", "number"),
+    Mutation("the hook's time: tasks that stand there again", _LUA, "if repeats > MOST_REPEATS then", "if false then"),
+    Mutation(
+        "the hook's time: a list of GPUs", _LUA, "if #text > MOST_TEXT then\n            return nil", "if false then"
+    ),
+    Mutation("the hook's time: a field is read once", _LUA, "if not known[name] then", "if true then"),
+    Mutation("the hook's GPUs: no other GRES", _LUA, 'name == "gpu" or name:find("^gpu:")', 'name:find("^gpu")'),
+    Mutation("the hook's GPUs: what it may be read as otherwise", _LUA, 'text:find("[^%w_:/=,.-]") or ', ""),
+    Mutation(
+        "a request: a count of 0 is passed over",
+        "slurm/tesched_slurm/slurm_formats.py",
+        "count or found.get(name, 0)",
+        "count",
+    ),
+    Mutation("the hook: an account that Slurm passes over", _LUA, "tesched_any_fits(usual, globs) ~= fits", "false"),
+    Mutation(
+        "the hook: a reservation's partition", _LUA, 'if (job_desc.reservation or "") ~= "" then', "if false then"
+    ),
+    Mutation("the hook: a time limit that may be lowered", _LUA, "job_desc.time_min ~= NO_VAL and", "false and"),
+    Mutation("the hook: a time limit that is raised by none", _LUA, "or low and least < low", ""),
+    Mutation("the hook: a change that it can't see", _LUA, "    return is_one\n", "    return true\n"),
+    Mutation(
+        "the hook: a change beside a harmless one", _LUA, "value ~= nil and value ~= unchanged then", "false then"
+    ),
+    Mutation("the hook: a change of a number", _LUA, "and value ~= unchanged then", "then"),
+    Mutation("the hook: changes of the daemon's", _LUA, "if not file or file.uids[uid] then", "if not file then"),
+    Mutation(
+        "classes: a limit that fell as the job started",
+        "core/tesched_core/intake/classify.py",
+        "if fell else now",
+        "if False else now",
+    ),
+    Mutation(
+        "classes: of a new run alone",
+        "core/tesched_core/intake/classify.py",
+        "before.pending and now.on_nodes and before",
+        "before",
+    ),
+    Mutation(
+        "classes: the limit that a run is stored with",
+        "db/tesched_db/job_rows.py",
+        "if traits is UNCLASSIFIED else traits.time_limit_s",
+        "",
+    ),
 )

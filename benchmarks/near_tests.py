@@ -20,6 +20,7 @@ NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
     "fewest": ("tests/unit/core/placement/test_fewest.py", "tests/unit/policies/test_among_equals.py"),
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
+    "job_submit": ("tests/unit/daemon/test_hook.py",),
     "own_file": ("tests/unit/daemon/test_own_file.py", "tests/unit/daemon/test_idle_file.py"),
     "idle_file": ("tests/unit/daemon/test_idle_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),

@@ -149,6 +149,18 @@ local function tesched_admission()
     return tesched_file
 end
 
+-- A job of which each field is read once, however many rules there are: slurmctld copies a text at each reading, such as a
+-- script of megabytes, and finds a user's name anew.
+local function tesched_read_once(job_desc)
+    local fields, known = {}, {}
+    return setmetatable({}, { __index = function(_, name)
+        if not known[name] then
+            fields[name], known[name] = job_desc[name], true
+        end
+        return fields[name]
+    end })
+end
+
 -- A glob's pieces, one after the other: the first at the text's beginning, the last at its end.
 local function tesched_fits(text, glob)
     if glob:sub(1, 1) ~= "=" then
@@ -202,7 +214,18 @@ end
 
 -- Slurm writes accounts and QOS in lower case, whatever a job says.
 local function tesched_lower(text)
-    return text and { text:lower() }
+    return text and { #text > MOST_TEXT and text or text:lower() }
+end
+
+-- Where associations are not enforced Slurm gives a job its user's default account in place of one that it has no
+-- association with, which is not seen from here. So both must agree.
+local function tesched_account_fits(job_desc, globs)
+    local named, usual = tesched_lower(job_desc.account), tesched_lower(job_desc.default_account)
+    local fits = tesched_any_fits(named or usual, globs)
+    if named and usual and tesched_any_fits(usual, globs) ~= fits then
+        return nil
+    end
+    return fits
 end
 
 -- Without white space around it. A pattern of both ends takes a time that grows with the square of a run of spaces.
@@ -214,7 +237,8 @@ local function tesched_trimmed(text)
     return text:sub(first or 1, first and last or 0)
 end
 
--- The partitions that it asks for, or the default one. Of many it is not known, as each is held against each rule.
+-- The partitions that it asks for, or the default one. Of many it is not known, as each is held against each rule; nor
+-- where it asks for a reservation alone, which may have a partition of its own.
 local function tesched_partitions(job_desc, part_list)
     local names = {}
     if #(job_desc.partition or "") > MOST_TEXT then
@@ -230,6 +254,9 @@ local function tesched_partitions(job_desc, part_list)
         return nil
     end
     if #names == 0 then
+        if (job_desc.reservation or "") ~= "" then
+            return nil
+        end
         for name, part in pairs(part_list) do
             if part.flag_default == 1 then
                 names[1] = name
@@ -263,17 +290,35 @@ local function tesched_qos(job_desc)
     return partition and not partition:find(",", 1, true) and job_desc.default_qos or nil
 end
 
--- How many GPUs it has at least.
+-- The GPUs in one option: of a name that stands there twice Slurm takes the last count. 0 where it may be read otherwise.
+local function tesched_gpus_in(text)
+    local counts, sum = {}, 0
+    if text:find("[^%w_:/=,.-]") or text:find("no_consume", 1, true) then
+        return 0
+    end
+    for part in text:gsub("=", ":"):gmatch("[^,]+") do
+        part = part:gsub("^gres[:/]", "")
+        local name, count = part:match("^(.*):(%d+)[kmgtpKMGTP]?[iI]?[bB]?$")
+        name = name or part
+        if name == "gpu" or name:find("^gpu:") then
+            counts[name] = tonumber(count or 1)
+        end
+    end
+    for _, count in pairs(counts) do
+        sum = sum + count
+    end
+    return sum
+end
+
+-- How many GPUs it has at least; nil where that is not known.
 local function tesched_gpus(job_desc)
     local most = 0
     for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }) do
-        local sum = 0
-        for part in (job_desc[name] or ""):gmatch("[^,]+") do
-            if part:find("^gpu") or part:find("^gres[:/]gpu") then
-                sum = sum + (tonumber(part:match(":(%d+)$") or part:match("=(%d+)$")) or 1)
-            end
+        local text = job_desc[name] or ""
+        if #text > MOST_TEXT then
+            return nil
         end
-        most = math.max(most, sum)
+        most = math.max(most, tesched_gpus_in(text))
     end
     return most
 end
@@ -292,6 +337,21 @@ local function tesched_within(amount, low, high)
     return not (low and amount < low) and not (high and amount > high)
 end
 
+-- Whether a time limit is within these. With --time-min Slurm may lower it to that as the job starts.
+local function tesched_time_fits(job_desc, part_list, low, high)
+    local limit, known = tesched_time_limit(job_desc, part_list)
+    local least = limit
+    if job_desc.time_min and job_desc.time_min ~= NO_VAL and job_desc.time_min > 0 then
+        least = math.min(limit or math.huge, job_desc.time_min * 60)
+    end
+    if limit and low and limit < low or known and high and least > high then
+        return false
+    elseif not known or low and least < low or high and limit > high then
+        return nil
+    end
+    return true
+end
+
 -- `seems`: amounts are taken as they are now, though slurmctld may yet raise them.
 local function tesched_meets(condition, job_desc, part_list, seems)
     local name, values = condition.name, condition.values
@@ -300,7 +360,7 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     elseif name == "qos" then
         return tesched_any_fits(tesched_lower(tesched_qos(job_desc)), values)
     elseif name == "accounts" then
-        return tesched_any_fits(tesched_lower(job_desc.account or job_desc.default_account), values)
+        return tesched_account_fits(job_desc, values)
     elseif name == "users" then
         return tesched_any_fits(tesched_one(job_desc.user_name), values)
     elseif name == "names" then
@@ -314,19 +374,14 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     end
     local low, high = tonumber(values[1]), tonumber(values[2])
     if name == "time_limit_s" then
-        local limit, known = tesched_time_limit(job_desc, part_list)
-        if limit and low and limit < low then
-            return false
-        elseif not known then
-            return nil
-        end
-        return not high or limit <= high
+        return tesched_time_fits(job_desc, part_list, low, high)
     elseif seems and name == "nodes" then
         return tesched_within(job_desc.min_nodes, low, high)
     elseif seems and name == "cpus" then
         return tesched_within(job_desc.min_cpus, low, high)
     elseif seems and name == "gpus" then
-        return tesched_within(tesched_gpus(job_desc), low, high)
+        local gpus = tesched_gpus(job_desc)
+        return gpus and tesched_within(gpus, low, high)
     elseif name == "nodes" then
         return tesched_at_least(job_desc.min_nodes, high)
     elseif name == "cpus" then
@@ -409,20 +464,45 @@ end
 
 -- Tasks that are counted one by one; of more it matters only that they are many.
 local MOST_TASKS = 100000
+-- What slurmctld would take no array for, which it finds out after this: a longer list, a larger index than any site has.
+local MOST_ARRAY_TEXT, MOST_INDEX = 4096, 4194304
+-- Indices that stand there again. The loop is bound by what it does, not by what it finds.
+local MOST_REPEATS = 4096
 
--- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, one
--- more than that.
+-- A number of an array's; `otherwise` where none stands there, nil for one that no site has.
+local function tesched_index(text, otherwise)
+    if text == "" then
+        return otherwise
+    end
+    local number = tonumber(text)
+    return number and number <= MOST_INDEX and number or nil
+end
+
+-- How many jobs it is in the queue: the tasks of an array such as [1-9:2,12]%3, each index once; of more than `most`, and
+-- where it can't be counted, more than that.
 local function tesched_tasks(job_desc, most)
-    local seen, count = {}, 0
-    most = math.min(most, MOST_TASKS)
-    for part in (job_desc.array_inx or ""):gsub("[%[%]]", ""):gmatch("[^,]+") do
+    local text = job_desc.array_inx or ""
+    if #text > MOST_ARRAY_TEXT then
+        return most + 1
+    end
+    local seen, count, repeats = {}, 0, 0
+    local enough = math.min(most, MOST_TASKS)
+    for part in text:gsub("[%[%]]", ""):gmatch("[^,]+") do
         local first, last, step = part:gsub("%%.*", ""):match("^(%d+)%-?(%d*):?(%d*)$")
-        first = tonumber(first)
-        for index = first or 0, first and tonumber(last) or first or -1, math.max(tonumber(step) or 1, 1) do
-            if not seen[index] then
+        first = tesched_index(first or "")
+        last, step = tesched_index(last or "", first), tesched_index(step or "", 1)
+        if not (first and last and step) then
+            return most + 1
+        end
+        for index = first, last, math.max(step, 1) do
+            if seen[index] then
+                repeats = repeats + 1
+            else
                 seen[index], count = true, count + 1
             end
-            if count > most then
+            if repeats > MOST_REPEATS then
+                return most + 1
+            elseif count > enough then
                 return count
             end
         end
@@ -450,6 +530,7 @@ end
 
 -- Whether the job is one too many TE job of its user's (guard.te.max_submitted_per_user); else it counts from here on.
 local function tesched_is_one_too_many(file, job_desc, part_list)
+    job_desc = tesched_read_once(job_desc)
     local user = job_desc.user_name
     if not (file.submitted_most and has_clock and user) or os.time() > file.valid then
         return false
@@ -477,6 +558,7 @@ end
 -- Whether the job may be TE by the rules, and must not start by itself.
 local function tesched_must_wait(file, job_desc, part_list, seems)
     local now = os.time()
+    job_desc = tesched_read_once(job_desc)
     if not file or file.open or now > file.valid or not tesched_may_be_te(file, job_desc, part_list, seems) then
         return false
     end
@@ -528,14 +610,44 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
     return slurm.SUCCESS
 end
 
--- What may make a job TE, or let it start sooner, or elsewhere, where a best-effort job must not wait for it.
-local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "num_tasks",
-    "begin_time", "dependency", "reservation", "features", "req_nodes", "exc_nodes", "min_mem_per_node",
-    "min_mem_per_cpu", "pn_min_tmp_disk",
-    "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
+-- What starts no job sooner, or elsewhere, where a best-effort job must not wait for it. A change of these alone is let be;
+-- any other, also of what Slurm shows to no hook, may start a job.
+local HARMLESS = { "mail_user", "mail_type", "std_in", "std_out", "std_err" }
+-- What else a change shows, by its value where it stays as it was: nothing, or what scontrol sends then.
+local NO_VAL16 = 65534
+local SHOWN = { account = false, array_inx = false, batch_features = false, burst_buffer = false, clusters = false,
+    comment = false, container = false, cpus_per_tres = false, dependency = false, exc_nodes = false, extra = false,
+    features = false, licenses = false, mem_per_tres = false, min_mem_per_cpu = false, min_mem_per_node = false,
+    name = false, network = false, partition = false, prefer = false, qos = false, req_context = false, req_nodes = false,
+    reservation = false, tres_bind = false, tres_freq = false, tres_per_job = false, tres_per_node = false,
+    tres_per_socket = false, tres_per_task = false, wckey = false, work_dir = false,
+    begin_time = 0, bitflags = 0, end_time = 0, immediate = 0,
+    cpu_freq_gov = NO_VAL, cpu_freq_max = NO_VAL, cpu_freq_min = NO_VAL, delay_boot = NO_VAL, max_cpus = NO_VAL,
+    max_nodes = NO_VAL, min_cpus = NO_VAL, min_nodes = NO_VAL, nice = NO_VAL, num_tasks = NO_VAL,
+    pn_min_tmp_disk = NO_VAL, priority = NO_VAL, req_switch = NO_VAL, site_factor = NO_VAL, time_limit = NO_VAL,
+    time_min = NO_VAL, wait4switch = NO_VAL, mail_type = NO_VAL16,
+    contiguous = NO_VAL16, cores_per_socket = NO_VAL16, cpus_per_task = NO_VAL16, ntasks_per_core = NO_VAL16,
+    ntasks_per_node = NO_VAL16, ntasks_per_socket = NO_VAL16, ntasks_per_tres = NO_VAL16, pn_min_cpus = NO_VAL16,
+    reboot = NO_VAL16, requeue = NO_VAL16, shared = NO_VAL16, sockets_per_node = NO_VAL16, threads_per_core = NO_VAL16 }
 
 local function tesched_is_set(value)
     return value ~= nil and value ~= NO_VAL
+end
+
+-- Whether a change says nothing but what is harmless.
+local function tesched_is_harmless(job_desc)
+    local harmless, is_one = {}, false
+    for _, name in ipairs(HARMLESS) do
+        local value = job_desc[name]
+        harmless[name], is_one = true, is_one or value ~= nil and value ~= SHOWN[name]
+    end
+    for name, unchanged in pairs(SHOWN) do
+        local value = job_desc[name]
+        if not harmless[name] and value ~= nil and value ~= unchanged then
+            return false
+        end
+    end
+    return is_one
 end
 
 -- Whether a pending job may start because of this change: its user releases it, or it is not held and changes.
@@ -546,13 +658,7 @@ local function tesched_frees(job_desc, job_rec)
     if job_rec.priority == 0 then
         return tesched_is_set(job_desc.priority) and job_desc.priority ~= 0
     end
-    for _, name in ipairs(MATTERS) do
-        local value = job_desc[name]
-        if tesched_is_set(value) and (name ~= "begin_time" or value ~= 0) then
-            return job_desc.priority ~= 0
-        end
-    end
-    return false
+    return job_desc.priority ~= 0 and not tesched_is_harmless(job_desc)
 end
 
 -- The job as it is after the change.

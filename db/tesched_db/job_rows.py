@@ -195,7 +195,7 @@ class PresentJobs:
                     parted.append(known)
                     known = None
             self._count[traits.job_class, job.state] += 1  # members of enums, which are equal to their words
-            question = _question(job, known.question if known is not None else None)
+            question = _question(job, traits, known.question if known is not None else None)
             if known is None:
                 known = Known(key=self.next_key)
                 self.next_key += 1
@@ -297,13 +297,17 @@ def _cpus_and_gpus(amounts: Iterable[Tres]) -> dict[str, int]:
     return {"cpu": cpus, "gpu": gpus}
 
 
-def _question(job: Job, before: Values | None) -> Values | None:
-    """Question of the job: its own data when its run began, as written `before`, or as it is now."""
+def _question(job: Job, traits: Traits, before: Values | None) -> Values | None:
+    """Question of the job: its own data when its run began, as written `before`, or as it is now.
+
+    Its time limit is the one by which it got its class: Slurm may have lowered it since.
+    """
     if not job.on_nodes:
         return None
     if before is not None and (before["restarts"], before["submit_time"]) == (job.restarts, job.submit_time):
         return before
-    return {**asdict(Question.of(job)), "partitions": list(job.partitions)}
+    limit_s = job.time_limit_s if traits is UNCLASSIFIED else traits.time_limit_s
+    return {**asdict(Question.of(job)), "partitions": list(job.partitions), "time_limit_s": limit_s}
 
 
 def _known(row: Row[Any]) -> Known:

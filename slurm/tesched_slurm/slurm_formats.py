@@ -117,7 +117,11 @@ def asked_gres(value: str) -> tuple[tuple[str, int], ...]:
 
 def gres_in_order(value: str) -> tuple[tuple[str, int], ...]:
     """Return the same as they stand there: 22.05 starts some jobs in one order alone (`placement/modelled.py`)."""
-    return tuple(dict(_each_gres(value)).items())
+    found: dict[str, int] = {}
+    for name, count in _each_gres(value):
+        # A count of 0 is passed over (22.05).
+        found[name] = count or found.get(name, 0)
+    return tuple(found.items())
 
 
 def _each_gres(value: str) -> Iterator[tuple[str, int]]:

@@ -318,9 +318,18 @@ def test_a_change_of_where_a_te_job_may_start_waits_too(site: Site, listener: so
         return start not in {"Unknown", "N/A"} and datetime.fromisoformat(start).timestamp() >= int(before) + 4
 
     site.submit(*PLAIN, "--job-name=w", wrap="sleep 1000")
-    changes = ("reqnodelist=n1", "excnodelist=n1", "features=", "minmemorynode=10", "mintmpdisknode=0")
+    changes = (
+        "reqnodelist=n1",
+        "excnodelist=n1",
+        "features=",
+        "minmemorynode=10",
+        "mintmpdisknode=0",
+        "licenses=",
+        "nice=7",
+    )
     assert {one for one in changes if not is_put_off(one)} == set()
     assert not is_put_off("mailuser=x")
+    assert not is_put_off("stdout=/dev/null")
     assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
 
 

@@ -220,14 +220,15 @@ def classified(
     jobs_before, traits_before = (known.jobs, known.traits) if known else ({}, {})
     for job_id, job in snapshot.jobs.items():
         before = jobs_before.get(job_id)
-        if before is not None and (before is job or _same_question(before, job)):
+        asked = job if before is None else _before_its_limit_fell(before, job)
+        if before is not None and (before is job or _same_question(before, asked)):
             found = traits_before[job_id]
         else:
             # Requeued or changed, it has the options that it had; another job of the same id begins at no restarts.
             same = before is not None and (job.restarts > before.restarts or job.submit_time == before.submit_time)
             declared = traits_before[job_id].declared if same else None
             question = questions.get(job_id)
-            found = classify(question.asked_by(job) if question else job, how, declared)
+            found = classify(question.asked_by(asked) if question else asked, how, declared)
         if found.job_class is JobClass.TE and _outlives(job, found, snapshot.taken_at):
             kept = tuple(one for one in found.not_followed if one.about is not About.NOTICE)
             found = replace(
@@ -279,6 +280,15 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
             ),
         )
     return snapshot.with_traits(MappingProxyType({**snapshot.traits, **changed})) if changed else snapshot
+
+
+def _before_its_limit_fell(before: Job, now: Job) -> Job:
+    """Return the job with the time limit that it had while it waited: Slurm lowers one of --time-min as it starts."""
+    is_new_run = before.pending and now.on_nodes and before.restarts == now.restarts
+    if not is_new_run or before.submit_time != now.submit_time or now.time_limit_s is None:
+        return now
+    fell = before.time_limit_s is None or now.time_limit_s < before.time_limit_s
+    return replace(now, time_limit_s=before.time_limit_s) if fell else now
 
 
 def _same_question(before: Job, now: Job) -> bool:

@@ -59,6 +59,9 @@ def pretended_job(read: Words, seen: Snapshot, commands: Commands) -> Pretended:
         unread = (*unread, "#PBS")
     if named.licenses:
         unread = (*unread, f"--licenses={named.licenses}")
+    if named.reservation and not named.partitions:
+        # A reservation may have a partition of its own, which is not read.
+        unread = (*unread, f"--reservation={named.reservation} without --partition")
     account, qos = _usual_owner(named, seen, commands, found.notes)
     waiting = [one.priority for one in seen.jobs.values() if one.pending and one.priority]
     job = replace(

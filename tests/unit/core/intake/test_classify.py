@@ -202,6 +202,27 @@ def test_a_te_job_that_outlives_the_limit_with_which_it_started_is_be(
     assert restarted.job_class(runs.job_id) is job_class
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "job_class"),
+    [(36_000, 60, BE), (None, 60, BE), (60, 30, TE), (60, 36_000, BE)],
+    ids=["lowered by Slurm", "of none", "of a TE job", "raised"],
+)
+def test_a_time_limit_that_falls_as_a_job_starts_does_not_change_its_class(
+    before: int | None, now: int, job_class: JobClass
+) -> None:
+    how = Classification(rules=(Rule(name="short", job_class=TE, match=Match(max_time_limit_s=60)),))
+    waits = waiting(1, time_limit_s=before)
+    runs = running(1, share("n1", 1), time_limit_s=now, submit_time=waits.submit_time)
+    started = classified(seen(runs), how, classified(seen(waits), how))
+    assert started.job_class(runs.job_id) is job_class
+    assert started.traits[runs.job_id].time_limit_s == (before if now < (before or 1e9) else now)
+    # While it waits its owner may make it another.
+    changed = classified(seen(replace(waits, time_limit_s=now)), how, classified(seen(waits), how))
+    assert changed.job_class(waits.job_id) is (TE if now <= 60 else BE)
+    again = replace(waits, time_limit_s=now, restarts=1)
+    assert classified(seen(again), how, started).job_class(again.job_id) is (TE if now <= 60 else BE)
+
+
 class TestClassified:
     """What an earlier poll found out is kept for a job that has not changed."""
 
