@@ -13,7 +13,52 @@ _READ = "slurm/tesched_slurm/scontrol_limits.py"
 _IN_DATABASE = "slurm/tesched_slurm/sacctmgr_qos.py"
 _MEMBERS = "slurm/tesched_slurm/group_members.py"
 
+_LATEST, _IN_TIME = "core/tesched_core/placement/latest_start.py", "core/tesched_core/orders/in_time.py"
+_ADMISSION = "core/tesched_core/guard/admission.py"
+_ELIGIBLE, _BY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/placement/eligibility.py"
+
 RETURN_MUTATIONS = (
+    Mutation("in time: the grace period", _LATEST, "victim.grace_period_s if victim.gets_notice else 0.0", "0.0"),
+    Mutation("in time: KillWait", _LATEST, "else 0.0) + kill_wait_s", "else 0.0)"),
+    Mutation(
+        "in time: KillWait of each",
+        _LATEST,
+        "running.grace_s, 0.0) + snapshot.settings.kill_wait_s",
+        "running.grace_s, 0.0)",
+    ),
+    Mutation("in time: its own reservation", _LATEST, "one.name != job.reservation and ", ""),
+    Mutation("in time: one that is over", _LATEST, " and one.end_time > snapshot.taken_at", ""),
+    Mutation("in time: elsewhere", _LATEST, " and not nodes.isdisjoint(one.nodes)", ""),
+    Mutation("in time: a quicker victim", _LATEST, "there & (leaves_s > left_s)", "there & False"),
+    Mutation("in time: victims elsewhere", _LATEST, "there & (leaves_s > left_s)", "leaves_s > left_s"),
+    Mutation("in time: a year", _LATEST, "365 * 86400", "10**9"),
+    Mutation(
+        "in time: the guard",
+        _ADMISSION,
+        "if (why := _into_a_reservation(plan, view)) is not None:",
+        "if (why := None) is not None:",
+    ),
+    Mutation(
+        "in time: suspended",
+        _ADMISSION,
+        "    if plan.by_suspending:\n        leave_s = 0.0",
+        "    if False:\n        leave_s = 0.0",
+    ),
+    Mutation("in time: it moves", _ADMISSION, "leave_s += snapshot.settings.requeue_delay_s", "leave_s += 0"),
+    Mutation("in time: one that may be suspended", _ELIGIBLE, " or limits.lever is YieldBy.AUTO:", ":"),
+    Mutation(
+        "in time: of its own reservation", _BY, "te.user, most_run_s(te), te.reservation", 'te.user, most_run_s(te), ""'
+    ),
+    Mutation("in time: again before a notice", _IN_TIME, "if one.state is VictimState.PLANNED else", "if False else"),
+    Mutation(
+        "in time: one that saves its work",
+        _IN_TIME,
+        "{VictimState.PLANNED, VictimState.NOTICED}",
+        "{VictimState.PLANNED}",
+    ),
+    Mutation(
+        "in time: all are leaving", _IN_TIME, "if one.state in {VictimState.PLANNED, VictimState.NOTICED} and", "if"
+    ),
     Mutation("back: a deadline", _RETURN, "if job.deadline is not None:", "if False:"),
     Mutation("back: a partition that is up", _RETURN, 'partition.state != "UP" or', ""),
     Mutation("back: its time limit", _RETURN, "job.time_limit_s > longest", "False"),

@@ -71,7 +71,8 @@ def test_a_te_job_costs_no_victim_when_its_only_node_is_drained() -> None:
 
 
 def test_a_te_job_that_would_run_into_a_reservation_costs_no_victim() -> None:
-    soon = Reservation(name="course", start_time=NOW + 60, end_time=NOW + 600, nodes=frozenset({"n1"}))
+    # its victim leaves within 30 s of grace and KillWait
+    soon = Reservation(name="course", start_time=NOW + 120, end_time=NOW + 600, nodes=frozenset({"n1"}))
     jobs = [running(BE, share("n1", 32)), waiting(TE, time_limit_s=61)]
     drive = Driver([node("n1")], jobs, reservations=[soon])
     assert drive.cycle(0) == ()

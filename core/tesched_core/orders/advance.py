@@ -46,6 +46,7 @@ from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, drop_ended_waits, was_asked
 from tesched_core.orders.futility import follow as follow_futile
+from tesched_core.orders.in_time import why_not_in_time
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
@@ -140,8 +141,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif why := changed(order, job, context):
         ending, text = Ending.CHANGED, f"job {job.label} asks for {why}"
-    elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
-        # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
+    elif why := ((not _moves(order) and blocked(job, at_the_head=order.waits)) or why_not_in_time(order, job, context)):
+        # What was true when its order was made may not be any more: it has reached a limit, a node was reserved.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := gone_nodes(order, context.snapshot, context.columns.capacity):
         if may_come_back(order, context.snapshot, context.limits, awaited=context.is_awaited(order)):
