@@ -19,6 +19,28 @@ _ELIGIBLE, _BY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/pl
 
 RETURN_MUTATIONS = (
     Mutation("in time: the grace period", _LATEST, "victim.grace_period_s if victim.gets_notice else 0.0", "0.0"),
+    Mutation(
+        "in time: a deadline", _LATEST, "if job.deadline is not None and job.time_limit_s is not None:", "if False:"
+    ),
+    Mutation(
+        "in time: a deadline of each",
+        _LATEST,
+        "np.full(len(running), one.nodes is None)",
+        "np.full(len(running), False)",
+    ),
+    Mutation("in time: of its own deadline", _BY, "te.reservation, te.deadline", "te.reservation, None"),
+    Mutation(
+        "in time: no hold",
+        "core/tesched_core/orders/serve.py",
+        "any(job.deadline is not None for job in jobs):",
+        "False:",
+    ),
+    Mutation(
+        "in time: a waiting job's deadline",
+        "slurm/tesched_slurm/job_records.py",
+        "deadline=words.moment(row.deadline),",
+        "deadline=None,",
+    ),
     Mutation("in time: KillWait", _LATEST, "else 0.0) + kill_wait_s", "else 0.0)"),
     Mutation(
         "in time: KillWait of each",
@@ -28,14 +50,14 @@ RETURN_MUTATIONS = (
     ),
     Mutation("in time: its own reservation", _LATEST, "one.name != job.reservation and ", ""),
     Mutation("in time: one that is over", _LATEST, " and one.end_time > snapshot.taken_at", ""),
-    Mutation("in time: elsewhere", _LATEST, " and not nodes.isdisjoint(one.nodes)", ""),
+    Mutation("in time: elsewhere", _LATEST, " and (one.nodes is None or not nodes.isdisjoint(one.nodes))", ""),
     Mutation("in time: a quicker victim", _LATEST, "there & (leaves_s > left_s)", "there & False"),
     Mutation("in time: victims elsewhere", _LATEST, "there & (leaves_s > left_s)", "leaves_s > left_s"),
     Mutation("in time: a year", _LATEST, "365 * 86400", "10**9"),
     Mutation(
         "in time: the guard",
         _ADMISSION,
-        "if (why := _into_a_reservation(plan, view)) is not None:",
+        "if (why := _not_in_time(plan, view)) is not None:",
         "if (why := None) is not None:",
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""A reservation of others begins soon: a TE job has to start so early that it ends before that, and so do its victims.
+"""A TE job has to end before a reservation of others begins, or by its own deadline: its victims leave early enough.
 
 Everywhere: KillWait is 30 s, and job 9 has a limit of 600 s.
 """
@@ -193,3 +193,38 @@ def test_a_te_job_without_a_time_limit_counts_for_a_year(days: int, victims: lis
     drive.change(TE, time_limit_s=None)
     drive.cycle(0)
     assert notified(drive) == victims
+
+
+@pytest.mark.parametrize(("grace_s", "victims"), [(20, [BE]), (21, [])])
+def test_a_victim_leaves_only_if_the_te_job_can_end_by_its_deadline(grace_s: float, victims: list[int]) -> None:
+    drive = busy(graces={BE: grace_s}, nodes=["n1"])
+    drive.change(TE, deadline=NOW + 650)
+    drive.cycle(0)
+    assert notified(drive) == victims
+    assert drive.why_not(TE) is (None if victims else RefusalCode.NO_VICTIM)
+
+
+def test_a_quicker_victim_leaves_for_a_te_job_with_a_deadline() -> None:
+    drive = busy(graces={BE: 300, 2: 5})
+    drive.change(TE, deadline=NOW + 650, request=Request(cpus=32, mem_per_node_mib=1))
+    drive.submits(waiting(8, cpus=32, time_limit_s=600, submit_time=NOW - 5), like=TE)
+    drive.cycle(0)
+    assert {(one.job_id, one.reason.preemptor) for one in drive.decision.actions if isinstance(one, Notify)} == {
+        (2, TE),
+        (BE, 8),
+    }
+
+
+def test_where_victims_may_be_suspended_the_deadline_counts_too() -> None:
+    te = waiting(TE, Request(cpus=16, mem_per_node_mib=40_000), time_limit_s=600, deadline=NOW + 650)
+    held = running(BE, share("n1", 32, 40_000))
+    drive = Driver([node("n1")], [held, te], graces={BE: 300}, limits=replace(LIMITS, lever=YieldBy.AUTO))
+    drive.cycle(0)
+    assert (notified(drive), drive.why_not(TE)) == ([], RefusalCode.LIMIT)
+
+
+def test_a_deadline_ends_no_waiting_te_job_without_a_time_limit() -> None:
+    drive = busy(graces={BE: 300}, nodes=["n1"])
+    drive.change(TE, deadline=NOW + 10, time_limit_s=None)
+    drive.cycle(0)
+    assert notified(drive) == [BE]

@@ -148,8 +148,8 @@ def _ineligible(plan: MakeRoom, view: View) -> Refusal | None:
     return None
 
 
-def _into_a_reservation(plan: MakeRoom, view: View) -> Refusal | None:
-    """Return a refusal if its victims leave so late that the job would not end before a reservation there."""
+def _not_in_time(plan: MakeRoom, view: View) -> Refusal | None:
+    """Return a refusal if its victims leave so late that the job would not end before a reservation or its deadline."""
     snapshot, job = view.snapshot, view.snapshot.jobs.get(plan.preemptor)
     if job is None:
         return None
@@ -160,13 +160,12 @@ def _into_a_reservation(plan: MakeRoom, view: View) -> Refusal | None:
     elif plan.preemptor in plan.victim_ids:
         leave_s += snapshot.settings.requeue_delay_s  # it moves
     why = why_too_late(job, plan.nodes, view.now + leave_s, snapshot)
-    code = RefusalCode.RESERVATION
-    return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=why) if why else None
+    return None if why is None else Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=why[0], text=why[1])
 
 
 def _too_late(plan: MakeRoom, view: View, deadlines: Deadlines | None) -> Refusal | None:
     """Return a refusal if its victims leave so late that it could not start, or would delay a BE job too long."""
-    if (why := _into_a_reservation(plan, view)) is not None:
+    if (why := _not_in_time(plan, view)) is not None:
         return why
     te = view.snapshot.jobs.get(plan.preemptor)
     if deadlines is None or te is None or view.snapshot.job_class(plan.preemptor) is not JobClass.TE:

@@ -25,4 +25,5 @@ def why_not_in_time(order: Order, job: Job, context: CycleContext) -> str:
     if not wait_s:
         return ""
     moves_s = settings.requeue_delay_s if any(one.job_id == order.preemptor for one in order.victims) else 0
-    return why_too_late(job, order.nodes, context.now + max(wait_s) + moves_s, context.snapshot)
+    why = why_too_late(job, order.nodes, context.now + max(wait_s) + moves_s, context.snapshot)
+    return "" if why is None else why[1]

@@ -34,7 +34,7 @@ class Eligibility:
     #: finds those that would leave too late for a TE job, and why; None: none would
     too_late: Callable[[Job], Iterable[tuple[NDArray[np.intp], Why]]] | None = None
     #: what was found already, by what counts of a TE job
-    _by: dict[tuple[str, float, str], Eligibility] = field(default_factory=dict, init=False, repr=False)
+    _by: dict[tuple[str, float, str, float | None], Eligibility] = field(default_factory=dict, init=False, repr=False)
     #: `why` where there is no victim yet, once it was needed
     _without_victims: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 
@@ -44,7 +44,7 @@ class Eligibility:
             if not self._without_victims:
                 self._without_victims.append(np.where(self.may_be_asked, len(self.whys), self.why))
             return replace(self, why=self._without_victims[0], whys=(*self.whys, self.not_for[te.job_id]))
-        key = te.user, most_run_s(te), te.reservation
+        key = te.user, most_run_s(te), te.reservation, te.deadline
         if key not in self._by:
             self._by[key] = self._by_alike(te).in_time_for(te)
         return self._by[key]
