@@ -17,7 +17,38 @@ _LATEST, _IN_TIME = "core/tesched_core/placement/latest_start.py", "core/tesched
 _ADMISSION = "core/tesched_core/guard/admission.py"
 _ELIGIBLE, _BY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/placement/eligibility.py"
 
+_AWAITS = "core/tesched_core/placement/awaits_reservation.py"
+
 RETURN_MUTATIONS = (
+    Mutation("awaits: at all", _ELIGIBLE, "for job_id, name in running.awaits.items()})", "for job_id, name in ()})"),
+    Mutation("awaits: its limit", _AWAITS, "delay_s + planned_run_s(job)", "delay_s"),
+    Mutation("awaits: the way back", _AWAITS, "leaves_within_s + self.snapshot.settings.requeue_delay_s", "0"),
+    Mutation("awaits: one that is over", _AWAITS, "one.end_time > snapshot.taken_at and ", ""),
+    Mutation("awaits: some cores", _AWAITS, "and not one.cores ", ""),
+    Mutation("awaits: MAGNETIC", _AWAITS, ' and "MAGNETIC" not in one.flags', ""),
+    Mutation("awaits: its own", _AWAITS, "        if job.reservation:\n", "        if False:\n"),
+    Mutation("awaits: other nodes", _AWAITS, "if here and not self._has_others(job, in_its_way)", "if here"),
+    Mutation(
+        "awaits: nodes that it names",
+        _AWAITS,
+        "if any(not one.nodes.isdisjoint(request.required_nodes) for one in in_its_way):",
+        "if False:",
+    ),
+    Mutation("awaits: nodes that are too small", _AWAITS, "    if any(total.get(name, 0) < amount", "    if any(False"),
+    Mutation(
+        "awaits: a feature",
+        _AWAITS,
+        "not job.request.features or has_features(job.request.features, node.features)",
+        "True",
+    ),
+    Mutation("awaits: how many nodes", _AWAITS, "wanted = max(job.request.min_nodes, 1)", "wanted = 1"),
+    Mutation("awaits: nodes that it excludes", _AWAITS, "difference(job.request.excluded_nodes, ", "difference("),
+    Mutation(
+        "awaits: again before a notice",
+        "core/tesched_core/orders/advance.py",
+        " or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))",
+        ")",
+    ),
     Mutation("in time: the grace period", _LATEST, "victim.grace_period_s if victim.gets_notice else 0.0", "0.0"),
     Mutation(
         "in time: a deadline", _LATEST, "if job.deadline is not None and job.time_limit_s is not None:", "if False:"

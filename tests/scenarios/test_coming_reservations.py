@@ -1,6 +1,7 @@
 """A TE job has to end before a reservation of others begins, or by its own deadline: its victims leave early enough.
 
-Everywhere: KillWait is 30 s, and job 9 has a limit of 600 s.
+Everywhere: KillWait is 30 s, and job 9 has a limit of 600 s. Each victim could start again on n9, which an interactive
+job holds now.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tests.scenarios.driver import BE, TE, Driver
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0)
 DAY = 86_400
+#: where a victim may start again, whatever is reserved
+ELSEWHERE = node("n9"), running(7, share("n9", 32), batch=False)
 
 
 def reserved(at_s: float, *nodes: str, name: str = "maint", last_s: float = 7200) -> Reservation:
@@ -41,7 +44,8 @@ def busy(
     full = [running(job, share(name, 32), time_limit_s=DAY) for job, name in enumerate(names, 1)]
     te = waiting(TE, cpus=16, time_limit_s=600, reservation=own)
     limits = replace(LIMITS, lever=lever)
-    return Driver(map(node, names), [*full, te], graces=graces, limits=limits, reservations=reservations)
+    all_nodes = [*map(node, names), ELSEWHERE[0]]
+    return Driver(all_nodes, [*full, ELSEWHERE[1], te], graces=graces, limits=limits, reservations=reservations)
 
 
 def notified(drive: Driver) -> list[int]:
@@ -73,9 +77,16 @@ def test_a_quicker_victim_elsewhere_is_selected() -> None:
 
 
 def test_a_quicker_victim_on_the_same_nodes_is_selected() -> None:
-    jobs = [running(BE, share("n1", 16)), running(2, share("n1", 16)), waiting(TE, cpus=16, time_limit_s=600)]
+    jobs = [
+        ELSEWHERE[1],
+        running(BE, share("n1", 16)),
+        running(2, share("n1", 16)),
+        waiting(TE, cpus=16, time_limit_s=600),
+    ]
     for graces, victim in (({BE: 300.0, 2: 5.0}, 2), ({BE: 5.0, 2: 300.0}, BE)):
-        drive = Driver([node("n1")], jobs, graces=graces, limits=LIMITS, reservations=[reserved(700, "n1")])
+        drive = Driver(
+            [node("n1"), ELSEWHERE[0]], jobs, graces=graces, limits=LIMITS, reservations=[reserved(700, "n1")]
+        )
         drive.cycle(0)
         assert notified(drive) == [victim]
 
@@ -119,8 +130,8 @@ def test_with_suspension_possible_one_that_has_to_be_requeued_is_held_against_it
     # its memory is needed, which a suspended job keeps
     te = waiting(TE, Request(cpus=16, mem_per_node_mib=40_000), time_limit_s=600)
     drive = Driver(
-        [node("n1")],
-        [running(BE, share("n1", 32, 40_000)), te],
+        [node("n1"), ELSEWHERE[0]],
+        [ELSEWHERE[1], running(BE, share("n1", 32, 40_000)), te],
         graces={BE: 300},
         limits=replace(LIMITS, lever=YieldBy.AUTO),
         reservations=[reserved(700, "n1")],
@@ -133,8 +144,8 @@ def two_victims() -> Driver:
     """Return one node that has notified job 1, with 60 s of grace, while job 2, without a signal, is yet to leave."""
     halves = share("n1", 16), share("n1", 16)
     drive = Driver(
-        [node("n1")],
-        [running(BE, halves[0]), running(2, halves[1]), waiting(TE, cpus=32, time_limit_s=600)],
+        [node("n1"), ELSEWHERE[0]],
+        [ELSEWHERE[1], running(BE, halves[0]), running(2, halves[1]), waiting(TE, cpus=32, time_limit_s=600)],
         graces={BE: 60},
         limits=LIMITS,
     )

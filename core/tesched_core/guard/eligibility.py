@@ -98,6 +98,7 @@ def eligible_victims(
     for row, name in enumerate(running.names if limits.protected_names else ()):
         if any(fnmatchcase(name, glob) for glob in limits.protected_names):
             why[row] = whys.setdefault(_PROTECTED_NAME, len(whys))
+    excuse_jobs({job_id: _awaits(name) for job_id, name in running.awaits.items()})
     for row in np.unique(running.ineligible).tolist():
         ineligible = INELIGIBLE[row]
         if ineligible is not None:
@@ -242,6 +243,10 @@ def _this_hour(over: Over, what: str) -> Why:
 
 
 _PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")
+
+
+def _awaits(reservation: str) -> Why:
+    return RefusalCode.CANNOT_RETURN, f"back in the queue it would wait for the end of reservation {reservation}"
 
 
 _SUSPENDED: Why = (RefusalCode.SUSPENDED, "it is suspended for another trial-and-error job, and will go on")

@@ -59,7 +59,9 @@ from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
+from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.can_return import why_it_cannot_return
+from tesched_core.placement.latest_start import leaves_within_s
 from tesched_core.placement.lost_nodes import gone_nodes, has_not_reported, is_silent, may_come_back
 
 
@@ -355,7 +357,7 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
         return victim
     if victim.state is VictimState.PLANNED:
         # It may have waited for minutes (`orders/leave_together.py`).
-        if not victim.by_suspending and (not job.requeueable or why_it_cannot_return(job, context.snapshot)):
+        if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
             return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
@@ -367,6 +369,11 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
                 return _spare(victim, order, context)
             return REQUEUE_LEVER.ask(to_end(victim, job), order, context, ReasonCode.GRACE_OVER)
     return victim
+
+
+def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
+    leaves_s = leaves_within_s(victim, snapshot.settings.kill_wait_s)
+    return bool(why_it_cannot_return(job, snapshot) or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
