@@ -6,6 +6,8 @@ Over 400 lines: it is a list, one entry a file.
 from __future__ import annotations
 
 _HELD = "tests/scenarios/test_bound_held.py"
+_AWAITS = "tests/scenarios/test_awaits_reservation.py"
+_COMING = "tests/scenarios/test_coming_reservations.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
@@ -97,12 +99,17 @@ NEAR = {
         _BETWEEN,
     ),
     "eligibility": (
+        _COMING,
+        _AWAITS,
         "tests/unit/core/guard/test_own_most.py",
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    "admission": ("tests/unit/core/guard/test_guard.py", _BETWEEN),
+    **dict.fromkeys(
+        ("latest_start", "in_time", "awaits_reservation"), (_COMING, _AWAITS, "tests/unit/core/guard/test_guard.py")
+    ),
+    "admission": ("tests/unit/core/guard/test_guard.py", _COMING, _BETWEEN),
     "spanning": ("tests/unit/policies/test_victim_search.py", "tests/properties/test_spanning_victims.py"),
     "cheapest": (
         "tests/unit/policies/test_among_equals.py",

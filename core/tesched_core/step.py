@@ -273,6 +273,7 @@ def _view(
             columns.capacity.index,
             turns=entry.policy.turn_limits,
             deadlines=context.deadlines,
+            snapshot=context.snapshot,
         ),
     )
 

@@ -235,7 +235,11 @@ def plan_all(
         else:
             prices = ground.prices(job, rank(view, job))
             eligibility = view.eligibility.by(job)
-            asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
+            asker = (
+                ""
+                if eligibility is view.eligibility
+                else f"{job.user} {job.time_limit_s} {job.reservation} {job.deadline}"
+            )
             pool = ground.pool_of(eligibility)
             answer: FoundVictims | None = None
             demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)

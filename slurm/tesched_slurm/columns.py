@@ -58,6 +58,7 @@ class QueueRow(NamedTuple):
     start_time: str
     end_time: str
     time_limit: str
+    deadline: str
     num_nodes: str
     max_nodes: str
     num_cpus: str
@@ -124,6 +125,7 @@ COLUMNS: tuple[str, ...] = (
     "StartTime",
     "EndTime",
     "TimeLimit",
+    "Deadline",
     "NumNodes",
     "MaxNodes",
     "NumCPUs",

@@ -89,7 +89,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         start_time=words.moment(row.start_time) if state is not JobState.PENDING else None,
         end_time=words.moment(row.end_time) if finished else None,
         time_limit_s=words.seconds(row.time_limit),
-        deadline=words.moment(details.deadline) if details is not None and state in _ON_NODES else None,
+        deadline=words.moment(row.deadline),
         request=read_request(RequestWords.of(row, details)),
         allocation=shares,
         ran_on=words.hosts(row.node_list) if finished and not shares else (),

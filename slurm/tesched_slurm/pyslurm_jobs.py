@@ -118,7 +118,8 @@ def pending_job(record: JobRecord, row: QueueRow) -> Job:
         required_nodes=words.hosts(record.required_nodes or ""),
         excluded_nodes=words.hosts(record.excluded_nodes or ""),
     )
-    return within_bounds(job_of(record, request, dependency=words.text(row.dependency)))
+    job = job_of(record, request, dependency=words.text(row.dependency))
+    return within_bounds(replace(job, deadline=words.moment(row.deadline)))
 
 
 def started_job(record: JobRecord, known: Job) -> Job:

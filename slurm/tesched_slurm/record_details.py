@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tesched_slurm.answer_bytes import as_text
 
-_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|Deadline|MinMemory\w*)=(\S*)")
+_PAIR = re.compile(r" (Restarts|NodeList|NumCPUs|NumNodes|MinMemory\w*)=(\S*)")
 #: as it was typed, with blanks between names of nodes (`scontrol update jobid=… excnodelist="n1 n2"`)
 _EXCLUDED = re.compile(r" ExcNodeList=([^\n=]*) NodeList=")
 _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
@@ -30,8 +30,6 @@ class Details:
     #: what MinMemory is for: "CPU", "Node" or "TRES"
     memory_for: str
     excluded: str
-    #: by when it must have ended, Unix seconds; "N/A": no such time
-    deadline: str
     #: its devices are bound to its sockets (GresEnforceBind), and how many tasks each of them gets (NtasksPerTRES)
     enforces_binding: bool
     tasks_per_gres: int
@@ -65,8 +63,6 @@ def read_details(window: str, tail: str, begin: re.Match[bytes]) -> Details | No
             num_nodes=pairs["NumNodes"],
             memory_for=memory.removeprefix("MinMemory"),
             excluded=excluded[1],
-            # Behind each time stands the mark, which begins with a letter of no number.
-            deadline=pairs["Deadline"].partition("|")[0],
             enforces_binding=" GresEnforceBind=Yes" in tail,
             tasks_per_gres=int(per_gres[1]) if per_gres else 0,
             shares=tuple(_SHARE.findall(window)),

@@ -54,6 +54,7 @@ RUNNING: Mapping[str, tuple[str, ...]] = {
 WAITING: Mapping[str, tuple[str, ...]] = {
     "held": ("--hold",),
     "later": ("--begin=now+1hour",),
+    "deadline": ("--deadline=now+2hours", "--time=10", "--hold"),
     "range": ("-N2-4", "--hold", "--nice=-7"),
     "node list": ("-w", "n[2-3]", "-x", "n5,n7", "-N2", "--hold"),
     "two partitions": ("-p", "main,debug", "--hold"),

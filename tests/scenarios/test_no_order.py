@@ -71,9 +71,11 @@ def test_a_te_job_costs_no_victim_when_its_only_node_is_drained() -> None:
 
 
 def test_a_te_job_that_would_run_into_a_reservation_costs_no_victim() -> None:
-    soon = Reservation(name="course", start_time=NOW + 60, end_time=NOW + 600, nodes=frozenset({"n1"}))
-    jobs = [running(BE, share("n1", 32)), waiting(TE, time_limit_s=61)]
-    drive = Driver([node("n1")], jobs, reservations=[soon])
+    # its victim leaves within 30 s of grace and KillWait
+    soon = Reservation(name="course", start_time=NOW + 120, end_time=NOW + 600, nodes=frozenset({"n1"}))
+    # and could start again on n2
+    jobs = [running(BE, share("n1", 32)), running(2, share("n2", 32), batch=False), waiting(TE, time_limit_s=61)]
+    drive = Driver([node("n1"), node("n2")], jobs, reservations=[soon])
     assert drive.cycle(0) == ()
     drive.jobs[JobId(TE)] = waiting(TE, time_limit_s=60)
     assert drive.cycle(0) == (first_in_queue(-1001), notice())

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from tesched_core.model.actions import sets
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.field import Field
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.policy import (
@@ -25,7 +27,7 @@ from tesched_core.step import step
 from tesched_policies.baselines import NoPreemption
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import node, running, share, waiting
+from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
 VICTIM, OTHER, TRIAL = 1, 2, 9
@@ -121,6 +123,15 @@ def test_a_policy_for_best_effort_jobs_touches_no_other(intent: Intent) -> None:
     drive = site(StrangeToo(intents=(intent,)))
     assert drive.cycle(0) == ()
     assert any(one.code is RefusalCode.NOT_MANAGED for one in drive.decision.refusals)
+
+
+@pytest.mark.parametrize(("deadline", "held"), [(None, [OTHER]), (NOW + 5000, [])])
+def test_no_policy_holds_a_job_that_slurm_may_end_in_the_queue(deadline: float | None, held: list[int]) -> None:
+    drive = site(StrangeToo(intents=(HoldJob(job_id=JobId(OTHER), why=""),)))
+    drive.change(OTHER, deadline=deadline)
+    assert [one.job_id for one in drive.cycle(0) if sets(one, Field.HOLD)] == held
+    said = [one.text for one in drive.decision.refusals if one.job_id == OTHER and "--deadline" in one.text]
+    assert len(said) == (deadline is not None)
 
 
 def test_without_limits_of_its_own_a_policy_moves_no_best_effort_job() -> None:

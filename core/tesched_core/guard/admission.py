@@ -17,6 +17,7 @@ from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.deadlines import Deadlines
+from tesched_core.placement.latest_start import leaves_within_s, why_too_late
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
 
 
@@ -147,8 +148,25 @@ def _ineligible(plan: MakeRoom, view: View) -> Refusal | None:
     return None
 
 
+def _not_in_time(plan: MakeRoom, view: View) -> Refusal | None:
+    """Return a refusal if its victims leave so late that the job would not end before a reservation or its deadline."""
+    snapshot, job = view.snapshot, view.snapshot.jobs.get(plan.preemptor)
+    if job is None:
+        return None
+    kill_wait_s = snapshot.settings.kill_wait_s
+    leave_s = max(leaves_within_s(snapshot.traits[one], kill_wait_s) for one in plan.victim_ids)
+    if plan.by_suspending:
+        leave_s = 0.0
+    elif plan.preemptor in plan.victim_ids:
+        leave_s += snapshot.settings.requeue_delay_s  # it moves
+    why = why_too_late(job, plan.nodes, view.now + leave_s, snapshot)
+    return None if why is None else Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=why[0], text=why[1])
+
+
 def _too_late(plan: MakeRoom, view: View, deadlines: Deadlines | None) -> Refusal | None:
-    """Return a refusal if its victims leave so late that the TE job would delay a BE job by more than its bound."""
+    """Return a refusal if its victims leave so late that it could not start, or would delay a BE job too long."""
+    if (why := _not_in_time(plan, view)) is not None:
+        return why
     te = view.snapshot.jobs.get(plan.preemptor)
     if deadlines is None or te is None or view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
         return None

@@ -13,7 +13,7 @@ Two checks, at two moments of a cycle:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -30,8 +30,10 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, OrderState, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.placement.eligibility import Eligibility
+from tesched_core.placement.latest_start import leaves_too_late
 
 
 def eligible_victims(
@@ -44,11 +46,13 @@ def eligible_victims(
     newcomers: Collection[JobId] = (),
     turns: TurnLimits | None = None,
     deadlines: Deadlines | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Eligibility:
     """Eligibility of each running BE job as a victim, with the most important reason against it.
 
     `nodes` are the nodes' rows by name. `newcomers` may be victims before they have run for `min_run_time_s`.
     For a TE job, or with `turns` for the turn of another BE job. `deadlines` bound what TE jobs may cost it.
+    With the `snapshot` those that leave too late for a TE job are none of its victims.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
@@ -94,6 +98,7 @@ def eligible_victims(
     for row, name in enumerate(running.names if limits.protected_names else ()):
         if any(fnmatchcase(name, glob) for glob in limits.protected_names):
             why[row] = whys.setdefault(_PROTECTED_NAME, len(whys))
+    excuse_jobs({job_id: _awaits(name) for job_id, name in running.awaits.items()})
     for row in np.unique(running.ineligible).tolist():
         ineligible = INELIGIBLE[row]
         if ineligible is not None:
@@ -134,7 +139,17 @@ def eligible_victims(
         most_te_s=deadlines.most_te_s(running) if deadlines is not None else None,
         users=[running.owners[row].user for row in running.owner.tolist()] if deadlines is not None else (),
         by_own=by_own,
+        too_late=_leaves_too_late(running, snapshot, limits, nodes),
     )
+
+
+def _leaves_too_late(
+    running: Running, snapshot: Snapshot | None, limits: Limits, nodes: Mapping[str, int]
+) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]] | None:
+    """Return what finds victims that leave too late. A suspended one leaves at once: there the guard alone finds it."""
+    if snapshot is None or limits.lever is YieldBy.AUTO:
+        return None
+    return leaves_too_late(running, snapshot, nodes)
 
 
 def _dear(running: Running, tally: Tally, limits: Limits, now: UnixSeconds) -> NDArray[np.bool_]:
@@ -228,6 +243,10 @@ def _this_hour(over: Over, what: str) -> Why:
 
 
 _PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")
+
+
+def _awaits(reservation: str) -> Why:
+    return RefusalCode.CANNOT_RETURN, f"back in the queue it would wait for the end of reservation {reservation}"
 
 
 _SUSPENDED: Why = (RefusalCode.SUSPENDED, "it is suspended for another trial-and-error job, and will go on")

@@ -5,6 +5,9 @@ Principle
     start it at any time; one that awaits what is no resource (a hold, a dependency, a limit) neither counts nor is
     held back. A share of the cluster that is kept at each moment is kept in each hour.
 
+    One that must end by a time (--deadline) is held as any other, though Slurm may end it in the queue: else each user
+    could lift the limits with it.
+
     The number of a user's TE jobs in the queue is the submission hook's to keep, which refuses what is above it. One
     that has come all the same (no hook, a class that was not certain at its submission, a change) waits until there are
     fewer.

@@ -167,7 +167,7 @@ class Job:
     #: end of a finished job; None otherwise
     end_time: UnixSeconds | None = None
     time_limit_s: int | None = None
-    #: by when a job that has started must have ended (--deadline); None: no such time, or a job that waits
+    #: by when it must have ended (--deadline); None: no such time
     deadline: UnixSeconds | None = None
     request: Request = Request()
     #: what it holds, by node, in Slurm's node order; empty unless on nodes (running, suspended, completing)

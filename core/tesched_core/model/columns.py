@@ -115,6 +115,8 @@ class Running:
     most_preemptions: Mapping[JobId, int] = field(default_factory=dict)
     #: the number that its owner said, where another counts
     most_said: Mapping[JobId, int] = field(default_factory=dict)
+    #: the reservations whose ends they would await if they were requeued, of those that would
+    awaits: Mapping[JobId, str] = field(default_factory=dict)
     #: the shares in the order of their jobs, and each job's first place there, once `shares_of` was called
     _by_job: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 

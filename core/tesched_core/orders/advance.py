@@ -46,6 +46,7 @@ from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, drop_ended_waits, was_asked
 from tesched_core.orders.futility import follow as follow_futile
+from tesched_core.orders.in_time import why_not_in_time
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import forget_gone, missing_since
 from tesched_core.orders.notice import NOTICE_LEVER
@@ -58,7 +59,9 @@ from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
+from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.can_return import why_it_cannot_return
+from tesched_core.placement.latest_start import leaves_within_s
 from tesched_core.placement.lost_nodes import gone_nodes, has_not_reported, is_silent, may_come_back
 
 
@@ -140,8 +143,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif why := changed(order, job, context):
         ending, text = Ending.CHANGED, f"job {job.label} asks for {why}"
-    elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
-        # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
+    elif why := ((not _moves(order) and blocked(job, at_the_head=order.waits)) or why_not_in_time(order, job, context)):
+        # What was true when its order was made may not be any more: it has reached a limit, a node was reserved.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := gone_nodes(order, context.snapshot, context.columns.capacity):
         if may_come_back(order, context.snapshot, context.limits, awaited=context.is_awaited(order)):
@@ -354,7 +357,7 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
         return victim
     if victim.state is VictimState.PLANNED:
         # It may have waited for minutes (`orders/leave_together.py`).
-        if not victim.by_suspending and (not job.requeueable or why_it_cannot_return(job, context.snapshot)):
+        if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
             return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
@@ -366,6 +369,11 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
                 return _spare(victim, order, context)
             return REQUEUE_LEVER.ask(to_end(victim, job), order, context, ReasonCode.GRACE_OVER)
     return victim
+
+
+def _cannot_return(victim: Victim, job: Job, snapshot: Snapshot) -> bool:
+    leaves_s = leaves_within_s(victim, snapshot.settings.kill_wait_s)
+    return bool(why_it_cannot_return(job, snapshot) or ReservationsAhead.of(snapshot).awaited_by(job, leaves_s))
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:

@@ -62,7 +62,14 @@ def add_victims(
         newcomers = _newcomers(order, memory, context.columns)
         running, nodes = context.columns.running, context.columns.capacity.index
         eligible = eligible_victims(
-            running, memory, limits, context.now, nodes, newcomers=newcomers, deadlines=context.deadlines
+            running,
+            memory,
+            limits,
+            context.now,
+            nodes,
+            newcomers=newcomers,
+            deadlines=context.deadlines,
+            snapshot=context.snapshot,
         )
         view = View(
             snapshot=context.snapshot,

@@ -127,6 +127,8 @@ def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContex
         return "the policy has no limits for what it moves (`Policy.turn_limits`), so it moves none"
     if isinstance(intent, LeverIntent) and intent.keeps_waiting and any(protected(job, view.limits) for job in jobs):
         return "it is protected, so no policy holds or throttles it"
+    if isinstance(intent, LeverIntent) and intent.keeps_waiting and any(job.deadline is not None for job in jobs):
+        return "it must end by a time (--deadline), and might never start, so no policy holds or throttles it"
     return ""
 
 

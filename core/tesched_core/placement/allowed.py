@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from tesched_core.model.column_layout import ALONE, SHARD
 from tesched_core.model.request import gpus_in_all
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
+from tesched_core.placement.latest_start import planned_run_s
 
 
 def memory_allowed(request: Request, partition: Partition) -> bool:
@@ -208,7 +208,7 @@ def barred_by(job: Job, snapshot: Snapshot) -> tuple[str, ...]:
     """Return the names of the reservations of others that would begin while it ran, or have begun."""
     if not snapshot.reservations:
         return ()
-    ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
+    ends_at = snapshot.taken_at + planned_run_s(job)
     return tuple(
         one.name
         for one in snapshot.reservations.values()

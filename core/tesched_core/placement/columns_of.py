@@ -5,7 +5,7 @@ The jobs are read by `read_jobs.py`, which copies what has not changed since the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf, nan
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, resources_would_not_help
-from tesched_core.model.capacity import Capacity
+from tesched_core.model.capacity import Capacity, mask_of
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.column_layout import vector
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting
@@ -22,9 +22,11 @@ from tesched_core.model.known_jobs import KnownCluster, KnownHolders
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.capacity_of import capacity_with, kept_nodes
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
+from tesched_core.placement.latest_start import leaves_within_s
 from tesched_core.placement.read_jobs import ineligible, read
 
 #: columns of `KnownHolders.learned`
@@ -126,7 +128,26 @@ class SnapshotColumns:
                 job_id: one.most_preemptions for job_id, one in with_word if one.most_preemptions is not None
             },
             most_said={job_id: one.most_said for job_id, one in with_word if one.most_said is not None},
+            awaits=self._awaits(rows),
         )
+
+    def _awaits(self, rows: NDArray[np.intp]) -> Mapping[JobId, str]:
+        """Reservations that these jobs on nodes would await if they were requeued. Not kept: the time has its part."""
+        ahead = ReservationsAhead.of(self.snapshot)
+        if not ahead.reservations:
+            return {}
+        names = {name for one in ahead.reservations for name in one.nodes}
+        share_job, shares = self._shares_of(rows)
+        reserved = mask_of(names, self.capacity.index)[self._holders.share_node[shares]]
+        jobs, traits = self.known.jobs, self.snapshot.traits
+        on_nodes = jobs.jobs[jobs.facts["is_on_nodes"]]
+        kill_wait_s, found = self.snapshot.settings.kill_wait_s, dict[JobId, str]()
+        for row in np.unique(share_job[reserved]).tolist():
+            job: Job = on_nodes[rows[row]]
+            name = ahead.awaited_by(job, leaves_within_s(traits[job.job_id], kill_wait_s))
+            if name:
+                found[job.job_id] = name
+        return found
 
     def _shares_of(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the shares of these jobs on nodes, in their order: the place in `rows` and the share of each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.job_times import most_run_s
@@ -31,8 +31,10 @@ class Eligibility:
     by_own: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: TE jobs that have no victim yet, and why
     not_for: Mapping[JobId, Why] = field(default_factory=dict)
-    #: what was found already, by user and time limit
-    _by: dict[tuple[str, float], Eligibility] = field(default_factory=dict, init=False, repr=False)
+    #: finds those that would leave too late for a TE job, and why; None: none would
+    too_late: Callable[[Job], Iterable[tuple[NDArray[np.intp], Why]]] | None = None
+    #: what was found already, by what counts of a TE job
+    _by: dict[tuple[str, float, str, float | None], Eligibility] = field(default_factory=dict, init=False, repr=False)
     #: `why` where there is no victim yet, once it was needed
     _without_victims: list[NDArray[np.intp]] = field(default_factory=list, init=False, repr=False)
 
@@ -42,9 +44,9 @@ class Eligibility:
             if not self._without_victims:
                 self._without_victims.append(np.where(self.may_be_asked, len(self.whys), self.why))
             return replace(self, why=self._without_victims[0], whys=(*self.whys, self.not_for[te.job_id]))
-        key = te.user, most_run_s(te)
+        key = te.user, most_run_s(te), te.reservation, te.deadline
         if key not in self._by:
-            self._by[key] = self._by_alike(te)
+            self._by[key] = self._by_alike(te).in_time_for(te)
         return self._by[key]
 
     def _by_alike(self, te: Job) -> Eligibility:
@@ -56,6 +58,14 @@ class Eligibility:
         rows = np.array([row for row in self.not_by.get(te.user, ()) if found.why[row] < 0], dtype=np.intp)
         found = found.without(rows, self.why_not_by) if len(rows) and self.why_not_by is not None else found
         return found.for_te_of(most_run_s(te), te.user)
+
+    def in_time_for(self, te: Job) -> Eligibility:
+        """Return the same without those that leave too late for it to start."""
+        found = self
+        for rows, because in () if self.too_late is None else self.too_late(te):
+            late = rows[found.why[rows] < 0]
+            found = found.without(late, because) if len(late) else found
+        return found
 
     def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:
         """Return the same as it is for TE jobs with this time limit, seconds; None: of any user."""

@@ -7,9 +7,11 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 import pytest
+from tesched_slurm.pyslurm_jobs import pending_job
 from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, PollAll, PolledObjects, Version, frame, read_answer
 from tesched_slurm.pyslurm_worker import Pyslurm, Worker
 
+from tests.unit.slurm.squeue_says import PLAIN
 from tests.unit.slurm.test_cluster_bounds import NODE_RECORD, PARTITION_RECORD
 
 HINTS = get_type_hints(JobRecord)
@@ -53,6 +55,12 @@ def seen_by_a_worker(**found: Records) -> PolledObjects:
     answer = read_answer(frame(worker.answer(PollAll()))[LENGTH.size :])
     assert isinstance(answer, PolledObjects)
     return answer
+
+
+def test_the_deadline_of_a_waiting_job_is_squeues() -> None:
+    said = record(1, state="PENDING", required_nodes="n1", excluded_nodes="n2", reservation=None, time_limit=10)
+    row = PLAIN._replace(state="PENDING", deadline="5000")
+    assert (pending_job(said, row).deadline, pending_job(said, PLAIN).deadline) == (5000, None)
 
 
 def test_an_answer_comes_as_it_was_sent() -> None:

@@ -49,6 +49,14 @@ def test_an_ordinary_job_is_read_whole() -> None:
     assert (job.time_limit_s, job.doubt, job.partly_read) == (3600, "", "")
 
 
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED"])
+def test_a_deadline_is_read_of_jobs_that_wait_too(state: str) -> None:
+    row = PLAIN._replace(state=state, deadline="5000", node_list="" if state == "PENDING" else "n1")
+    assert only(row, scontrol(row)).deadline == 5000
+    none = row._replace(deadline="N/A")
+    assert only(none, scontrol(none)).deadline is None
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_users_text_is_read_as_it_was_typed_and_forges_nothing(text: str) -> None:
     row = PLAIN._replace(name=text, account=text or "(null)", mcs_label=text or "(null)", comment=text)

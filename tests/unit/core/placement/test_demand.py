@@ -237,8 +237,10 @@ class TestReservations:
         assert allowed(waiting(1, time_limit_s=100), snapshot) == {"n1", "n2"}
         assert allowed(waiting(1, time_limit_s=101), snapshot) == {"n1"}
 
-    def test_a_job_without_a_limit_is_in_its_way(self) -> None:
-        assert allowed(waiting(1, time_limit_s=None), self.snapshot(start=NOW + 1e9, end=NOW + 2e9)) == {"n1"}
+    @pytest.mark.parametrize(("days", "nodes"), [(364, {"n1"}), (366, {"n1", "n2"})])
+    def test_a_job_without_a_limit_is_in_its_way_within_a_year(self, days: int, nodes: set[str]) -> None:
+        start = NOW + days * 86_400
+        assert allowed(waiting(1, time_limit_s=None), self.snapshot(start=start, end=start + 1)) == nodes
 
 
 class TestCapacity:

@@ -1,0 +1,118 @@
+"""Latest start of a job for which victims leave: it has to end before a reservation of others, and by its own deadline.
+
+Definitions
+    run           how long Slurm takes a job to run where it holds it against a reservation: its time limit; without
+                  one, a year
+    deadline      a time by which it must have ended (sbatch --deadline)
+    latest start  on a reservation's nodes: the reservation's begin less the run; on any: its deadline less its time
+                  limit
+    leaves within of a victim: its grace period, if it gets a notice, and KillWait, after which Slurm kills it. One that
+                  is suspended leaves at once
+
+Principle
+    Slurm starts no job on a node that is reserved for others before it would end. That has to be so when the last
+    victim has left, and not only when it is notified: else it leaves, and the job does not start there. A waiting job
+    that could not end by its deadline any more Slurm ends at once (DEADLINE), and its victims would have left in vain.
+
+    A victim with a shorter grace period may leave in time where another one would not. So each is held against that
+    before a policy chooses, the guard holds each plan against it, and an order that has waited is held against it again
+    before one more of its victims is notified.
+
+Worked example
+    A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there
+    within 100 s. A job on n1 may be its victim with a grace period of 70 s, and not with one of 71 s.
+
+Source
+    Slurm's job_test_resv; tried on 22.05: with a maintenance of all nodes in 100 days a job without a time limit does
+    not start, and with one in 400 days it does; a job of 10 minutes that had to end within 11 was ended after 61 s in
+    the queue, and not one without a time limit, nor while it was held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Running
+from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.order import Victim
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import Snapshot, Traits
+
+#: for how long Slurm takes a job without a time limit to run where it holds it against a reservation
+YEAR_S = 365 * 86400
+
+
+def planned_run_s(job: Job) -> int:
+    """Seconds for which Slurm takes a job to run where it holds it against a reservation."""
+    return YEAR_S if job.time_limit_s is None else job.time_limit_s
+
+
+def leaves_within_s(victim: Traits | Victim, kill_wait_s: int) -> float:
+    """Seconds within which a victim leaves its nodes once it is notified, or requeued without a notice."""
+    return (victim.grace_period_s if victim.gets_notice else 0.0) + kill_wait_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestStart:
+    """Latest start of a job on some nodes, to end in time."""
+
+    at: UnixSeconds
+    #: None: on all
+    nodes: frozenset[str] | None
+    #: what it has to end before, in words, and the code of a refusal for that
+    before: str
+    code: RefusalCode
+
+
+def latest_starts(job: Job, snapshot: Snapshot) -> Iterator[LatestStart]:
+    """Latest starts of a pending job, by its deadline and by each reservation that is not its own."""
+    if job.deadline is not None and job.time_limit_s is not None:
+        at = job.deadline - job.time_limit_s
+        yield LatestStart(at=at, nodes=None, before="its own deadline (--deadline)", code=RefusalCode.LIMIT)
+    run_s = planned_run_s(job)
+    for one in snapshot.reservations.values():
+        if one.name != job.reservation and one.end_time > snapshot.taken_at:
+            at, before = one.start_time - run_s, f"reservation {one.name} begins"
+            yield LatestStart(at=at, nodes=one.nodes, before=before, code=RefusalCode.RESERVATION)
+
+
+def why_too_late(job: Job, nodes: Iterable[str], at: UnixSeconds, snapshot: Snapshot) -> Why | None:
+    """Reason that Slurm would not start a pending job on these nodes at this time; None: none is known."""
+    nodes = frozenset(nodes)
+    for one in latest_starts(job, snapshot):
+        if at > one.at and (one.nodes is None or not nodes.isdisjoint(one.nodes)):
+            within_s = at - snapshot.taken_at
+            return one.code, f"it would start within {within_s:.0f} s only, and might not end before {one.before}"
+    return None
+
+
+def leaves_too_late(
+    running: Running, snapshot: Snapshot, rows_of: Mapping[str, int]
+) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]]:
+    """Return what finds victims that leave too late for a TE job, as rows of `running`, and why.
+
+    `rows_of` are the nodes' rows, by name.
+    """
+    leaves_s = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
+    longest_s = float(leaves_s.max(initial=0.0))
+
+    def find(te: Job) -> Iterator[tuple[NDArray[np.intp], Why]]:
+        for one in latest_starts(te, snapshot):
+            left_s = one.at - snapshot.taken_at
+            if left_s >= longest_s:
+                continue
+            there = np.full(len(running), one.nodes is None)
+            if one.nodes is not None:
+                nodes = [rows_of[name] for name in one.nodes if name in rows_of]
+                there[running.share_job[np.isin(running.share_node, nodes)]] = True
+            late = np.flatnonzero(there & (leaves_s > left_s))
+            if len(late):
+                text = f"it leaves too late: the TE job would not end before {one.before}"
+                yield late, (RefusalCode.NOT_ALLOWED_NODE, text)
+
+    return find
