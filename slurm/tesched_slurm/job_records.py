@@ -83,6 +83,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         nice=int(row.nice),
         batch=row.batch_flag != "0",
         requeueable=row.requeue != "0",
+        of_crontab=details.of_crontab if details is not None else None,
         restarts=int(row.restart_cnt),
         submit_time=words.moment(row.submit_time) or 0.0,
         eligible_time=words.moment(row.eligible_time),

@@ -56,6 +56,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         nice=record.nice or 0,
         batch=record.is_batch_job,
         requeueable=record.is_requeueable,
+        of_crontab=record.is_cronjob,
         restarts=record.requeue_count,
         submit_time=float(record.submit_time or 0),
         eligible_time=_moment(record.eligible_time),

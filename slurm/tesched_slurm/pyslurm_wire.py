@@ -30,6 +30,7 @@ class JobRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     nice: int | None
     is_batch_job: bool
     is_requeueable: bool
+    is_cronjob: bool
     requeue_count: int
     submit_time: int | None
     eligible_time: int | None

@@ -32,6 +32,7 @@ class Details:
     excluded: str
     #: by when it must have ended, Unix seconds; "N/A": no such time
     deadline: str
+    of_crontab: bool
     #: its devices are bound to its sockets (GresEnforceBind), and how many tasks each of them gets (NtasksPerTRES)
     enforces_binding: bool
     tasks_per_gres: int
@@ -67,6 +68,8 @@ def read_details(window: str, tail: str, begin: re.Match[bytes]) -> Details | No
             excluded=excluded[1],
             # Behind each time stands the mark, which begins with a letter of no number.
             deadline=pairs["Deadline"].partition("|")[0],
+            # Up to the partition no word is a user's: Slurm writes the crontab's times itself.
+            of_crontab=" CronJob=Yes " in window.partition(" Deadline=")[2].partition(" Partition=")[0],
             enforces_binding=" GresEnforceBind=Yes" in tail,
             tasks_per_gres=int(per_gres[1]) if per_gres else 0,
             shares=tuple(_SHARE.findall(window)),

@@ -157,6 +157,9 @@ class Job:
     #: submitted by sbatch; else salloc or srun, which cannot be requeued
     batch: bool = True
     requeueable: bool = True
+    #: it is of its user's crontab (scrontab): Slurm puts it back in the queue for its next date, and refuses to change
+    #: it; None: that is not known
+    of_crontab: bool | None = False
     #: how often it was requeued
     restarts: int = 0
     #: reset by each requeue; the store keeps the first

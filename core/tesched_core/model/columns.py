@@ -75,6 +75,10 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     ),
     (RefusalCode.CANNOT_RETURN, "its QOS is gone, so it would not start again"),
     (RefusalCode.CANNOT_RETURN, "its user may not use its QOS any more, so it would not start again"),
+    (
+        RefusalCode.CRON_JOB,
+        "it is of its user's crontab (scrontab): a signal would end its series, a requeue put it off to its next date",
+    ),
 )
 
 

@@ -84,6 +84,8 @@ def test_an_ordinary_job_may_be_preempted() -> None:
         (running(1, ONE, requeueable=False), C.NOT_REQUEUEABLE),
         (running(1, ONE, restarts=65_535), C.NOT_REQUEUEABLE),
         (running(1, ONE, het_job_id=JobId(1)), C.HETEROGENEOUS),
+        (running(1, ONE, of_crontab=True), C.CRON_JOB),
+        (running(1, ONE, of_crontab=None), C.UNREAD),
         (running(1, ONE, state=JobState.SUSPENDED), C.SUSPENDED),
     ],
 )
