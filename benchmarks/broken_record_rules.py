@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _RECORD, _READ = "slurm/tesched_slurm/record_details.py", "core/tesched_core/placement/read_jobs.py"
+_SITE = "slurm/tesched_slurm/scontrol_cluster.py"
 _POLICIES = "policies/tesched_policies"
 
 RECORD_MUTATIONS = (
@@ -40,4 +41,50 @@ RECORD_MUTATIONS = (
     Mutation("crontab: gavel", f"{_POLICIES}/gavel/jobs.py", "if job.of_crontab:", "if False:"),
     Mutation("crontab: pdors", f"{_POLICIES}/pdors/jobs.py", "seen.of_crontab or ", ""),
     Mutation("crontab: slaq", f"{_POLICIES}/slaq/jobs.py", "job.of_crontab or ", ""),
+    Mutation(
+        "stage out: it has ended",
+        "slurm/tesched_slurm/job_records.py",
+        'if base in {"COMPLETING", "STAGE_OUT"}:',
+        'if base == "STAGE_OUT":\n        return JobState.RUNNING, frozenset({base})\n    if base == "COMPLETING":',
+    ),
+    Mutation("reservation: an end that is no time", _SITE, "if end_time is None:", "if False:"),
+    Mutation(
+        "reservation: one that is unreadable ends no poll",
+        _SITE,
+        "except UNREADABLE as error:",
+        "except OSError as error:",
+    ),
+    Mutation("reservation: nodes that can't be read", _SITE, "any_node=nodes is None", "any_node=False"),
+    Mutation("reservation: nodes of two records", _SITE, "else one.nodes | before.nodes", "else one.nodes"),
+    Mutation("reservation: one of two is unreadable", _SITE, "one.any_node or before.any_node", "one.any_node"),
+    Mutation(
+        "reservation: any node may be its",
+        "core/tesched_core/placement/allowed.py",
+        " & ~np.bool_(other.any_node)",
+        "",
+    ),
+    Mutation(
+        "reservation: none is served in one that is unreadable",
+        "core/tesched_core/placement/modelled.py",
+        "reservation is not None and reservation.doubt",
+        "False",
+    ),
+    Mutation(
+        "reservation: an unreadable one may start none again",
+        "core/tesched_core/placement/can_return.py",
+        "and not reservation.doubt and",
+        "and",
+    ),
+    Mutation(
+        "reservation: status names it",
+        "daemon/tesched_daemon/plausibility.py",
+        ', ("reservation", seen.reservations)',
+        "",
+    ),
+    Mutation(
+        "partition: a job without one",
+        "core/tesched_core/placement/capacity_of.py",
+        "not alone.isdisjoint(job.partitions[:1])",
+        "bool(alone and job.partitions[0] in alone)",
+    ),
 )

@@ -281,7 +281,7 @@ NEAR = {
     "one_line_errors": ("tests/integration/test_cli.py",),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
-    "plausibility": ("tests/unit/daemon/test_plausibility.py",),
+    "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py", _CRONTAB),
     "queue_boost": (
         _LEFT,

@@ -356,6 +356,10 @@ class Reservation:
     flags: frozenset[str] = frozenset()
     #: it holds some cores of its nodes, not all
     cores: bool = False
+    #: its list of nodes could not be read: any node may be its
+    any_node: bool = False
+    #: why its record could not be read, in words: then it has no end, and starts no TE job; empty if it was read
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
         RefusalCode.CANNOT_RETURN,
         "its partition is down, closed to its account, QOS or user, or has too low a limit: it would not start again",
     ),
-    (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
+    (RefusalCode.CANNOT_RETURN, "its reservation is over, gone or can't be read, so it might not start again"),
     (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),
     (
         RefusalCode.CANNOT_RETURN,

@@ -204,4 +204,4 @@ def _satisfies(constraint: str, features: frozenset[str]) -> bool:
 
 
 def _is_there(reservation: Reservation | None, now: UnixSeconds) -> bool:
-    return reservation is not None and reservation.end_time > now
+    return reservation is not None and not reservation.doubt and reservation.end_time > now

@@ -12,7 +12,7 @@ from tesched_daemon.plausibility import unread
 from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
 from tesched_slurm.pyslurm_wire import NodeRecord, PartitionRecord
-from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_settings
+from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_reservations, read_settings
 
 from tests.builders import NOW, running, share
 
@@ -172,8 +172,10 @@ def test_an_answer_of_which_nothing_can_be_read_has_another_form_than_known() ->
 def test_unreadable_objects_are_listed_by_name_before_users_jobs() -> None:
     nodes = read_nodes(node(name="odd", cpus="x") + node())
     partitions = read_partitions(partition(name="wide", tier="x") + partition())
-    named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))
-    assert [(label, user) for label, user, _ in named] == [("node odd", ""), ("partition wide", "")]
+    reservations = read_reservations("ReservationName=course StartTime=1 EndTime=2 Nodes=@\n")
+    named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions, reservations=reservations)))
+    labels = [("node odd", ""), ("partition wide", ""), ("reservation course", "")]
+    assert [(label, user) for label, user, _ in named] == labels
     assert all("could not be read" in why for _, _, why in named)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from tesched_core.model.access import PartitionAccess
@@ -302,6 +303,7 @@ def test_a_reservation_that_is_over_or_gone_starts_no_job_again() -> None:
     assert why(inside, reservations=(replace(course, end_time=NOW),)) == "reservation"
     assert why(inside, reservations=(replace(course, name="other"),)) == "reservation"
     assert why(replace(inside, reservation="other,course"), reservations=(course,)) == ""
+    assert why(inside, reservations=(replace(course, end_time=inf, doubt="unreadable"),)) == "reservation"
 
 
 @pytest.mark.parametrize(
