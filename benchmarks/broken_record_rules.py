@@ -82,6 +82,40 @@ RECORD_MUTATIONS = (
         "",
     ),
     Mutation(
+        "qos: a rule of any", "core/tesched_core/intake/matching.py", "match.qos, job.each_qos", "match.qos, (job.qos,)"
+    ),
+    Mutation("qos: protected by any", "core/tesched_core/guard/eligibility.py", 'owner.qos.split(",")', "(owner.qos,)"),
+    Mutation(
+        "qos: a scope of any",
+        "core/tesched_core/policy.py",
+        "not self.qos.isdisjoint(job.each_qos)",
+        "job.qos in self.qos",
+    ),
+    Mutation(
+        "qos: the plugin's of any",
+        "core/tesched_core/model/cluster.py",
+        "not self.te_qos.isdisjoint(job.each_qos)",
+        "job.qos in self.te_qos",
+    ),
+    Mutation(
+        "qos: of several the limits are not known",
+        "core/tesched_core/orders/first_look.py",
+        "if len(job.each_qos) > 1:",
+        "if False:",
+    ),
+    Mutation(
+        "qos: one that is denied of several",
+        "core/tesched_core/placement/can_return.py",
+        "not own <= _small(access.deny_qos)",
+        "own.isdisjoint(_small(access.deny_qos))",
+    ),
+    Mutation(
+        "pyslurm: a partition's default time",
+        "slurm/tesched_slurm/pyslurm_jobs.py",
+        "default_time_s=_seconds(record.default_time)",
+        "default_time_s=None",
+    ),
+    Mutation(
         "partition: a job without one",
         "core/tesched_core/placement/capacity_of.py",
         "not alone.isdisjoint(job.partitions[:1])",

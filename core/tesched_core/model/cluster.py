@@ -145,6 +145,7 @@ class Job:
     account: str = ""
     #: where it may run (pending) or runs; several only while pending
     partitions: tuple[str, ...] = ()
+    #: several while pending, with commas between them (24.11 and later: sbatch --qos=te,normal)
     qos: str = ""
     state: JobState
     #: Slurm's flags on the state, such as COMPLETING, CONFIGURING, STOPPED, REQUEUED, REQUEUE_HOLD, SPECIAL_EXIT
@@ -201,6 +202,11 @@ class Job:
     def last_nodes(self) -> tuple[str, ...]:
         """Return the names of the nodes that it holds, or of those on which it ended."""
         return self.nodes or self.ran_on
+
+    @property
+    def each_qos(self) -> tuple[str, ...]:
+        """Return the QOS in one of which it is to start, or runs; one that is empty where it has none."""
+        return tuple(self.qos.split(","))
 
     @property
     def on_nodes(self) -> bool:
@@ -391,7 +397,8 @@ class PluginSettings:
     def takes_for_te(self, job: Job) -> bool:
         """Check whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""
         words = re.split(r"[\s,;]+", job.admin_comment)
-        return job.qos in self.te_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
+        by_qos = not self.te_qos.isdisjoint(job.each_qos)
+        return by_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,9 @@ def _is_allowed(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
         return False
     if not accounts and job.account in access.deny_accounts:
         return False
-    return job.qos.lower() in qos if qos else job.qos.lower() not in _small(access.deny_qos)
+    # Of several, Slurm starts it in one that is allowed there.
+    own = {one.lower() for one in job.each_qos}
+    return not qos.isdisjoint(own) if qos else not own <= _small(access.deny_qos)
 
 
 def _is_among(account: str, accounts: frozenset[str], snapshot: Snapshot) -> bool:

@@ -206,6 +206,7 @@ PARTITION_RECORD = PartitionRecord(
     preempt_mode=None,
     preemption_grace_time=0,
     max_time="UNLIMITED",
+    default_time=None,
     min_nodes=0,
     max_nodes="UNLIMITED",
     max_cpus_per_node="UNLIMITED",
@@ -256,6 +257,13 @@ def test_a_partition_of_pyslurms_has_its_memory_defaults() -> None:
     odd = {"default_memory_per_cpu": 1000, "default_memory_per_node": "UNLIMITED", "default_memory_per_gpu": 700}
     (found,) = partitions_of([_changed(PARTITION_RECORD, **odd)])
     assert (found.def_mem_per_cpu_mib, found.def_mem_per_node_mib, found.def_mem_per_gpu_mib) == (1000, 0, 700)
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(30, 1800), (None, None), ("UNLIMITED", None)])
+def test_a_partition_of_pyslurms_has_its_default_time(said: int | str | None, seconds: int | None) -> None:
+    """As for the commands client, none is none."""
+    (found,) = partitions_of([_changed(PARTITION_RECORD, default_time=said)])
+    assert found.default_time_s == seconds
 
 
 @pytest.mark.parametrize(
