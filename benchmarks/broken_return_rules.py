@@ -131,11 +131,11 @@ RETURN_MUTATIONS = (
         "back: an account that is denied", _RETURN, "if not accounts and job.account in", "if False and job.account in"
     ),
     Mutation("back: Allow before Deny", _RETURN, "if not accounts and job.account in", "if job.account in"),
-    Mutation("back: its QOS", _RETURN, "return job.qos.lower() in qos if qos else", "return"),
+    Mutation("back: its QOS", _RETURN, "return not qos.isdisjoint(own) if qos else", "return"),
     Mutation("back: a QOS in any case", _RETURN, "frozenset(name.lower() for name in names)", "names"),
-    Mutation("back: a QOS that is denied", _RETURN, "job.qos.lower() not in _small(access.deny_qos)", "True"),
+    Mutation("back: a QOS that is denied", _RETURN, "not own <= _small(access.deny_qos)", "True"),
     Mutation("back: where accounts are checked", _RETURN, "snapshot.settings.limits_enforced and not", "not"),
-    Mutation("back: any QOS", _RETURN, "in qos if qos else", "in qos if True else"),
+    Mutation("back: any QOS", _RETURN, "(own) if qos else", "(own) if True else"),
     Mutation("back: a partition for root", _RETURN, "(access.root_only and job.user != _ROOT) or ", ""),
     Mutation("back: root everywhere", _RETURN, "access.root_only and job.user != _ROOT", "access.root_only"),
     Mutation(

@@ -23,6 +23,7 @@ from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
 from benchmarks.broken_outage_rules import OUTAGE_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
+from benchmarks.broken_record_rules import RECORD_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_release_rules import RELEASE_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
@@ -826,6 +827,7 @@ MUTATIONS = (
     *TURN_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
+    *RECORD_MUTATIONS,
     *RUN_TIME_MUTATIONS,
     *KEPT_MUTATIONS,
     *MARKING_MUTATIONS,

@@ -12,6 +12,7 @@ _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenar
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
+_CRONTAB = "tests/scenarios/test_crontab.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
@@ -48,7 +49,14 @@ NEAR = {
     "other_hand": (_LET, "tests/scenarios/test_victim.py", "tests/scenarios/test_bound_arrays.py"),
     "misuse": (_MISUSE,),
     "te_in_its_way": (_HELD,),
-    "step": ("tests/scenarios/test_te_limits.py", "tests/scenarios/test_gavel_returns.py", _HELD, _BETWEEN, _SET_BACK),
+    "step": (
+        "tests/scenarios/test_te_limits.py",
+        "tests/scenarios/test_gavel_returns.py",
+        _HELD,
+        _BETWEEN,
+        _SET_BACK,
+        _CRONTAB,
+    ),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
@@ -109,7 +117,7 @@ NEAR = {
     **dict.fromkeys(
         ("latest_start", "in_time", "awaits_reservation"), (_COMING, _AWAITS, "tests/unit/core/guard/test_guard.py")
     ),
-    "admission": ("tests/unit/core/guard/test_guard.py", _COMING, _BETWEEN),
+    "admission": ("tests/unit/core/guard/test_guard.py", _COMING, _BETWEEN, _CRONTAB),
     "spanning": ("tests/unit/policies/test_victim_search.py", "tests/properties/test_spanning_victims.py"),
     "cheapest": (
         "tests/unit/policies/test_among_equals.py",
@@ -256,7 +264,7 @@ NEAR = {
         "tests/unit/core/placement/test_memory_reading.py",
         "tests/unit/core/placement/test_by_sums.py",
     ),
-    "job_records": ("tests/unit/slurm/test_queue.py",),
+    "job_records": ("tests/unit/slurm/test_queue.py", "tests/unit/slurm/test_forged_records.py"),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
     "user_turns": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_declared_signal.py"),
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),
@@ -283,8 +291,8 @@ NEAR = {
     "one_line_errors": ("tests/integration/test_cli.py",),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
-    "plausibility": ("tests/unit/daemon/test_plausibility.py",),
-    "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py"),
+    "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
+    "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py", _CRONTAB),
     "queue_boost": (
         _LEFT,
         "tests/scenarios/test_two_raises.py",
@@ -313,7 +321,7 @@ NEAR = {
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
-    "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
+    "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
@@ -401,7 +409,7 @@ NEAR = {
     "column_layout": ("tests/unit/core/placement/test_capacity.py", "tests/unit/core/placement/test_shared_cores.py"),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
     "alike": (_PLACES, "tests/scenarios/test_bound.py", "tests/unit/core/placement/test_alike.py"),
-    "te_queue": ("tests/scenarios/test_bound_arrays.py",),
+    "te_queue": ("tests/scenarios/test_bound_arrays.py", _CRONTAB),
     "delays": (
         "tests/unit/core/intake/test_delays.py",
         "tests/integration/test_db_delays.py",
@@ -463,6 +471,7 @@ NEAR = {
             "tests/properties/test_kept_columns.py",
             "tests/scenarios/test_notice.py",
             "tests/unit/core/placement/test_expected_runs.py",
+            _CRONTAB,
         ),
     ),
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),

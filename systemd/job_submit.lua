@@ -78,7 +78,7 @@ local NO_VAL, INFINITE = 4294967294, 4294967295
 local MOST_BYTES = 262144
 -- A longer text is not judged: slurmctld waits meanwhile, for each rule anew.
 local MOST_TEXT = 1024
-local MOST_PARTITIONS = 16
+local MOST_PARTITIONS, MOST_QOS = 16, 16
 -- Seconds in which a daemon has polled, be it poked or not, and has held what must wait.
 local SEEN_S = 5
 
@@ -310,6 +310,18 @@ local function tesched_gpus_in(text)
     return sum
 end
 
+-- Any of several will do (24.11 and later); of many it is not known, as each is held against each rule.
+local function tesched_each_qos(job_desc)
+    local text, names = tesched_qos(job_desc), {}
+    if not text or #text > MOST_TEXT then
+        return nil
+    end
+    for name in text:lower():gmatch("[^,]+") do
+        names[#names + 1] = name
+    end
+    return #names > 0 and #names <= MOST_QOS and names or nil
+end
+
 -- How many GPUs it has at least; nil where that is not known.
 local function tesched_gpus(job_desc)
     local most = 0
@@ -358,7 +370,7 @@ local function tesched_meets(condition, job_desc, part_list, seems)
     if name == "partitions" then
         return tesched_any_fits(tesched_partitions(job_desc, part_list), values)
     elseif name == "qos" then
-        return tesched_any_fits(tesched_lower(tesched_qos(job_desc)), values)
+        return tesched_any_fits(tesched_each_qos(job_desc), values)
     elseif name == "accounts" then
         return tesched_account_fits(job_desc, values)
     elseif name == "users" then
@@ -582,7 +594,8 @@ end
 
 local function tesched_hold(file, job_desc, part_list)
     -- Held already, or an operator's own priority; with --immediate a hold would be the end of a job that seems BE.
-    if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 then
+    -- One of a crontab (scrontab) nobody could release: slurmctld refuses each change of it.
+    if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 or job_desc.cron_job then
         return
     end
     if tesched_must_wait(file, job_desc, part_list) then

@@ -53,6 +53,7 @@ class Extra(TypedDict, total=False):
     nice: int
     batch: bool
     requeueable: bool
+    of_crontab: bool | None
     restarts: int
     submit_time: float
     eligible_time: float | None

@@ -48,7 +48,8 @@ class Scope:
     def covers(self, job: Job) -> bool:
         """Check whether the policy may manage this job."""
         mine = not self.partitions or not self.partitions.isdisjoint(job.partitions)
-        return mine and (not self.qos or job.qos in self.qos) and not any(scope.covers(job) for scope in self.before)
+        mine = mine and (not self.qos or not self.qos.isdisjoint(job.each_qos))
+        return mine and not any(scope.covers(job) for scope in self.before)
 
 
 class PlanAdmission(Protocol):

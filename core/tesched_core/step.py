@@ -54,6 +54,7 @@ from tesched_core.policy import (
     BoostJob,
     HoldJob,
     Intent,
+    LeverIntent,
     MakeRoom,
     PolicyEntry,
     Proposal,
@@ -317,9 +318,15 @@ def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, fl
     return found
 
 
+def _is_of_crontab(job: Job | None) -> bool:
+    return job is not None and bool(job.of_crontab)
+
+
 def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContext, levers: Sequence[Lever]) -> Memory:
     """Return the memory after the levers have carried the intents out, and put back what is not wanted any more."""
-    orders = dict(memory.orders)
+    orders, jobs = dict(memory.orders), context.snapshot.jobs
+    # Slurm refuses each change of a job of a crontab.
+    intents = [one for one in intents if not (isinstance(one, LeverIntent) and _is_of_crontab(jobs.get(one.job_id)))]
     for lever in levers:
         lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
     return context.draft.written(replace(memory, orders=orders))

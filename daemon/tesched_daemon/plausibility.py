@@ -61,11 +61,11 @@ def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
 
 
 def unread(seen: Snapshot) -> Iterator[tuple[str, str, str]]:
-    """Yield what could not be read: a job's label, its user, and why; of a node or partition, its name and no user.
+    """Yield what could not be read: a job's label, its user, and why; of a site's object, its name and no user.
 
     Jobs come last, as users may have many.
     """
-    for kind, found in (("node", seen.nodes), ("partition", seen.partitions)):
+    for kind, found in (("node", seen.nodes), ("partition", seen.partitions), ("reservation", seen.reservations)):
         yield from ((f"{kind} {one.name}", "", one.doubt) for one in found.values() if one.doubt)
     yield from ((job.label, job.user, job.doubt) for job in seen.jobs.values() if job.doubt)
 

@@ -126,7 +126,8 @@ def _in_order(view: View, going: dict[int, None], first: int, free: NDArray[np.i
 def _managed(view: View) -> NDArray[np.bool_]:
     """Return [waiting] whether each job is the policy's to boost."""
     jobs = view.snapshot.jobs
-    found = (view.scope.covers(jobs[JobId(job_id)]) for job_id in view.columns.waiting.job_id.tolist())
+    waiting = (jobs[JobId(job_id)] for job_id in view.columns.waiting.job_id.tolist())
+    found = (view.scope.covers(job) and not job.of_crontab for job in waiting)
     return np.fromiter(found, dtype=np.bool_, count=len(view.columns.waiting))
 
 

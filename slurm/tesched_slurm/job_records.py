@@ -28,10 +28,11 @@ _NO_VALUE = "4294967294"
 def states(value: str) -> tuple[JobState, frozenset[str]]:
     """Return the base state and the flags of a word such as `RUNNING` or `COMPLETING`."""
     base, *flags = value.split("+")
-    if base == "COMPLETING":
-        # Some releases show the flag in the place of the state; which one it was is then not to be had.
+    if base in {"COMPLETING", "STAGE_OUT"}:
+        # The flag stands in the place of the state; which one it was is then not to be had. A job that stages out has
+        # ended, and given its nodes back: while they are not, COMPLETING is shown in its place.
         return JobState.UNKNOWN, frozenset({base, *flags})
-    if base in {"CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING", "RESIZING"}:
+    if base in {"CONFIGURING", "STOPPED", "SIGNALING", "RESIZING"}:
         return JobState.RUNNING, frozenset({base, *flags})
     if base in {"REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "RESV_DEL_HOLD"}:
         return JobState.PENDING, frozenset({base, *flags})
@@ -83,6 +84,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         nice=int(row.nice),
         batch=row.batch_flag != "0",
         requeueable=row.requeue != "0",
+        of_crontab=details.of_crontab if details is not None else None,
         restarts=int(row.restart_cnt),
         submit_time=words.moment(row.submit_time) or 0.0,
         eligible_time=words.moment(row.eligible_time),

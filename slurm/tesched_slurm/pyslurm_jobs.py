@@ -56,6 +56,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         nice=record.nice or 0,
         batch=record.is_batch_job,
         requeueable=record.is_requeueable,
+        of_crontab=record.is_cronjob,
         restarts=record.requeue_count,
         submit_time=float(record.submit_time or 0),
         eligible_time=_moment(record.eligible_time),
@@ -206,7 +207,8 @@ def _partition(record: PartitionRecord) -> Partition:
         priority_tier=record.priority_tier or 0,
         preempt_mode=(record.preempt_mode or "").upper(),
         grace_time_s=record.preemption_grace_time or 0,
-        max_time_s=record.max_time * 60 if isinstance(record.max_time, int) else None,
+        max_time_s=_seconds(record.max_time),
+        default_time_s=_seconds(record.default_time),
         min_nodes=_bound(record.min_nodes) or 0,
         max_nodes=_bound(record.max_nodes),
         max_cpus_per_node=_bound(record.max_cpus_per_node),
@@ -232,6 +234,11 @@ def _partition(record: PartitionRecord) -> Partition:
         ),
     )
     return partition_within_bounds(partition)
+
+
+def _seconds(minutes: int | str | None) -> int | None:
+    """Return minutes in seconds; None for pyslurm's word for no limit."""
+    return minutes * 60 if isinstance(minutes, int) else None
 
 
 def _bound(value: int | str | None) -> int | None:

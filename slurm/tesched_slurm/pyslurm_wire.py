@@ -30,6 +30,7 @@ class JobRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     nice: int | None
     is_batch_job: bool
     is_requeueable: bool
+    is_cronjob: bool
     requeue_count: int
     submit_time: int | None
     eligible_time: int | None
@@ -109,6 +110,7 @@ class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     preemption_grace_time: int | None
     #: minutes, or a word for no limit
     max_time: int | str | None
+    default_time: int | str | None
     min_nodes: int | str | None
     max_nodes: int | str | None
     max_cpus_per_node: int | str | None

@@ -30,6 +30,7 @@ class Details:
     #: what MinMemory is for: "CPU", "Node" or "TRES"
     memory_for: str
     excluded: str
+    of_crontab: bool
     #: its devices are bound to its sockets (GresEnforceBind), and how many tasks each of them gets (NtasksPerTRES)
     enforces_binding: bool
     tasks_per_gres: int
@@ -63,6 +64,8 @@ def read_details(window: str, tail: str, begin: re.Match[bytes]) -> Details | No
             num_nodes=pairs["NumNodes"],
             memory_for=memory.removeprefix("MinMemory"),
             excluded=excluded[1],
+            # Up to the partition no word is a user's: Slurm writes the crontab's times itself.
+            of_crontab=" CronJob=Yes " in window.partition(" Deadline=")[2].partition(" Partition=")[0],
             enforces_binding=" GresEnforceBind=Yes" in tail,
             tasks_per_gres=int(per_gres[1]) if per_gres else 0,
             shares=tuple(_SHARE.findall(window)),

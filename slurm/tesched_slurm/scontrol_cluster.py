@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Node, Partition, PluginSettings, Reservation, SlurmSettings, Switch
@@ -14,7 +15,9 @@ from tesched_core.model.resources import Tres, with_bare_names
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.cluster_bounds import (
     MOST,
+    MOST_NAME,
     MOST_OF_EACH,
+    UNREADABLE,
     each_once,
     node_within_bounds,
     partition_within_bounds,
@@ -191,20 +194,53 @@ def _reason(line: str) -> str:
 
 
 def read_reservations(answer: str) -> tuple[Reservation, ...]:
-    """Return the reservations, present and future."""
-    return tuple(
-        Reservation(
-            name=pairs["ReservationName"],
-            start_time=words.moment(pairs["StartTime"]) or 0.0,
-            end_time=words.moment(pairs["EndTime"]) or 0.0,
-            nodes=frozenset(words.hosts(pairs["Nodes"])),
-            users=words.names(pairs.get("Users", "")),
-            accounts=words.names(pairs.get("Accounts", "")),
-            flags=words.names(pairs.get("Flags", "")),
-            cores="CoreIDs" in pairs,
-        )
-        for pairs in _records(answer, "ReservationName")
+    """Return the reservations, present and future; one that is unreadable, or has two records, is in doubt.
+
+    It has no end then, and all nodes that its records name; where these can't be read, any may be its.
+    """
+    found: dict[str, Reservation] = {}
+    for pairs in _records(answer, "ReservationName"):
+        name = pairs["ReservationName"][:MOST_NAME]
+        try:
+            one = _reservation(name, pairs)
+        except UNREADABLE as error:
+            why = f"its record could not be read ({type(error).__name__}: {str(error)[:200]})"
+            one = _in_doubt(name, why, _nodes_named(pairs))
+        before = found.get(name)
+        if before is not None:
+            every = None if one.any_node or before.any_node else one.nodes | before.nodes
+            one = _in_doubt(name, "it has two records", every)
+        found[name] = one
+    return tuple(found.values())
+
+
+def _reservation(name: str, pairs: Mapping[str, str]) -> Reservation:
+    end_time = words.moment(pairs["EndTime"])
+    if end_time is None:
+        raise ValueError(f"its end is no time: {pairs['EndTime'][:40]!r}")
+    return Reservation(
+        name=name,
+        start_time=words.moment(pairs["StartTime"]) or 0.0,
+        end_time=end_time,
+        nodes=frozenset(words.hosts(pairs["Nodes"])),
+        users=words.names(pairs.get("Users", "")),
+        accounts=words.names(pairs.get("Accounts", "")),
+        flags=words.names(pairs.get("Flags", "")),
+        cores="CoreIDs" in pairs,
     )
+
+
+def _nodes_named(pairs: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the nodes that a reservation's record names; None where that can't be read."""
+    try:
+        return frozenset(words.hosts(pairs["Nodes"]))
+    except UNREADABLE:
+        return None
+
+
+def _in_doubt(name: str, why: str, nodes: frozenset[str] | None) -> Reservation:
+    known = nodes if nodes is not None else frozenset[str]()
+    return Reservation(name=name, start_time=0.0, end_time=inf, nodes=known, any_node=nodes is None, doubt=why)
 
 
 def _number(value: str) -> int | None:

@@ -16,7 +16,8 @@ from tesched_core.intake.class_rules import Classification, Match, UserWord
 from tesched_core.model.decision import SubmittedTe
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.snapshot import JobClass
-from tesched_testcluster.definition import Account, Accounting
+from tesched_testcluster.definition import Account, Accounting, Qos
+from tesched_testcluster.local import installed_release
 from tesched_testcluster.users import ordinary_users
 
 from tests.cluster.admission_site import DEBUG, LATER_S, PLAIN, TRIAL, Site, rule, site_of
@@ -335,7 +336,8 @@ def test_a_change_of_where_a_te_job_may_start_waits_too(site: Site, listener: so
 
 def test_accounts_and_qos_are_those_that_slurm_gives_the_job(make_cluster: MakeCluster) -> None:
     te_user, _ = ordinary_users(2)
-    accounting = Accounting(accounts=(Account(name="lab", users=("root", te_user)),))
+    lab = Account(name="lab", users=("root", te_user), qos=("normal", "night"))
+    accounting = Accounting(qos=(Qos(name="night"),), accounts=(lab,))
     with site_of(make_cluster, accounting) as site, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind(str(site.socket))
         site.says(Classification(rules=(rule(JobClass.TE, Match(accounts=("lab",))),)))
@@ -346,6 +348,9 @@ def test_accounts_and_qos_are_those_that_slurm_gives_the_job(make_cluster: MakeC
         site.says(Classification(rules=(rule(JobClass.TE, Match(qos=("normal",))),)))
         assert site.is_marked("--qos=NORMAL")
         assert site.is_marked()
+        assert not site.is_marked("--qos=night")
+        if installed_release() >= (24, 11):
+            assert site.is_marked("--qos=night,NORMAL"), "of several any will do"
 
 
 def test_an_operator_holds_and_releases_what_the_hook_holds(make_cluster: MakeCluster) -> None:

@@ -14,7 +14,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client
 from tesched_testcluster.cluster import ClusterError
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.slurm_clients import CLIENTS, connecting
 from tesched_testcluster.local import LocalCluster
 
@@ -184,7 +184,11 @@ def mixed_cluster() -> Iterator[LocalCluster]:
         NodeGroup(count=3, gres={"gpu:a100": 4, "gpu:v100": 2}, features=("ib", "fast")),
         NodeGroup(count=5, first=4),
     )
-    with LocalCluster(ClusterDefinition(groups=groups)) as cluster:
+    partitions = (
+        PartitionDefinition(name="main", default=True),
+        PartitionDefinition(name="debug", settings={"DefaultTime": "30"}),
+    )
+    with LocalCluster(ClusterDefinition(groups=groups, partitions=partitions)) as cluster:
         yield cluster
 
 

@@ -31,10 +31,18 @@ def holder(cpus: int = 16, *, ends_in: int = 600, name: str = "n1", job_id: int 
     return running(job_id, share(name, cpus), start_time=NOW - 100, time_limit_s=100 + ends_in)
 
 
-def queued(job_id: int, cpus: int, *, waited: float = 0, nice: int = 0, priority: int | None = None) -> Job:
+def queued(
+    job_id: int,
+    cpus: int,
+    *,
+    waited: float = 0,
+    nice: int = 0,
+    priority: int | None = None,
+    of_crontab: bool = False,
+) -> Job:
     """Return a waiting job."""
     given = 101 - job_id if priority is None else priority
-    return waiting(job_id, cpus=cpus, priority=given, nice=nice, submit_time=NOW - waited)
+    return waiting(job_id, cpus=cpus, priority=given, nice=nice, submit_time=NOW - waited, of_crontab=of_crontab)
 
 
 def drive(*jobs: Job, nodes: int = 1, policy: Policy[None] | None = None, **run_times: float) -> Driver:

@@ -359,6 +359,11 @@ def test_even_there_whatever_else_it_asks_for_may_show_at_the_head(field: str) -
     assert without_limits(two_nodes(), **{field: "something:1"}) == []
 
 
+def test_even_there_so_may_a_limit_of_one_of_its_qos_if_it_has_several() -> None:
+    assert without_limits(two_nodes(), qos="te") == [BE]
+    assert without_limits(two_nodes(), qos="te,normal") == []
+
+
 def test_nor_is_its_very_first_reason_awaited_there() -> None:
     assert without_limits(two_nodes(), reason="None") == [BE]
 

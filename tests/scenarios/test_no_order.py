@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
-from tesched_core.model.cluster import Job, JobState, Request, Reservation
+from tesched_core.model.cluster import Job, JobState, Partition, Request, Reservation
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -79,6 +80,36 @@ def test_a_te_job_that_would_run_into_a_reservation_costs_no_victim() -> None:
     assert drive.cycle(0) == ()
     drive.jobs[JobId(TE)] = waiting(TE, time_limit_s=60)
     assert drive.cycle(0) == (first_in_queue(-1001), notice())
+
+
+def test_a_job_without_a_partition_ends_no_cycle_beside_a_partition_of_one_user_at_a_time() -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32), partitions=()), waiting(TE, cpus=16)])
+    alone = Partition(name="alone", nodes=frozenset({"n1"}), exclusive_user=True)
+    drive.start = replace(drive.start, partitions={**drive.start.partitions, alone.name: alone})
+    assert notice() in drive.cycle(0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "any_node", "barred"), [({"n1"}, False, True), (set(), True, True), ({"n2"}, False, False)]
+)
+def test_an_unreadable_reservation_keeps_others_from_each_node_that_it_may_name(
+    nodes: set[str], any_node: bool, barred: bool
+) -> None:
+    doubted = Reservation(
+        name="course", start_time=0, end_time=inf, nodes=frozenset(nodes), any_node=any_node, doubt="unreadable"
+    )
+    jobs = [running(BE, share("n1", 32)), waiting(TE, time_limit_s=60)]
+    drive = Driver([node("n1")], jobs, reservations=[doubted])
+    assert (drive.cycle(0) == ()) is barred
+
+
+def test_no_te_job_is_served_in_an_unreadable_reservation() -> None:
+    doubted = Reservation(name="course", start_time=0, end_time=inf, nodes=frozenset({"n1"}), doubt="unreadable")
+    drive = Driver(
+        [node("n1")], [running(BE, share("n1", 32)), waiting(TE, reservation="course")], reservations=[doubted]
+    )
+    assert drive.cycle(0) == ()
+    assert drive.why_not(TE) is C.UNSUPPORTED
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def _protection(owner: Owner, limits: Limits) -> Why | None:
     for code, word, setting, values in (
         (RefusalCode.PROTECTED_USER, "user", "protected_users", (owner.user,)),
         (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (owner.account,)),
-        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (owner.qos,)),
+        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", owner.qos.split(",")),
         (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", owner.partitions),
         (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", owner.reservation.split(",")),
     ):

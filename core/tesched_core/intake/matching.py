@@ -36,7 +36,7 @@ def unmet(job: Job, match: Match) -> Iterator[Unmet]:
     """Yield each condition that `match` gives and the job does not meet."""
     for key, globs, values in (
         ("partitions", match.partitions, job.partitions),
-        ("qos", match.qos, (job.qos,)),
+        ("qos", match.qos, job.each_qos),
         ("accounts", match.accounts, (job.account,)),
         ("users", match.users, (job.user,)),
         ("names", match.names, (job.name,)),

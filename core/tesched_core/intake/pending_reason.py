@@ -77,6 +77,10 @@ _UNKNOWN = frozenset({RefusalCode.NOT_CONSIDERED_YET, RefusalCode.UNREAD, Refusa
 _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 
 
+#: Why no resources are freed for a job of a crontab, and it is held by nobody: Slurm refuses each change of it.
+OF_CRONTAB = "it is of its user's crontab (scrontab), and Slurm lets nobody change such a job; Slurm alone places it"
+
+
 def has_failed(job: Job) -> bool:
     """Check whether a job's run has failed. While it is completing its state is hidden, and its reason shows it."""
     return job.state is JobState.FAILED or (job.completing and job.reason.startswith(_FAILURES))

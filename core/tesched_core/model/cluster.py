@@ -145,6 +145,7 @@ class Job:
     account: str = ""
     #: where it may run (pending) or runs; several only while pending
     partitions: tuple[str, ...] = ()
+    #: several while pending, with commas between them (24.11 and later: sbatch --qos=te,normal)
     qos: str = ""
     state: JobState
     #: Slurm's flags on the state, such as COMPLETING, CONFIGURING, STOPPED, REQUEUED, REQUEUE_HOLD, SPECIAL_EXIT
@@ -157,6 +158,9 @@ class Job:
     #: submitted by sbatch; else salloc or srun, which cannot be requeued
     batch: bool = True
     requeueable: bool = True
+    #: it is of its user's crontab (scrontab): Slurm puts it back in the queue for its next date, and refuses to change
+    #: it; None: that is not known
+    of_crontab: bool | None = False
     #: how often it was requeued
     restarts: int = 0
     #: reset by each requeue; the store keeps the first
@@ -198,6 +202,11 @@ class Job:
     def last_nodes(self) -> tuple[str, ...]:
         """Return the names of the nodes that it holds, or of those on which it ended."""
         return self.nodes or self.ran_on
+
+    @property
+    def each_qos(self) -> tuple[str, ...]:
+        """Return the QOS in one of which it is to start, or runs; one that is empty where it has none."""
+        return tuple(self.qos.split(","))
 
     @property
     def on_nodes(self) -> bool:
@@ -353,6 +362,10 @@ class Reservation:
     flags: frozenset[str] = frozenset()
     #: it holds some cores of its nodes, not all
     cores: bool = False
+    #: its list of nodes could not be read: any node may be its
+    any_node: bool = False
+    #: why its record could not be read, in words: then it has no end, and starts no TE job; empty if it was read
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,7 +397,8 @@ class PluginSettings:
     def takes_for_te(self, job: Job) -> bool:
         """Check whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""
         words = re.split(r"[\s,;]+", job.admin_comment)
-        return job.qos in self.te_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
+        by_qos = not self.te_qos.isdisjoint(job.each_qos)
+        return by_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
         RefusalCode.CANNOT_RETURN,
         "its partition is down, closed to its account, QOS or user, or has too low a limit: it would not start again",
     ),
-    (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
+    (RefusalCode.CANNOT_RETURN, "its reservation is over, gone or can't be read, so it might not start again"),
     (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),
     (
         RefusalCode.CANNOT_RETURN,
@@ -75,6 +75,10 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     ),
     (RefusalCode.CANNOT_RETURN, "its QOS is gone, so it would not start again"),
     (RefusalCode.CANNOT_RETURN, "its user may not use its QOS any more, so it would not start again"),
+    (
+        RefusalCode.CRON_JOB,
+        "it is of its user's crontab (scrontab): a signal would end its series, a requeue put it off to its next date",
+    ),
 )
 
 

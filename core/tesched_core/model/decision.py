@@ -94,6 +94,7 @@ class RefusalCode(StrEnum):
     ALREADY_LEAVING = "already_leaving"
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
+    CRON_JOB = "cron_job"
     SCRIPT_UNREAD = "script_unread"
     # with the lever `plugin`: Slurm may not put it back once it has had its signal
     DECLARES_SIGNAL = "declares_signal"

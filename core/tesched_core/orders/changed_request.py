@@ -96,7 +96,7 @@ def _why_not_there(order: Order, job: Job, context: CycleContext) -> Iterator[st
     if partitions and not any(one is None or one.nodes.issuperset(order.nodes) for one in partitions):
         yield f"{','.join(order.nodes)} is in none of its partitions"
     reservation = snapshot.reservations.get(job.reservation)
-    if reservation is not None and not reservation.nodes.issuperset(order.nodes):
+    if reservation is not None and not reservation.doubt and not reservation.nodes.issuperset(order.nodes):
         yield f"{','.join(order.nodes)} is not in its reservation"
 
 

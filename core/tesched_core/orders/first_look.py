@@ -140,6 +140,8 @@ def waits_for_resources_alone(job: Job, snapshot: Snapshot, limits: Limits) -> b
     if said is False:
         return True
     settings = snapshot.settings
+    if len(job.each_qos) > 1:
+        return False  # of which of them the limits count is not known
     if settings.has_burst_buffers or (settings.limits_enforced and job.job_id not in snapshot.unlimited):
         return False
     partitions = [snapshot.partitions.get(name) for name in job.partitions]

@@ -245,7 +245,7 @@ def _fellows(job: Job, snapshot: Snapshot) -> int:
 
 
 def _limited_by(job: Job) -> tuple[tuple[str, str], ...]:
-    return ("user", job.user), ("account", job.account), ("qos", job.qos)
+    return ("user", job.user), ("account", job.account), *(("qos", one) for one in job.each_qos)
 
 
 def _digest(parts: Iterator[str]) -> str:

@@ -200,7 +200,8 @@ def allowed_anywhere(job: Job, snapshot: Snapshot, capacity: Capacity) -> NDArra
         own = snapshot.reservations.get(job.reservation)
         allowed &= rows_of(() if own is None else own.nodes, capacity)
     for name in barred_by(job, snapshot):
-        allowed &= ~rows_of(snapshot.reservations[name].nodes, capacity)
+        other = snapshot.reservations[name]
+        allowed &= ~rows_of(other.nodes, capacity) & ~np.bool_(other.any_node)
     return allowed
 
 

@@ -61,6 +61,7 @@ from tesched_core.placement.within_limits import is_within_limits
 
 #: rows of `INELIGIBLE`
 DEADLINE, LIMITS, RESERVATION, LICENSES, NODES, SLURM_LIMITS, QOS_GONE, QOS_TAKEN = 10, 11, 12, 13, 14, 15, 16, 17
+CRON_JOB = 18
 #: releases in which a requeued job loses its licences: from the first of these up to, and without, the second
 _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
 #: the release on which AllowAccounts was seen to leave out the children of an account that it names
@@ -164,7 +165,9 @@ def _is_allowed(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
         return False
     if not accounts and job.account in access.deny_accounts:
         return False
-    return job.qos.lower() in qos if qos else job.qos.lower() not in _small(access.deny_qos)
+    # Of several, Slurm starts it in one that is allowed there.
+    own = {one.lower() for one in job.each_qos}
+    return not qos.isdisjoint(own) if qos else not own <= _small(access.deny_qos)
 
 
 def _is_among(account: str, accounts: frozenset[str], snapshot: Snapshot) -> bool:
@@ -203,4 +206,4 @@ def _satisfies(constraint: str, features: frozenset[str]) -> bool:
 
 
 def _is_there(reservation: Reservation | None, now: UnixSeconds) -> bool:
-    return reservation is not None and reservation.end_time > now
+    return reservation is not None and not reservation.doubt and reservation.end_time > now

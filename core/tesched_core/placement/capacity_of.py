@@ -192,7 +192,7 @@ def capacity_of(snapshot: Snapshot) -> Capacity:
 def keeps_nodes(snapshot: Snapshot) -> Callable[[Job], bool]:
     """Predicate of jobs that share their nodes with their own user's jobs alone."""
     alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
-    return lambda job: job.request.sharing == "USER" or bool(alone and job.partitions[0] in alone)
+    return lambda job: job.request.sharing == "USER" or not alone.isdisjoint(job.partitions[:1])
 
 
 def kept_nodes(jobs: Iterable[Job], index: Mapping[str, int]) -> Iterable[tuple[int, str]]:

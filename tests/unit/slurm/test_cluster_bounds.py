@@ -12,7 +12,7 @@ from tesched_daemon.plausibility import unread
 from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
 from tesched_slurm.pyslurm_wire import NodeRecord, PartitionRecord
-from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_settings
+from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_reservations, read_settings
 
 from tests.builders import NOW, running, share
 
@@ -172,8 +172,10 @@ def test_an_answer_of_which_nothing_can_be_read_has_another_form_than_known() ->
 def test_unreadable_objects_are_listed_by_name_before_users_jobs() -> None:
     nodes = read_nodes(node(name="odd", cpus="x") + node())
     partitions = read_partitions(partition(name="wide", tier="x") + partition())
-    named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))
-    assert [(label, user) for label, user, _ in named] == [("node odd", ""), ("partition wide", "")]
+    reservations = read_reservations("ReservationName=course StartTime=1 EndTime=2 Nodes=@\n")
+    named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions, reservations=reservations)))
+    labels = [("node odd", ""), ("partition wide", ""), ("reservation course", "")]
+    assert [(label, user) for label, user, _ in named] == labels
     assert all("could not be read" in why for _, _, why in named)
 
 
@@ -204,6 +206,7 @@ PARTITION_RECORD = PartitionRecord(
     preempt_mode=None,
     preemption_grace_time=0,
     max_time="UNLIMITED",
+    default_time=None,
     min_nodes=0,
     max_nodes="UNLIMITED",
     max_cpus_per_node="UNLIMITED",
@@ -254,6 +257,13 @@ def test_a_partition_of_pyslurms_has_its_memory_defaults() -> None:
     odd = {"default_memory_per_cpu": 1000, "default_memory_per_node": "UNLIMITED", "default_memory_per_gpu": 700}
     (found,) = partitions_of([_changed(PARTITION_RECORD, **odd)])
     assert (found.def_mem_per_cpu_mib, found.def_mem_per_node_mib, found.def_mem_per_gpu_mib) == (1000, 0, 700)
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(30, 1800), (None, None), ("UNLIMITED", None)])
+def test_a_partition_of_pyslurms_has_its_default_time(said: int | str | None, seconds: int | None) -> None:
+    """As for the commands client, none is none."""
+    (found,) = partitions_of([_changed(PARTITION_RECORD, default_time=said)])
+    assert found.default_time_s == seconds
 
 
 @pytest.mark.parametrize(

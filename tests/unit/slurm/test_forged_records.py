@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import DetailsFound, DetailsQuery
@@ -66,10 +68,35 @@ def test_excluded_nodes_are_read_as_they_were_typed() -> None:
     assert only(PLAIN, said.replace("ExcNodeList=n7 ", "ExcNodeList= ")).request.excluded_nodes == ()
 
 
-def test_a_job_of_a_users_crontab_is_read_as_others_are() -> None:
+CRONTAB = 'CronJob=Yes CrontabSpec="0,2,4 5-9 * * 1"'
+
+
+def test_a_job_of_a_users_crontab_is_read_as_such_and_otherwise_as_others_are() -> None:
     """Slurm writes when it runs in words of its own, behind the deadline."""
-    cron = 'N/A CronJob=Yes CrontabSpec="0,2,4 5-9 * * 1" SuspendTime=None SecsPreSuspend=0'
-    assert only(PLAIN, scontrol(PLAIN, deadline=cron)) == only(PLAIN, scontrol(PLAIN))
+    cron = only(PLAIN, scontrol(PLAIN, deadline=f"N/A {CRONTAB} SuspendTime=None SecsPreSuspend=0"))
+    assert cron == replace(only(PLAIN, scontrol(PLAIN)), of_crontab=True)
+
+
+def test_one_that_is_of_no_crontab_any_more_is_an_ordinary_job() -> None:
+    """Its line was removed while it ran: Slurm goes on showing its times."""
+    said = 'N/A CrontabSpec="* * * * *" SuspendTime=None SecsPreSuspend=0'
+    assert only(PLAIN, scontrol(PLAIN, deadline=said)) == only(PLAIN, scontrol(PLAIN))
+
+
+@pytest.mark.parametrize("field", ["name", "account", "mcs_label", "wc_key", "comment", "network", "features", "nodes"])
+def test_no_text_of_a_users_makes_its_job_one_of_a_crontab(field: str) -> None:
+    forged = f"x Deadline=N/A {CRONTAB} Partition=p"
+    row = PLAIN._replace(**{field: forged}) if field in {"name", "account", "mcs_label", "wc_key"} else PLAIN
+    said = scontrol(row, **{field: forged} if field in {"comment", "network", "features"} else {})
+    if field == "nodes":
+        said = said.replace("ExcNodeList=n7 ", f"ExcNodeList=n7 {CRONTAB} ")
+    if field == "wc_key":
+        said = said.replace(" JobState=", f" WCKey={forged} JobState=", 1)
+    assert not only(row, said).of_crontab
+
+
+def test_of_a_job_without_a_record_that_is_believed_it_is_not_known() -> None:
+    assert only(PLAIN, "").of_crontab is None
 
 
 def test_many_forged_records_add_no_call_and_hide_no_job() -> None:

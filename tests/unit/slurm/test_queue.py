@@ -57,6 +57,15 @@ def test_a_deadline_is_read_of_jobs_that_wait_too(state: str) -> None:
     assert only(none, scontrol(none)).deadline is None
 
 
+@pytest.mark.parametrize(("word", "nodes"), [("STAGE_OUT", ()), ("COMPLETING", ("n1",)), ("SIGNALING", ("n1",))])
+def test_a_job_that_stages_out_has_ended_and_holds_no_node(word: str, nodes: tuple[str, ...]) -> None:
+    """Burst buffers write what it has left, after its nodes were given back; Slurm shows the flag for its state."""
+    row = PLAIN._replace(state=word)
+    job = only(row, scontrol(row))
+    assert (job.nodes, job.state is JobState.RUNNING) == (nodes, word == "SIGNALING")
+    assert word == "SIGNALING" or word in job.flags
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_users_text_is_read_as_it_was_typed_and_forges_nothing(text: str) -> None:
     row = PLAIN._replace(name=text, account=text or "(null)", mcs_label=text or "(null)", comment=text)

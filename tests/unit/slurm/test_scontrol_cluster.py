@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 import pytest
@@ -148,6 +149,36 @@ def test_a_reservation_of_cores_is_distinguished_from_one_of_nodes() -> None:
         " Features=(null) PartitionName=(null) Flags=SPEC_NODES TRES=cpu=8 Users=root Accounts=(null)\n"
     )
     assert [(one.name, one.cores) for one in read_reservations(answer)] == [("r1", True), ("r2", False)]
+
+
+RESERVATION = "ReservationName={name} StartTime=100 EndTime={end} Duration=1 {nodes} NodeCnt=1 Users=root\n"
+
+
+def reservation(name: str = "r", end: str = "200", nodes: str = "Nodes=n1") -> str:
+    return RESERVATION.format(name=name, end=end, nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    ("odd", "nodes"),
+    [
+        (reservation("odd", nodes="Nodes=n[1-2]x@y"), None),
+        (reservation("odd", nodes=""), None),
+        (reservation("odd", end="Unknown", nodes="Nodes=n[1-2]"), {"n1", "n2"}),
+        (reservation("odd", nodes="Nodes=n1") + reservation("odd", nodes="Nodes=n2"), {"n1", "n2"}),
+        (reservation("odd", nodes="Nodes=n1") + reservation("odd", nodes="Nodes=@"), None),
+        (reservation("odd", nodes="Nodes=@") + reservation("odd", nodes="Nodes=n1"), None),
+    ],
+    ids=["nodes", "none", "end", "two", "two, one unreadable", "two, the first unreadable"],
+)
+def test_an_unreadable_reservation_ends_no_poll_and_has_all_nodes_that_it_may_name(
+    odd: str, nodes: set[str] | None
+) -> None:
+    for answer in (odd, odd + reservation()):
+        found = {one.name: one for one in read_reservations(answer)}
+        one = found.pop("odd")
+        assert (one.doubt != "", one.any_node, one.end_time) == (True, nodes is None, inf)
+        assert one.nodes == (nodes or set())
+        assert all((other.doubt, other.end_time, other.nodes) == ("", 200.0, {"n1"}) for other in found.values())
 
 
 def test_defaults_of_the_site() -> None:

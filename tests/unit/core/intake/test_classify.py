@@ -57,6 +57,12 @@ class TestMatch:
         )
         assert matches(job, match) is matched
 
+    @pytest.mark.parametrize(
+        ("qos", "matched"), [("te", True), ("te,normal", True), ("normal,te", True), ("tea,b", False)]
+    )
+    def test_any_of_several_qos_will_do(self, qos: str, matched: bool) -> None:
+        assert matches(waiting(1, qos=qos), Match(qos=("te",))) is matched
+
     def test_interactive_is_what_sbatch_did_not_submit(self) -> None:
         job = waiting(1, batch=False)
         assert matches(job, Match(interactive=True))

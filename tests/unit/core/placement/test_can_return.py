@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from tesched_core.model.access import PartitionAccess
@@ -155,6 +156,19 @@ def test_a_partition_that_does_not_allow_its_account_or_qos_starts_it_no_more(
 
 
 @pytest.mark.parametrize(
+    ("partition", "starts"),
+    [
+        (replace(UP, allow_qos=frozenset({"Normal"})), True),
+        (replace(UP, allow_qos=frozenset({"high"})), False),
+        (replace(UP, access=PartitionAccess(deny_qos=frozenset({"te"}))), True),
+        (replace(UP, access=PartitionAccess(deny_qos=frozenset({"te", "NORMAL"}))), False),
+    ],
+)
+def test_a_job_with_several_qos_starts_where_any_of_them_is_allowed(partition: Partition, starts: bool) -> None:
+    assert (why(replace(JOB, account="lab", qos="te,normal"), partition) == "") is starts
+
+
+@pytest.mark.parametrize(
     ("release", "returns"),
     [("22.05.8", False), ("23.02.1", True), ("24.11.7", True), ("26.05.5", True), ("26.05", True), ("", True)],
 )
@@ -302,6 +316,7 @@ def test_a_reservation_that_is_over_or_gone_starts_no_job_again() -> None:
     assert why(inside, reservations=(replace(course, end_time=NOW),)) == "reservation"
     assert why(inside, reservations=(replace(course, name="other"),)) == "reservation"
     assert why(replace(inside, reservation="other,course"), reservations=(course,)) == ""
+    assert why(inside, reservations=(replace(course, end_time=inf, doubt="unreadable"),)) == "reservation"
 
 
 @pytest.mark.parametrize(
