@@ -8,6 +8,11 @@ from __future__ import annotations
 _HELD = "tests/scenarios/test_bound_held.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
+_FILL = (
+    "tests/scenarios/test_fill_heads.py",
+    "tests/scenarios/test_fill.py",
+    "tests/scenarios/test_fill_free_resources.py",
+)
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
@@ -274,7 +279,9 @@ NEAR = {
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
-    "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py"),
+    "fill": _FILL,
+    "queue_heads": _FILL,
+    "shadow_time": _FILL,
     "queue_boost": (
         _LEFT,
         "tests/scenarios/test_two_raises.py",
@@ -442,6 +449,7 @@ NEAR = {
         ("columns_of", "read_jobs", "capacity_of"),
         (
             "tests/properties/test_kept_columns.py",
+            "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",
             "tests/unit/core/placement/test_expected_runs.py",
         ),
