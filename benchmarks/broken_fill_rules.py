@@ -1,4 +1,4 @@
-"""The rules of fill's heads of the queue, which `python -m benchmarks.mutations` breaks."""
+"""The rules of fill's heads of the queue, and of gavel's reach, which `python -m benchmarks.mutations` breaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,22 @@ _HEADS = "policies/tesched_policies/queue_heads.py"
 _COLUMNS = "core/tesched_core/placement/columns_of.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"
 
+_TURN = "policies/tesched_policies/gavel/turn.py"
+
 FILL_MUTATIONS = (
+    Mutation(
+        "gavel: GPUs that no managed job may have",
+        _TURN,
+        "self.managed.may_have(capacity.available & (self.kinds.of_node != NOWHERE))",
+        "capacity.available & (self.kinds.of_node != NOWHERE)",
+    ),
+    Mutation("gavel: a turn without a place", _TURN, "        self._make_places()\n        length", "        length"),
+    Mutation(
+        "gavel: who does not leave keeps its turn",
+        _TURN,
+        "if managed.jobs[other].job_id not in leave:",
+        "if False:",
+    ),
     Mutation("fill: what is not weighed is in the queue", _COLUMNS, "others.append((len(jobs), job.job_id))", "pass"),
     Mutation(
         "fill: exempt jobs are in the queue",

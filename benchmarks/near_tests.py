@@ -300,6 +300,7 @@ NEAR = {
     ),
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
+    "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
