@@ -15,6 +15,7 @@ from benchmarks.broken_early_rules import EARLY_MUTATIONS
 from benchmarks.broken_edge_rules import EDGE_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_field_rules import FIELD_MUTATIONS
+from benchmarks.broken_fill_rules import FILL_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_kept_rules import KEPT_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
@@ -239,14 +240,14 @@ MUTATIONS = (
     Mutation(
         "fill: a job that outlasts the shadow leaves the first its resources",
         "policies/tesched_policies/fill.py",
-        "among &= shadow.spared(len(free), demand)",
+        "among &= shadow.spared(len(free), wanted.each)",
         "pass",
     ),
     Mutation(
         "fill: who ends before the shadow delays nobody",
         "policies/tesched_policies/fill.py",
-        "if not view.now + waiting.may_run_s[row] <= shadow.at]",
-        "]",
+        "shadow is not None and shadow.is_met_by(ends_at)]",
+        "shadow is not None]",
     ),
     Mutation(
         "fill: the highest response ratio is next",
@@ -257,25 +258,25 @@ MUTATIONS = (
     Mutation(
         "fill: what a shadow spares is spared once",
         "policies/tesched_policies/fill.py",
-        "shadow.take(nodes, demand)",
+        "shadow.take(nodes, wanted.each)",
         "pass",
     ),
     Mutation(
         "fill: trials that wait for such resources are not delayed",
         "policies/tesched_policies/fill.py",
-        "[_shadow(view, first, free), *_shadows_ahead(view, free)]",
-        "[_shadow(view, first, free)]",
+        "for one in (*(head.wanted for head in queue.heads), *trials_of(view))]",
+        "for one in [head.wanted for head in queue.heads]]",
     ),
     Mutation(
         "fill: a job that was helped has its resources",
-        "policies/tesched_policies/fill.py",
+        "policies/tesched_policies/queue_heads.py",
         "helped = job_id in boosted",
         "helped = False",
     ),
     Mutation(
         "fill: resources of one job are not another's",
         "policies/tesched_policies/fill.py",
-        "            free[list(nodes)] -= waiting.demand[row]\n            forward",
+        "            wanted.take(nodes, free)\n            forward",
         "            forward",
     ),
     Mutation(
@@ -824,6 +825,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *AT_ONCE_MUTATIONS,
     *BEGIN_MUTATIONS,
+    *FILL_MUTATIONS,
     *TURN_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,

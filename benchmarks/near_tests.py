@@ -10,6 +10,11 @@ _AWAITS = "tests/scenarios/test_awaits_reservation.py"
 _COMING = "tests/scenarios/test_coming_reservations.py"
 _BETWEEN, _PLACES = "tests/scenarios/test_bound_between_polls.py", "tests/scenarios/test_bound_places.py"
 _LEFT, _UNEVEN = "tests/scenarios/test_fields_left.py", "tests/unit/core/placement/test_uneven.py"
+_FILL = (
+    "tests/scenarios/test_fill_heads.py",
+    "tests/scenarios/test_fill.py",
+    "tests/scenarios/test_fill_free_resources.py",
+)
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
 _CRONTAB = "tests/scenarios/test_crontab.py"
@@ -292,7 +297,9 @@ NEAR = {
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
-    "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_free_resources.py", _CRONTAB),
+    "fill": (*_FILL, _CRONTAB),
+    "queue_heads": _FILL,
+    "shadow_time": _FILL,
     "queue_boost": (
         _LEFT,
         "tests/scenarios/test_two_raises.py",
@@ -320,6 +327,7 @@ NEAR = {
     ),
     "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
+    "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
     "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
@@ -469,6 +477,7 @@ NEAR = {
         ("columns_of", "read_jobs", "capacity_of"),
         (
             "tests/properties/test_kept_columns.py",
+            "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",
             "tests/unit/core/placement/test_expected_runs.py",
             _CRONTAB,

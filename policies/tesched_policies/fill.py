@@ -1,10 +1,13 @@
 """fill: left-over resources go to the job that fits, has waited longest for its length, and delays none before it.
 
 Definitions
-    first          the first job in the best-effort queue that does not fit now.
-    ahead          TE jobs that wait and have no victims (`patient`).
+    first          the first job in the queue that does not fit now, of those that may use a node: one for each node,
+                   as a rule the same for all nodes of a partition (`queue_heads.py`). TE jobs apart, it may be any
+                   job that starts once it fits: exempt, an array's next task, exclusive, for certain nodes.
+    ahead          TE jobs that wait and have no victims (`patient`), or that Slurm has yet to consider.
     shadow         when and where such a job will start, if every running job ends when expected: by what is known of
-                   its run time, else by its time limit.
+                   its run time, else by its time limit. Where that is not known of enough jobs, the time is not
+                   known, and the place is all nodes on which it would fit if they were empty.
     ratio(j)       response ratio, (waited_j + run_j) / run_j, without unit; run_j is the expected run time, seconds.
                    Where that is learned from runs like it, the median: for the ratio, and for jobs that run (the
                    shadow). Whether j ends before the shadow is answered by what 4 in 5 such runs do not exceed.
@@ -14,10 +17,11 @@ Principle
     limits, of which people ask for several times what they need; so it finds that hardly any job fits before the first
     job's turn. Here it is the expected run time that counts. Of those that fit into a hole and
 
-        end before the shadow, or leave the job its nodes at that time (EASY), for the first and for all that are ahead,
+        end before the shadow, or leave the job its nodes at that time (EASY), for each first and all that are ahead,
 
     the one with the highest ratio is brought to the head of the best-effort queue (highest response ratio next), then
-    the next, until none fits. Resources that are reserved for a TE job are not given away.
+    the next, until none fits. Resources that are reserved for a TE job are not given away; nor are nodes for which a
+    job waits that cannot be weighed: its request is not modelled, it is heterogeneous, or its record was not read.
     Where nothing is known of run times it counts by time limits, like Slurm's own backfill, but for the order.
 
 Worked example
@@ -36,7 +40,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -47,8 +51,9 @@ from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Policy, Proposal, View
 
 if TYPE_CHECKING:
-    from tesched_core.model.columns import Waiting
     from tesched_core.placement.shadow_time import Shadow
+
+    from tesched_policies.queue_heads import Head, Queue, Wanted
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
@@ -63,58 +68,37 @@ class Fill(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return boosts for the jobs that fit into what is left over."""
+        from tesched_policies.queue_heads import of_row, queue_of  # noqa: PLC0415 - a configuration needs none
+
         waiting, free = view.columns.waiting, view.capacity.free.copy()
-        going = _starts_by_itself(view, free)
-        first = next((row for row in range(len(waiting)) if row not in going), None)
-        if first is None:
+        queue = queue_of(view, free)
+        if not queue.heads:
             return Proposal()
-        shadows: list[Shadow] = []
+        before: list[tuple[Wanted, Shadow | None]] = []
         forward: list[BoostJob] = []
         refusals: list[Refusal] = []
-        for row in _in_order(view, going, first, free):
-            if _place(waiting, row, free) is None:
+        for row in _in_order(view, queue.going, free):
+            wanted = of_row(waiting, row)
+            if wanted.place(free) is None:
                 continue
-            shadows = shadows or [_shadow(view, first, free), *_shadows_ahead(view, free)]
-            nodes = _without_delay(view, row, free, shadows)
+            first = _first_for(wanted, queue.heads)
+            before = before or _with_shadows(view, queue, free)
+            nodes = _without_delay(view, row, wanted, free, before)
             if nodes is None:
-                refusals.append(_would_delay(waiting, row, first))
+                refusals.append(_would_delay(wanted, first))
                 continue
-            free[list(nodes)] -= waiting.demand[row]
+            wanted.take(nodes, free)
             forward.append(_forward(view, row, first, nodes))
             if len(forward) == MOST:
                 break
         return Proposal(intents=tuple(forward), refusals=Refusals(refusals))
 
 
-def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
-    """Take from `free` the resources of jobs that start without help.
-
-    Those are the jobs before the first that does not fit, and the boosted. Changes `free`.
-    """
-    waiting = view.columns.waiting
-    going: dict[int, None] = {}
-    boosted = view.memory.raised(By.QUEUE)
-    blocked = False
-    for row, job_id in enumerate(waiting.job_id.tolist()):
-        helped = job_id in boosted
-        if blocked and not helped:
-            if not boosted:
-                break
-            continue
-        nodes = _place(waiting, row, free)
-        if nodes is None:
-            blocked = True
-            continue
-        going[row] = None
-        free[list(nodes)] -= waiting.demand[row]
-    return going
-
-
-def _in_order(view: View, going: dict[int, None], first: int, free: NDArray[np.int64]) -> list[int]:
+def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> list[int]:
     """Return the jobs that might fit, the highest response ratio first, then the queue's order."""
     waiting = view.columns.waiting
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
-    may[[*going, first]] = False
+    may[[*going]] = False
     may &= _managed(view)
     boosted = view.memory.raised(By.QUEUE)
     may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in boosted]] = False
@@ -136,70 +120,59 @@ def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     return 1 + np.maximum(view.now - view.columns.waiting.since[rows], 0) / np.maximum(run_s, 1)
 
 
-def _place(
-    waiting: Waiting, row: int, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None
+def _with_shadows(view: View, queue: Queue, free: NDArray[np.int64]) -> list[tuple[Wanted, Shadow | None]]:
+    """Return the jobs that must not be delayed."""
+    from tesched_policies.queue_heads import trials_of  # noqa: PLC0415 - a configuration needs none
+
+    ends = queue.ends(view)
+    return [(one, one.shadow(view, free, ends)) for one in (*(head.wanted for head in queue.heads), *trials_of(view))]
+
+
+def _first_for(wanted: Wanted, heads: Sequence[Head]) -> JobId:
+    """Return the first job that does not fit of those that may use the same nodes."""
+    others = [head for head in heads if head.wanted.job_id != wanted.job_id] or heads
+    return next((one for one in others if (one.allowed & wanted.allowed).any()), others[0]).wanted.job_id
+
+
+def _without_delay(
+    view: View,
+    row: int,
+    wanted: Wanted,
+    free: NDArray[np.int64],
+    before: Sequence[tuple[Wanted, Shadow | None]],
 ) -> tuple[int, ...] | None:
-    fits = (free >= waiting.demand[row]).all(axis=1) & waiting.allowed[waiting.kind[row]]
-    if among is not None:
-        fits &= among
-    nodes = np.flatnonzero(fits)
-    count = int(waiting.nodes[row])
-    return tuple(nodes[:count].tolist()) if len(nodes) >= count else None
-
-
-def _shadow(view: View, first: int, free: NDArray[np.int64]) -> Shadow:
-    from tesched_core.placement.shadow_time import shadow_of  # noqa: PLC0415 - a configuration needs none
-
-    waiting = view.columns.waiting
-    allowed = waiting.allowed[waiting.kind[first]]
-    return shadow_of(
-        waiting.demand[first], int(waiting.nodes[first]), allowed, free, ends=view.columns.ends, now=view.now
-    )
-
-
-def _shadows_ahead(view: View, free: NDArray[np.int64]) -> Iterator[Shadow]:
-    from tesched_core.placement.constraint import UnsupportedRequestError  # noqa: PLC0415 - as above
-    from tesched_core.placement.demand import demand_of  # noqa: PLC0415 - as above
-    from tesched_core.placement.shadow_time import shadow_of  # noqa: PLC0415 - as above
-
-    for job in view.ahead:
-        try:
-            demand = demand_of(job, view.snapshot, view.capacity)
-        except UnsupportedRequestError:
-            continue  # it is left to Slurm
-        yield shadow_of(demand.per_node, demand.nodes, demand.allowed, free, ends=view.columns.ends, now=view.now)
-
-
-def _without_delay(view: View, row: int, free: NDArray[np.int64], shadows: Sequence[Shadow]) -> tuple[int, ...] | None:
     """Return nodes on which it delays no other job, and take of what the shadows spare; None if there are none."""
-    waiting = view.columns.waiting
-    demand = waiting.demand[row]
-    outlasted = [shadow for shadow in shadows if not view.now + waiting.may_run_s[row] <= shadow.at]
+    others = [(one, shadow) for one, shadow in before if one.job_id != wanted.job_id]
+    ends_at = view.now + float(view.columns.waiting.may_run_s[row])
+    outlasted = [shadow for _, shadow in others if shadow is not None and shadow.is_met_by(ends_at)]
     among = np.ones(len(free), dtype=np.bool_)
+    for one, shadow in others:
+        if shadow is None:
+            among &= ~one.allowed
     for shadow in outlasted:
-        among &= shadow.spared(len(free), demand)
-    nodes = _place(waiting, row, free, among)
+        among &= shadow.spared(len(free), wanted.each)
+    nodes = wanted.place(free, among)
     if nodes is not None:
         for shadow in outlasted:
-            shadow.take(nodes, demand)
+            shadow.take(nodes, wanted.each)
     return nodes
 
 
-def _forward(view: View, row: int, first: int, nodes: tuple[int, ...]) -> BoostJob:
+def _forward(view: View, row: int, first: JobId, nodes: tuple[int, ...]) -> BoostJob:
     waiting, names = view.columns.waiting, view.capacity.names
     ratio = float(_ratio(view, np.array([row], dtype=np.intp))[0])
     text = (
         f"it fits into what is left over, has waited longest for its length (ratio {ratio:.1f}) "
-        f"and does not delay job {waiting.job_id[first]}, which is first"
+        f"and does not delay job {first}, which is first"
     )
     where = ",".join(names[node] for node in nodes)
     return BoostJob(job_id=JobId(int(waiting.job_id[row])), why=f"on {where} {text}")
 
 
-def _would_delay(waiting: Waiting, row: int, first: int) -> Refusal:
+def _would_delay(wanted: Wanted, first: JobId) -> Refusal:
     return Refusal(
-        job_id=JobId(int(waiting.job_id[row])),
-        preemptor=JobId(int(waiting.job_id[first])),
+        job_id=wanted.job_id,
+        preemptor=first,
         code=RefusalCode.WOULD_DELAY,
-        text=f"it fits now, and would delay job {waiting.job_id[first]}, which is first in the queue",
+        text=f"it fits now, and would delay job {first}, which is first in the queue",
     )

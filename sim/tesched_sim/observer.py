@@ -548,8 +548,14 @@ class _Columns:
     def waiting(self) -> Waiting:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
         alone = slurm.arrays is None
-        best_effort = (row for row in slurm.lines[-1] if not slurm.te[row] and (alone or eyes.is_no_task(row)))
-        rows = np.fromiter(islice(best_effort, MOST_WAITING), dtype=np.int64)
+        found: list[int] = []
+        others: list[tuple[int, JobId]] = []
+        for row in islice((row for row in slurm.lines[-1] if not slurm.te[row]), MOST_WAITING):
+            if alone or eyes.is_no_task(row):
+                found.append(row)
+            else:
+                others.append((len(found), JobId(row + 1)))
+        rows = np.array(found, dtype=np.int64)
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
         return Waiting(
             job_id=rows + 1,
@@ -560,6 +566,7 @@ class _Columns:
             demand=workload.demand[rows],
             kind=workload.constraint[rows].astype(np.intp),
             allowed=workload.allowed & slurm.up,
+            others=tuple(others),
         )
 
     @cached_property

@@ -141,16 +141,17 @@ class Running:
         return order[first[row] : first[row + 1]]
 
 
-#: How many of the waiting best-effort jobs are read, from the head of the queue (Slurm's bf_max_job_test has 500).
+#: How many of the waiting jobs, TE jobs aside, are read, from the head of the queue (bf_max_job_test has 500).
 MOST_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waiting:
-    """The first `MOST_WAITING` best-effort jobs that wait for resources, highest priority first, one entry a job.
+    """The best-effort jobs among the first `MOST_WAITING` that are no TE jobs, highest priority first, one entry a job.
 
-    Left out is what cannot be weighed by amounts on each node alone: pending job arrays, exclusive jobs, those that
-    want certain nodes or all memory of a node, and those that wait for anything but resources.
+    These are what can be weighed by amounts on each node alone. Not so, and in `others`: pending job arrays, exclusive
+    jobs, those that want certain nodes or all memory of a node, or what is not modelled, exempt jobs, and those that
+    may start once they fit, but of which Slurm has not said so. What waits for anything but resources is in neither.
     """
 
     job_id: NDArray[np.int64]
@@ -167,6 +168,8 @@ class Waiting:
     kind: NDArray[np.intp]
     #: [kinds, nodes] where it may run
     allowed: NDArray[np.bool_]
+    #: the other jobs of that queue, each with the row above before which it stands
+    others: Sequence[tuple[int, JobId]] = ()
 
     def __len__(self) -> int:
         """Return the number of jobs."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.intake.leave_times import expected_leave_s
-from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, resources_would_not_help
+from tesched_core.intake.pending_reason import WAITS_FOR_RESOURCES, resources_would_not_help, starts_by_itself
 from tesched_core.model.capacity import Capacity, mask_of
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.column_layout import vector
@@ -25,7 +25,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.capacity_of import capacity_with, kept_nodes
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demand_of
+from tesched_core.placement.demand import Demand, demand_of
 from tesched_core.placement.latest_start import leaves_within_s
 from tesched_core.placement.read_jobs import ineligible, read
 
@@ -182,22 +182,21 @@ class SnapshotColumns:
     def waiting(self) -> Waiting:
         snapshot, capacity = self.snapshot, self.capacity
         jobs: list[Job] = []
+        others: list[tuple[int, JobId]] = []
         nodes, wanted, kind = [], [], []
         masks: dict[bytes, tuple[int, NDArray[np.bool_]]] = {}
         for job in self._queue:
-            if not _plain(job) or resources_would_not_help(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
+            if snapshot.job_class(job.job_id) is JobClass.TE or not starts_by_itself(job, snapshot.taken_at, 0):
                 continue
-            try:
-                demand = demand_of(job, snapshot, capacity)
-            except UnsupportedRequestError:
-                continue
-            if demand.all_memory or demand.unknown_gres:
-                continue
-            jobs.append(job)
-            nodes.append(demand.nodes)
-            wanted.append(demand.per_node)
-            kind.append(masks.setdefault(demand.allowed.tobytes(), (len(masks), demand.allowed))[0])
-            if len(jobs) == MOST_WAITING:
+            demand = _weighed(job, snapshot, capacity)
+            if demand is None:
+                others.append((len(jobs), job.job_id))
+            elif not demand.unknown_gres:
+                jobs.append(job)
+                nodes.append(demand.nodes)
+                wanted.append(demand.per_node)
+                kind.append(masks.setdefault(demand.allowed.tobytes(), (len(masks), demand.allowed))[0])
+            if len(jobs) + len(others) == MOST_WAITING:
                 break
         expected = [(job, snapshot.expected_run(job.job_id)) for job in jobs]
         return Waiting(
@@ -215,6 +214,7 @@ class SnapshotColumns:
             allowed=np.array([mask for _, mask in masks.values()], dtype=np.bool_).reshape(
                 len(masks), len(capacity.names)
             ),
+            others=tuple(others),
         )
 
     @cached_property
@@ -276,6 +276,17 @@ class SnapshotColumns:
             if (vector(demand_per_node(request), capacity.resources) <= free).all():
                 return True
         return False
+
+
+def _weighed(job: Job, snapshot: Snapshot, capacity: Capacity) -> Demand | None:
+    """Return the demand of a BE job that waits for resources, if amounts on each node say all of it."""
+    if snapshot.job_class(job.job_id) is not JobClass.BE or not _plain(job) or resources_would_not_help(job):
+        return None
+    try:
+        demand = demand_of(job, snapshot, capacity)
+    except UnsupportedRequestError:
+        return None
+    return None if demand.all_memory else demand
 
 
 def _plain(job: Job) -> bool:

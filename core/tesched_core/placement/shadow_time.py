@@ -18,13 +18,17 @@ from tesched_core.model.columns import Ends
 class Shadow:
     """Time and place where a job will start."""
 
-    #: inf: never, as far as is known
+    #: inf: not known, and `nodes` are all on which it fits when nobody is there; without any it never starts
     at: float
     nodes: NDArray[np.intp]
     #: [nodes, resources] what will be free then on each of `nodes`; what is taken of it is taken off here
     free: NDArray[np.int64]
-    #: [resources] what the job wants on each of them
+    #: [resources], or [nodes, resources], what the job wants on each of them
     wants: NDArray[np.int64]
+
+    def is_met_by(self, ends_at: float) -> bool:
+        """Check whether a job that starts now, and ends at that time, may still be there when this one would start."""
+        return self.at == inf or not ends_at <= self.at
 
     def spared(self, count: int, other: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for each of `count` nodes whether a job that wants `other` [resources], and stays, delays no other."""
@@ -45,11 +49,15 @@ def shadow_of(
     *,
     ends: Ends,
     now: float,
+    total: NDArray[np.int64] | None = None,
 ) -> Shadow:
-    """Time and nodes of the start of a job that wants so much [resources] on `count` of the `allowed` nodes.
+    """Time and nodes of the start of a job that wants so much on `count` of the `allowed` nodes.
 
-    `free` [nodes, resources] is what is free now. A job that should have left by now is expected to leave now.
+    `wants` is [resources], or [nodes, resources]; `free` and `total` [nodes, resources] are what is free now, and what
+    there is: with that, a job whose start is not known keeps the nodes on which it can start. A job that should have
+    left by now is expected to leave now.
     """
+    each = np.broadcast_to(wants, free.shape)
     order = np.lexsort((ends.at, ends.node))
     where, at, frees = ends.node[order], np.maximum(ends.at[order], now), ends.frees[order]
     first = np.r_[0, np.flatnonzero(np.diff(where)) + 1] if len(where) else np.zeros(0, dtype=np.intp)
@@ -57,17 +65,19 @@ def shadow_of(
     after = np.cumsum(frees, axis=0)
     after -= np.repeat(after[first] - frees[first], lengths, axis=0)
     after += free[where]
-    enough = np.flatnonzero((after >= wants).all(axis=1))[::-1]
+    enough = np.flatnonzero((after >= each[where]).all(axis=1))[::-1]
     when = np.full(len(free), inf)
     when[where[enough]] = at[enough]  # the earliest comes last and stays
-    when[(free >= wants).all(axis=1)] = now
+    when[(free >= each).all(axis=1)] = now
     when[~allowed] = inf
     nodes = np.argsort(when, kind="stable")[:count]
     starts_at = float(when[nodes[-1]]) if len(nodes) == count else inf
     if starts_at == inf:
-        nodes = nodes[:0]
+        nodes = nodes[:0] if total is None else np.flatnonzero((total >= each).all(axis=1) & allowed)
+        nodes = nodes if len(nodes) >= count else nodes[:0]
+        return Shadow(inf, nodes, (free if total is None else total)[nodes].copy(), each[nodes])
     then = free[nodes].copy()
     leaving = at <= starts_at
     for place, node in enumerate(nodes.tolist()):
         then[place] += frees[leaving & (where == node)].sum(axis=0)
-    return Shadow(starts_at, nodes, then, wants)
+    return Shadow(starts_at, nodes, then, each[nodes])

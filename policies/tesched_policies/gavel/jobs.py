@@ -135,6 +135,14 @@ class GavelJobs:
         shared = np.isin(beside[rows], rows) & (beside[rows] < rows)
         return np.where(shared, 0, self.gpus[rows])
 
+    def may_have(self, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return those of `nodes` [nodes] that one of the jobs may have."""
+        masks = {demand.allowed.tobytes(): demand.allowed for demand in self.demands}
+        found = np.zeros_like(nodes)
+        for mask in masks.values():
+            found |= mask
+        return found & nodes
+
 
 def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
     """Return the jobs that Gavel manages now; with `sharing` also those that ask for shards, where there are any."""

@@ -12,7 +12,9 @@ Principle
     leaves for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
     in a gap.
     Resources that come free in the middle of a round go to the next job, unless that would move another.
-    What TE jobs and others hold, or is reserved for them, is not there to be divided.
+    What TE jobs and others hold, or is reserved for them, is not there to be divided; nor are nodes that none of the
+    jobs may have, by partition, reservation or feature. Where one may have other nodes than another, a job may have a
+    turn and no place: at the beginning of the round those further ahead of their share leave its nodes for it.
 
 Worked example
     Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives

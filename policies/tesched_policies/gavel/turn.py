@@ -6,13 +6,13 @@ are assigned), or resources that came free in mid-round are given away; then the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.policy import HoldJob, Proposal, View
+from tesched_core.policy import HoldJob, MakeRoom, Proposal, View
 
 from tesched_policies.gavel.allocators.problem import Problem
 from tesched_policies.gavel.avoid_moves import alike, booked, kept
@@ -26,6 +26,8 @@ from tesched_policies.gavel.state import GavelState, JobRounds
 
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
+#: Most jobs for which turns of others are taken in a round, each worked out anew.
+MOST_PLACES = 20
 _HELD = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
 _HELD_FOR_NODES = "it has a turn, and is held until it has nodes for it, so that it does not start on another job's"
 
@@ -118,10 +120,48 @@ class GavelTurn:
         settled = (self.managed.on != NOWHERE) & ~self.managed.movable | self.managed.served
         fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
         self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
+        self._make_places()
         length = parameters.round_s
         # Rounds keep their beat, unless the daemon was away for longer than one.
         began = self.state.ends_at if now - self.state.ends_at < length else now
         self.state = replace(self.state, began_at=began, ends_at=began + length)
+
+    def _make_places(self) -> None:
+        """Take turns, for jobs that have no place, of those that come after them and stay where these could be.
+
+        Nodes are not alike: what one job may have another may not (partition, reservation, features). The turn is taken
+        of those alone that would leave for the job.
+        """
+        managed, kind = self.managed, self.want.copy()
+        behind = self._priorities()
+        placeless = self._placeless(self._plans())
+        for row in sorted(placeless, key=lambda row: (-behind[row, kind[row]], row))[:MOST_PLACES]:
+            stays = managed.movable & (managed.on == kind[row]) & (self.want == managed.on) & (managed.shards == 0)
+            stays &= behind[:, kind[row]] < behind[row, kind[row]]
+            before = self.want.copy()
+            self.want[stays] = NOWHERE
+            plan = next((one for one in self._plans() if one.preemptor == managed.jobs[row].job_id), None)
+            leave = set() if plan is None else {victim.job_id for victim in plan.victims}
+            for other in np.flatnonzero(stays).tolist():
+                if managed.jobs[other].job_id not in leave:
+                    self.want[other] = before[other]
+
+    def _plans(self) -> tuple[MakeRoom, ...]:
+        places = Places(view=self.view, kinds=self.kinds, managed=self.managed, want=self.want, beside=self.beside)
+        return places.plans()
+
+    def _placeless(self, plans: Sequence[MakeRoom]) -> list[int]:
+        """Return the rows of waiting jobs that have a turn and no place for it."""
+        managed, planned = self.managed, {plan.preemptor for plan in plans}
+        waits = managed.ready & (self.want != NOWHERE) & ~managed.served & (managed.shards == 0)
+        return [row for row in np.flatnonzero(waits).tolist() if managed.jobs[row].job_id not in planned]
+
+    def _priorities(self) -> NDArray[np.float64]:
+        """Return [jobs, types] how far each is behind its share: the furthest come first."""
+        half = self.parameters.round_s / 2
+        received = self._table("received_s") + half
+        given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
+        return priorities(self._table("share"), received, given, self.managed.throughput)
 
     def fill(self) -> None:
         """Give resources that are free in mid-round to the next waiting job; none is moved for it."""
@@ -153,7 +193,6 @@ class GavelTurn:
         """
         managed, share = self.managed, self._table("share")
         half = self.parameters.round_s / 2
-        received = self._table("received_s") + half
         given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
         capacity = self._capacity()
         there = np.flatnonzero(settled & (kind != NOWHERE))
@@ -161,7 +200,7 @@ class GavelTurn:
         np.subtract.at(capacity, kind[there], managed.gpus_of(there, together))
         free, capacity = np.flatnonzero(~settled), np.maximum(capacity, 0)
         alone = Claims(
-            priority=priorities(share, received, given, managed.throughput)[free],
+            priority=self._priorities()[free],
             deficit_s=self._table("deficit_s")[free],
             share=share[free],
         )
@@ -209,12 +248,15 @@ class GavelTurn:
         return order[first:] + order[:first]
 
     def _capacity(self) -> NDArray[np.int64]:
-        """Count the GPUs of each type for the managed jobs, [types]: all, less what others hold or have reserved."""
+        """Count the GPUs of each type for the managed jobs, [types]: what others neither hold nor have reserved.
+
+        Those are on nodes that one of the jobs may have: no partition, reservation or feature keeps all of them away.
+        """
         capacity = self.view.capacity
         column = capacity.resources.index("gpu") if "gpu" in capacity.resources else None
         if column is None:
             return self.kinds.gpus.copy()
-        may = capacity.available & (self.kinds.of_node != NOWHERE)
+        may = self.managed.may_have(capacity.available & (self.kinds.of_node != NOWHERE))
         free = np.zeros_like(self.kinds.gpus)
         np.add.at(free, self.kinds.of_node[may], capacity.free[may, column])
         mine = np.flatnonzero(self.managed.on != NOWHERE)
@@ -298,7 +340,7 @@ class GavelTurn:
     def proposal(self) -> Proposal[GavelState]:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
         managed = self.managed
-        plans = Places(view=self.view, kinds=self.kinds, managed=managed, want=self.want, beside=self.beside).plans()
+        plans = self._plans()
         has_turn = self.want != NOWHERE
         planned = {plan.preemptor for plan in plans}
         # A job that asks for shards waits for its place also if it has a turn: Slurm would put it beside any other.

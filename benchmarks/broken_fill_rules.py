@@ -1,0 +1,55 @@
+"""The rules of fill's heads of the queue, and of gavel's reach, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_FILL = "policies/tesched_policies/fill.py"
+_HEADS = "policies/tesched_policies/queue_heads.py"
+_COLUMNS = "core/tesched_core/placement/columns_of.py"
+_SHADOW = "core/tesched_core/placement/shadow_time.py"
+
+_TURN = "policies/tesched_policies/gavel/turn.py"
+
+FILL_MUTATIONS = (
+    Mutation(
+        "gavel: GPUs that no managed job may have",
+        _TURN,
+        "self.managed.may_have(capacity.available & (self.kinds.of_node != NOWHERE))",
+        "capacity.available & (self.kinds.of_node != NOWHERE)",
+    ),
+    Mutation("gavel: a turn without a place", _TURN, "        self._make_places()\n        length", "        length"),
+    Mutation(
+        "gavel: who does not leave keeps its turn",
+        _TURN,
+        "if managed.jobs[other].job_id not in leave:",
+        "if False:",
+    ),
+    Mutation("fill: what is not weighed is in the queue", _COLUMNS, "others.append((len(jobs), job.job_id))", "pass"),
+    Mutation(
+        "fill: exempt jobs are in the queue",
+        _COLUMNS,
+        "snapshot.job_class(job.job_id) is JobClass.TE or not starts",
+        "snapshot.job_class(job.job_id) is not JobClass.BE or not starts",
+    ),
+    Mutation(
+        "fill: who would not start delays nobody", _COLUMNS, "or not starts_by_itself(job, snapshot.taken_at, 0)", ""
+    ),
+    Mutation("fill: each node has a first", _HEADS, "clear &= ~wanted.allowed", "clear[:] = False"),
+    Mutation(
+        "fill: what fits where no job waits starts", _HEADS, "free, None if helped else clear", "free, clear & False"
+    ),
+    Mutation("fill: who fits nowhere is no first", _HEADS, "wanted.place(total) is None", "False"),
+    Mutation("fill: of an array all tasks", _HEADS, "tasks_in(job) if job.array_tasks else 1", "1"),
+    Mutation("fill: of an array those that may run", _HEADS, "min(tasks, job.array_throttle or tasks)", "tasks"),
+    Mutation("fill: what starts now ends", _HEADS, "for wanted, nodes in self.starts]", "for wanted, nodes in ()]"),
+    Mutation("fill: what is not weighed keeps its nodes", _FILL, "among &= ~one.allowed", "pass"),
+    Mutation("fill: a start that is not known", _SHADOW, "self.at == inf or not ends_at", "not ends_at"),
+    Mutation("fill: trials that are new", _HEADS, "(*view.ahead, *new)", "view.ahead"),
+    Mutation(
+        "fill: all that a trial takes of a node",
+        _HEADS,
+        "demand.takes if demand.takes.strides[0] else demand.per_node",
+        "demand.per_node",
+    ),
+)

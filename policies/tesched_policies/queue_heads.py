@@ -1,0 +1,233 @@
+"""Heads of the queue: the jobs that start as soon as they fit, and the first that do not fit, wherever they may run.
+
+A job that does not fit is a head if no head before it may use some of its nodes: so each node has one, whatever its
+partition, and what its jobs ask for. What cannot be weighed (a request that is not modelled, a heterogeneous job, a
+record that could not be read) is a head of all its nodes: when it will start there is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from tesched_core.intake.pending_reason import starts_by_itself
+from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.change import By
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Ends, Waiting
+from tesched_core.model.request import tasks_in
+from tesched_core.model.resources import JobId
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
+from tesched_core.placement.reserved import unreserved_capacity
+from tesched_core.placement.shadow_time import Shadow, shadow_of
+from tesched_core.policy import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """What a waiting job wants of the nodes."""
+
+    job_id: JobId
+    #: nodes that it wants
+    nodes: int
+    #: [resources], or [nodes, resources], on each of them
+    each: NDArray[np.int64]
+    #: [nodes] where it may run
+    allowed: NDArray[np.bool_]
+    #: how many such jobs it is: of an array, its tasks
+    tasks: int = 1
+    #: how long each is expected to run, seconds
+    run_s: float = inf
+    #: what it wants is known; else it is something on the `allowed` nodes
+    is_weighed: bool = True
+
+    def place(self, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
+        """Return nodes on which it, or one task of it, fits into what is free; None if there are none."""
+        fits = (free >= self.each).all(axis=1) & self.allowed
+        if among is not None:
+            fits &= among
+        nodes = np.flatnonzero(fits)
+        return tuple(nodes[: self.nodes].tolist()) if len(nodes) >= self.nodes else None
+
+    def take(self, nodes: tuple[int, ...], free: NDArray[np.int64]) -> None:
+        """Take what it wants there off `free`."""
+        free[list(nodes)] -= self.on(nodes)
+
+    def on(self, nodes: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return what it takes of each of these, [nodes, resources]."""
+        rows = list(nodes)
+        return np.broadcast_to(self.each, (len(rows), len(self.each))) if self.each.ndim == 1 else self.each[rows]
+
+    def shadow(self, view: View, free: NDArray[np.int64], ends: Ends) -> Shadow | None:
+        """Return when and where it will start, if every running job ends when expected; None if it is not weighed."""
+        if not self.is_weighed:
+            return None
+        return shadow_of(self.each, self.nodes, self.allowed, free, total=view.capacity.total, ends=ends, now=view.now)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """A job that does not fit, and that no other may delay."""
+
+    wanted: Wanted
+    #: [nodes] where it may run; `wanted` is on those of them alone that no head before it may use, if they are enough
+    allowed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What will become of the queue by itself."""
+
+    #: rows of `Waiting` that start without help
+    going: frozenset[int]
+    #: what starts now, that and others, and the nodes
+    starts: Sequence[tuple[Wanted, tuple[int, ...]]]
+    heads: Sequence[Head]
+
+    def ends(self, view: View) -> Ends:
+        """Return when jobs leave their nodes: those that run, those that start now, and those that orders serve."""
+        known, now, free = view.columns.ends, view.now, view.columns.capacity.free
+        found = [(nodes, now + wanted.run_s, wanted.on(nodes)) for wanted, nodes in self.starts]
+        for order in view.reserving:
+            less = free - unreserved_capacity((order,), view.snapshot, view.columns.capacity).free
+            rows = np.flatnonzero(_any(less != 0))
+            if order.preemptor in view.snapshot.jobs:
+                found.append(
+                    (tuple(rows.tolist()), now + _run_s(view.snapshot.jobs[order.preemptor], view), less[rows])
+                )
+        return Ends(
+            node=np.concatenate([known.node, *(np.array(nodes, dtype=np.intp) for nodes, _, _ in found)]),
+            at=np.concatenate([known.at, *(np.full(len(nodes), at) for nodes, at, _ in found)]),
+            frees=np.concatenate([known.frees, *(frees for _, _, frees in found)]),
+        )
+
+
+def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
+    """Return what starts by itself, and the heads. Takes from `free` what starts."""
+    waiting, total = view.columns.waiting, view.capacity.total
+    going: set[int] = set()
+    starts: list[tuple[Wanted, tuple[int, ...]]] = []
+    heads: list[Head] = []
+    boosted = view.memory.raised(By.QUEUE)
+    #: [nodes] that no head may use
+    clear = view.capacity.available.copy()
+    is_clear = _any(waiting.allowed & clear)
+    for row, job_id in _in_line(waiting):
+        helped = job_id in boosted
+        if not (helped or (clear.any() if row is None else is_clear[waiting.kind[row]])):
+            continue
+        wanted = _of_job(view.snapshot.jobs[job_id], view) if row is None else of_row(waiting, row)
+        if wanted is None or not (helped or (wanted.allowed & clear).any()):
+            continue
+        if wanted.is_weighed and wanted.place(total) is None:
+            continue  # it starts nowhere, whoever ends
+        places = _places(wanted, free, None if helped else clear)
+        starts += [(wanted, nodes) for nodes in places]
+        if len(places) == wanted.tasks:
+            going |= set() if row is None else {row}
+            continue
+        own = replace(wanted, allowed=wanted.allowed & clear)
+        heads.append(Head(own if wanted.is_weighed and own.place(total) else wanted, wanted.allowed))
+        clear &= ~wanted.allowed
+        is_clear = _any(waiting.allowed & clear)
+        if not (boosted or clear.any()):
+            break
+    return Queue(going=frozenset(going), starts=starts, heads=heads)
+
+
+def trials_of(view: View) -> Iterator[Wanted]:
+    """Yield what the TE jobs want that come before every BE job, and for which nothing is reserved."""
+    known = {job.job_id for job in view.waiting} | {order.preemptor for order in view.reserving}
+    new = (job for job in view.columns.trials if job.job_id not in known and starts_by_itself(job, view.now, 0))
+    for job in (*view.ahead, *new):
+        wanted = _of_job(job, view)
+        if wanted is not None:
+            yield wanted
+
+
+def of_row(waiting: Waiting, row: int) -> Wanted:
+    """Return what a job of `Waiting` wants."""
+    return Wanted(
+        job_id=JobId(int(waiting.job_id[row])),
+        nodes=int(waiting.nodes[row]),
+        each=waiting.demand[row],
+        allowed=waiting.allowed[waiting.kind[row]],
+        run_s=float(waiting.run_s[row]),
+    )
+
+
+def _any(table: NDArray[np.bool_]) -> list[bool]:
+    found: list[bool] = np.logical_or.reduce(table, axis=1).tolist()
+    return found
+
+
+def _in_line(waiting: Waiting) -> Iterator[tuple[int | None, JobId]]:
+    """Yield the queue, the highest priority first: the row of each, or None, and its id."""
+    others, at = waiting.others, 0
+    for row, job_id in enumerate(waiting.job_id.tolist()):
+        while at < len(others) and others[at][0] <= row:
+            yield None, others[at][1]
+            at += 1
+        yield row, job_id
+    for _, job_id in others[at:]:
+        yield None, job_id
+
+
+def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> list[tuple[int, ...]]:
+    """Take from `free` what it takes, or as many of its tasks as fit; return the nodes of each."""
+    found: list[tuple[int, ...]] = []
+    while wanted.is_weighed and len(found) < wanted.tasks:
+        nodes = wanted.place(free, among)
+        if nodes is None:
+            break
+        wanted.take(nodes, free)
+        found.append(nodes)
+    return found
+
+
+def _of_job(job: Job, view: View) -> Wanted | None:
+    """Return what the job wants; None if it wants what no node has."""
+    capacity = view.capacity
+    unknown = Wanted(
+        job_id=job.job_id,
+        nodes=1,
+        each=np.zeros(len(capacity.resources), dtype=np.int64),
+        allowed=_of_partitions(job, view),
+        is_weighed=False,
+    )
+    if job.doubt or job.partly_read:
+        return unknown
+    try:
+        demand = demand_of(job, view.snapshot, capacity)
+    except UnsupportedRequestError:
+        return unknown
+    if demand.unknown_gres:
+        return None
+    if job.het_job_id is not None or len(demand.required) not in {0, demand.nodes}:
+        return replace(unknown, allowed=demand.allowed)
+    each = demand.takes if demand.takes.strides[0] else demand.per_node
+    tasks = tasks_in(job) if job.array_tasks else 1
+    return Wanted(
+        job_id=job.job_id,
+        nodes=demand.nodes,
+        each=each,
+        allowed=demand.allowed,
+        tasks=min(tasks, job.array_throttle or tasks),
+        run_s=_run_s(job, view),
+    )
+
+
+def _of_partitions(job: Job, view: View) -> NDArray[np.bool_]:
+    masks = [view.capacity.partitions[name] for name in job.partitions if name in view.capacity.partitions]
+    found = np.zeros(len(view.capacity.names), dtype=np.bool_)
+    for mask in masks:
+        found |= mask
+    return found
+
+
+def _run_s(job: Job, view: View) -> float:
+    limit_s = inf if job.time_limit_s is None else float(job.time_limit_s)
+    expected = view.snapshot.expected_run(job.job_id)
+    return limit_s if expected is None else min(expected.median_s, limit_s)
