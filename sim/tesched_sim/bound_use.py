@@ -88,5 +88,5 @@ class BoundWatch:
                     gone.setdefault(node, []).append(row)
         if slurm.shared is not None:
             for node, rows in gone.items():
-                slurm.shared.write(free[node], node, slurm.shared.left(node, gone=rows))
+                slurm.shared.write(free[node], node, slurm.shared.left(node, gone=rows, beside_kept=False))
         return free

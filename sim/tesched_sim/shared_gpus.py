@@ -47,10 +47,12 @@ class SharedGpus:
         self._gpus: list[int] = workload.demand[:, gpu].tolist()
         self._shards: list[int] = workload.demand[:, self.shard].tolist()
         self._held: dict[tuple[int, int], Part] = {}
+        #: by node the waiting jobs for which resources are reserved there
+        self._kept_for: dict[int, list[int]] = {}
 
     def take(self, row: int, node: int, free: NDArray[np.int64]) -> None:
         """Give a job what it wants of a node's GPUs, which must be there; `free` [nodes, resources] is kept true."""
-        part = self.part_of(row, node, self._left[node])
+        part = self.part_now(row, node)
         if part is None:
             raise ValueError(f"job {row + 1} does not fit on the GPUs of node {node}")
         self._held[row, node] = part
@@ -62,15 +64,30 @@ class SharedGpus:
         _give(self._left[node], self._held.pop((row, node)))
         self.write(free[node], node, self._left[node])
 
-    def left(self, node: int, *, gone: Iterable[int] = (), coming: Iterable[int] = ()) -> list[int]:
-        """Return by GPU what is free once these jobs have left, and then those have come; nothing if one has no place.
+    def held_by(self, row: int, node: int) -> Part:
+        """Return what a job holds of a node's GPUs."""
+        return self._held[row, node]
 
-        A job that has no place yet will have it when others have left: until then no GPU is given away.
+    def keep(self, row: int, nodes: Iterable[int]) -> None:
+        """Reserve on these nodes what a waiting job wants of their GPUs."""
+        for node in nodes:
+            self._kept_for.setdefault(node, []).append(row)
+
+    def let_go(self, row: int, nodes: Iterable[int]) -> None:
+        """Reserve nothing more for a job."""
+        for node in nodes:
+            self._kept_for[node].remove(row)
+
+    def left(self, node: int, *, gone: Iterable[int] = (), beside_kept: bool = True) -> list[int]:
+        """Return by GPU what is free once these jobs have left, `beside_kept`: beside what is reserved.
+
+        A job for which GPUs are reserved and that has no place yet will have it when others have left: until then no
+        GPU is given away.
         """
         left = list(self._left[node])
         for row in gone:
             _give(left, self._held[row, node])
-        for row in coming:
+        for row in self._kept_for.get(node, ()) if beside_kept else ():
             part = self.part_of(row, node, left)
             if part is None:
                 return [0] * len(left)
@@ -88,8 +105,9 @@ class SharedGpus:
         return tuple((index, unit) for index in whole[:gpus]) if len(whole) >= gpus else None
 
     def part_now(self, row: int, node: int) -> Part | None:
-        """Return what a job would get now."""
-        return self.part_of(row, node, self._left[node])
+        """Return what a job would get now: beside what is reserved, as far as there is enough."""
+        beside = self.part_of(row, node, self.left(node)) if self._kept_for.get(node) else None
+        return self.part_of(row, node, self._left[node]) if beside is None else beside
 
     def write(self, free: NDArray[np.int64], node: int, left: Sequence[int]) -> None:
         """Write into what is free of a node [resources] what is free of its GPUs."""

@@ -57,13 +57,18 @@ class Scheduler:
         self.reserved[row] = nodes
         for node in nodes:
             self.kept[node] += slurm.held_on(row, node)
+        if slurm.shared is not None:
+            slurm.shared.keep(row, nodes)
         if self._fits_on(row, nodes):
             slurm.stirred = True  # it starts now: no event of its own says that its nodes are free already
 
     def let_go(self, row: int) -> None:
         """Drop the job's reserved resources."""
-        for node in self.reserved.pop(row, ()):
+        nodes = self.reserved.pop(row, ())
+        for node in nodes:
             self.kept[node] -= self.slurm.held_on(row, node)
+        if self.slurm.shared is not None:
+            self.slurm.shared.let_go(row, nodes)
         self.slurm.stirred = True
 
     def _rebind(self, row: int) -> None:
@@ -144,24 +149,16 @@ class Scheduler:
         if not self.reserved:
             return self.slurm.free
         free = self.slurm.free - self.kept
-        for node in self._coming():
-            self._count_gpus(free[node], node)
-        return free
-
-    def _coming(self) -> dict[int, list[int]]:
-        """Return by node the jobs for which resources are reserved there, where jobs may share GPUs."""
-        found: dict[int, list[int]] = {}
         if self.slurm.shared is not None:
-            for row, nodes in self.reserved.items():
-                for node in nodes:
-                    found.setdefault(node, []).append(row)
-        return found
+            for node in {node for nodes in self.reserved.values() for node in nodes}:
+                self._count_gpus(free[node], node)
+        return free
 
     def _count_gpus(self, free: NDArray[np.int64], node: int, gone: Iterable[int] = ()) -> None:
         """Correct what is free of a node [resources] once these jobs have left, where jobs may share GPUs."""
         shared = self.slurm.shared
         if shared is not None:
-            shared.write(free, node, shared.left(node, gone=gone, coming=self._coming().get(node, ())))
+            shared.write(free, node, shared.left(node, gone=gone))
 
     def _start_reserved(self) -> None:
         slurm = self.slurm
@@ -278,9 +275,8 @@ class Scheduler:
         if slurm.shared is None:
             return shadow, None
         gone = np.maximum(at, slurm.now) <= shadow.at
-        coming = self._coming()
         left = {
-            there: slurm.shared.left(there, gone=jobs[gone & (node == there)].tolist(), coming=coming.get(there, ()))
+            there: slurm.shared.left(there, gone=jobs[gone & (node == there)].tolist())
             for there in shadow.nodes.tolist()
         }
         shadow.free[:, slurm.shared.columns] = _WEIGHED_APART

@@ -80,15 +80,10 @@ def with_shards(workload: Workload, shards: NDArray[np.int64], each: int) -> Wor
 def made_with_shards(workload: Workload, *, each: int, share: float, seed: int) -> Workload:
     """Let drawn jobs of a made-up workload want shards, and as small a part of their CPUs and memory.
 
-    They come when they would have come with whole GPUs, so that the offered load is less. Raises WorkloadError where
-    none wants one GPU.
+    They come when they would have come with whole GPUs, so that the offered load is less.
     """
-    machines = workload.machines
-    gpus = workload.demand[:, machines.resources.index("gpu")] if "gpu" in machines.resources else np.zeros(0)
-    one = np.where(workload.nodes == 1, gpus, 0) if len(gpus) else np.zeros(len(workload), dtype=np.int64)
-    if machines.total[:, 2:].any() and not (one == 1).any():
-        raise WorkloadError("workload.shards: no job wants one GPU, of which it could have a part")
-    shards = wanted_shards(one, np.full(len(workload), -1), each=each, share=share, seed=seed)
+    gpus = np.where(workload.nodes == 1, workload.demand[:, workload.machines.resources.index("gpu")], 0)
+    shards = wanted_shards(gpus, np.full(len(workload), -1), each=each, share=share, seed=seed)
     demand = workload.demand.copy()
     mine = shards > 0
     demand[mine, :2] = np.maximum(-(-demand[mine, :2] * shards[mine, np.newaxis] // each), 1)

@@ -229,6 +229,17 @@ class TestReserved:
         found.scheduler.keep(1, (0,))
         assert whole(found.scheduler._free()[0].tolist()) == [0, 1]
 
+    def test_job_that_starts_beside_takes_no_gpu_that_is_kept(self) -> None:
+        # The first GPU is kept whole for the third job; one shard of the second one is in use.
+        jobs = (Wants(shards=4, run=5), Wants(shards=1), Wants(gpus=1, at=1), Wants(shards=1, at=20))
+        found = begun(sharded(*jobs), 6, Behaviour(requeue_delay_s=99))
+        found.scheduler.let_go(2)
+        found.slurm.leaves(2)
+        found.scheduler.keep(2, (0,))
+        found.go_on(25)
+        assert found.slurm.shared is not None
+        assert found.slurm.shared.held_by(3, 0) == ((1, 1),)
+
     def test_where_the_job_does_not_fit_yet_no_gpu_is_given(self) -> None:
         found = begun(sharded(Wants(shards=1), Wants(gpus=2, at=1)))
         found.scheduler.keep(1, (0,))
