@@ -19,7 +19,7 @@ from tesched_core.model.column_layout import SHARD
 
 from tesched_sim.workload import SimulatedNodes, Workload
 
-#: of one job on one node: each GPU of which it holds something, and how much
+#: of one job on one node: each GPU of which it holds a part, and how many shards
 Part = tuple[tuple[int, int], ...]
 
 
@@ -65,7 +65,7 @@ class SharedGpus:
         self.write(free[node], node, self._left[node])
 
     def held_by(self, row: int, node: int) -> Part:
-        """Return what a job holds of a node's GPUs."""
+        """Return the part that a job holds of a node's GPUs."""
         return self._held[row, node]
 
     def keep(self, row: int, nodes: Iterable[int]) -> None:
@@ -95,7 +95,7 @@ class SharedGpus:
         return left
 
     def part_of(self, row: int, node: int, left: Sequence[int]) -> Part | None:
-        """Return what a job would get of GPUs of which so much is free; None if it does not fit."""
+        """Return the part that a job would get of GPUs of which so much is free; None if it does not fit."""
         gpus, shards = self._gpus[row], self._shards[row]
         if shards:
             found = next((index for index, there in enumerate(left) if there >= shards), None)
@@ -105,7 +105,7 @@ class SharedGpus:
         return tuple((index, unit) for index in whole[:gpus]) if len(whole) >= gpus else None
 
     def part_now(self, row: int, node: int) -> Part | None:
-        """Return what a job would get now: beside what is reserved, as far as there is enough."""
+        """Return the part that a job would get now: beside what is reserved, as far as there is enough."""
         beside = self.part_of(row, node, self.left(node)) if self._kept_for.get(node) else None
         return self.part_of(row, node, self._left[node]) if beside is None else beside
 
