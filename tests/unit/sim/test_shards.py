@@ -1,4 +1,4 @@
-"""Jobs that want shards of a GPU in the simulated Slurm: which GPU each gets, what it keeps, and who leaves for whom.
+"""Jobs that want shards of a GPU in the simulated Slurm: which GPU each gets, what it keeps, and which jobs leave for another.
 
 Nodes have 8 CPUs, 80 MiB and two GPUs of four shards, unless a test says otherwise; jobs want GPUs or shards alone.
 """
@@ -193,7 +193,7 @@ class TestBackfill:
         assert starts(run(sharded(*jobs), self.EASY)) == [0, 100, 2]
 
     def test_first_one_is_expected_when_the_last_shard_of_a_gpu_is_free(self) -> None:
-        # One GPU of four shards: they end at 40 and 90, and so the job that ends at 80 delays nobody.
+        # One GPU of four shards: they end at 40 and 90, and so the job that ends at 80 delays no other.
         jobs = (
             Wants(shards=1, run=40, limit=40),
             Wants(shards=2, run=90, limit=90),
@@ -247,7 +247,7 @@ class TestReserved:
 
 
 class TestPreemption:
-    """Who leaves for a job, by Slurm and by tesched."""
+    """Jobs that leave for another, by Slurm and by tesched."""
 
     @pytest.mark.parametrize("policy", [FitGpp(), Patient(patience_s=0)])
     def test_shard_jobs_leave_for_a_whole_gpu(self, policy: Policy[None]) -> None:
@@ -263,7 +263,7 @@ class TestPreemption:
         assert starts(result)[2] == 10
         assert sorted(result.preempted.tolist()) == [0, 0, 1]
 
-    def test_nobody_leaves_where_a_gpu_has_enough_left(self) -> None:
+    def test_no_job_leaves_where_a_gpu_has_enough_left(self) -> None:
         jobs = (Wants(gpus=1, run=900), Wants(shards=2, run=900), Wants(shards=2, te=True, at=10, run=20))
         result = run(sharded(*jobs), policy=FitGpp())
         assert (starts(result)[2], result.preempted.sum()) == (10, 0)
