@@ -31,6 +31,7 @@ from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
+from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
@@ -69,8 +70,8 @@ MUTATIONS = (
     Mutation(
         "resources stay reserved",
         "sim/tesched_sim/slurm_scheduler.py",
-        "return self.slurm.free - self.kept if self.reserved else self.slurm.free",
-        "return self.slurm.free",
+        "free = self.slurm.free - self.kept",
+        "free = self.slurm.free.copy()",
     ),
     Mutation(
         "backfill does not delay the first",
@@ -841,6 +842,7 @@ MUTATIONS = (
     *REST_MUTATIONS,
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
+    *SHARD_MUTATIONS,
     *SPREAD_MUTATIONS,
     *EDGE_MUTATIONS,
     *MEMORY_MUTATIONS,

@@ -426,7 +426,14 @@ NEAR = {
     "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
-    "slurm_scheduler": ("tests/unit/sim/test_marks.py", "tests/scenarios/test_sim_preemption.py", _OUTAGES),
+    "shared_gpus": ("tests/unit/sim/test_shards.py",),
+    "shards": ("tests/unit/sim/test_shard_workloads.py",),
+    "slurm_scheduler": (
+        "tests/unit/sim/test_marks.py",
+        "tests/unit/sim/test_shards.py",
+        "tests/scenarios/test_sim_preemption.py",
+        _OUTAGES,
+    ),
     "clock_jump": (
         "tests/unit/core/intake/test_delays.py",
         "tests/scenarios/test_bystanders.py",

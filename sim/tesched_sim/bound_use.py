@@ -80,8 +80,13 @@ class BoundWatch:
     def _free_without_te(self) -> NDArray[np.int64]:
         slurm = self._slurm
         free = slurm.free.copy()
+        gone: dict[int, list[int]] = {}
         for row in slurm.running:
             if slurm.te[row]:
                 for node in slurm.where[row]:
                     free[node] += slurm.workload.demand[row]
+                    gone.setdefault(node, []).append(row)
+        if slurm.shared is not None:
+            for node, rows in gone.items():
+                slurm.shared.write(free[node], node, slurm.shared.left(node, gone=rows, beside_kept=False))
         return free

@@ -564,8 +564,7 @@ class Simulation:
 
     def _sample(self) -> None:
         slurm = self.slurm
-        held = (slurm.total - slurm.free).sum(axis=0)
-        self._samples.append((slurm.now, held, len(slurm.te_pending), slurm.be_waiting))
+        self._samples.append((slurm.now, slurm.in_use(), len(slurm.te_pending), slurm.be_waiting))
         self._next_sample = slurm.now + slurm.behaviour.sample_s
 
     def _result(self, took_s: float) -> Result:

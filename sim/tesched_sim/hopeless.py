@@ -31,6 +31,7 @@ def can_leave_out(slurm: Slurm, policies: Sequence[PolicyEntry]) -> bool:
         all(entry.policy.serves_te and entry.policy.refuses_alone for entry in policies)
         and slurm.arrays is None
         and not slurm.is_typed
+        and slurm.shared is None
         and slurm.workload.most_nodes is None
         and not (behaviour.poll_s or behaviour.hook or behaviour.faults.is_on)
     )

@@ -30,6 +30,7 @@ from tesched_core.model.cluster import (
     Request,
     SlurmSettings,
 )
+from tesched_core.model.column_layout import ColumnLayout, of_one_gpu
 from tesched_core.model.columns import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.job_report import Reported
@@ -38,6 +39,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import LICENSES, loses_licenses
 
+from tesched_sim.shared_gpus import as_seen
 from tesched_sim.slurm import JobPhase, Slurm
 
 
@@ -54,6 +56,13 @@ class SimulatedObserver:
         self._tres: dict[bytes, Tres] = {}
         self._requests: dict[tuple[bytes, int, int], Request] = {}
         #: by row: what of its record may change, and the record as it was then
+        #: [nodes] shards of each GPU, as the core counts them: of nodes with several GPUs; None: no jobs share any
+        self.shards_each: NDArray[np.int64] | None = None
+        self.layout: ColumnLayout | None = None
+        if slurm.shared is not None:
+            several = machines.total[:, machines.resources.index("gpu")] > 1
+            self.shards_each = np.where(several, machines.shards_each, 0)
+            self.layout = ColumnLayout(names=machines.resources, limited={}, sharing={})
         self._records: dict[int, tuple[tuple[object, ...], Job]] = {}
         sizes, which = np.unique(workload.demand, axis=0, return_inverse=True)
         largest = machines.total.max(axis=0)
@@ -454,8 +463,9 @@ class _Columns:
     @cached_property
     def capacity(self) -> Capacity:
         eyes, slurm = self._eyes, self._eyes.slurm
-        free = slurm.free.copy()
+        free = self._free_as_seen()
         free.setflags(write=False)
+        each = eyes.shards_each
         return Capacity(
             names=slurm.workload.machines.names,
             index=eyes.index,
@@ -464,7 +474,22 @@ class _Columns:
             free=free,
             available=slurm.up.copy(),
             partitions=eyes.masks,
+            layout=eyes.layout,
+            shards_each=None if each is None or not each.any() else each,
         )
+
+    def _free_as_seen(self) -> NDArray[np.int64]:
+        """Return [nodes, resources] what is free, as the jobs' records say it: not of which GPU a shard is."""
+        slurm = self._eyes.slurm
+        free = slurm.free.copy()
+        if slurm.shared is not None:
+            columns = slurm.shared.all_columns
+            taken = np.zeros_like(free)
+            ends = self.ends
+            np.add.at(taken, ends.node, ends.frees)
+            free[:, columns] = slurm.total[:, columns] - taken[:, columns]
+            of_one_gpu(self._eyes.resources, slurm.total, free)
+        return free
 
     @cached_property
     def running(self) -> Running:
@@ -530,6 +555,8 @@ class _Columns:
         held = slurm.workload.demand[rows]
         if slurm.is_typed and len(rows):
             held = np.array([slurm.held_on(row, node) for row, node in zip(rows.tolist(), nodes.tolist(), strict=True)])
+        if self._eyes.shards_each is not None:
+            held = as_seen(held, nodes, slurm.workload.machines, self._eyes.shards_each)
         return held
 
     def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -17,9 +17,11 @@ from math import floor, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.actions import MarkLine
+from tesched_core.model.column_layout import SHARD
 
 from tesched_sim.arrays import Arrays, TrainingProgress
 from tesched_sim.priority_queue import PriorityQueue
+from tesched_sim.shared_gpus import SharedGpus
 from tesched_sim.slurm_settings import Behaviour, ReleasedTo, RequeuedTo
 from tesched_sim.workload import Workload
 
@@ -88,8 +90,10 @@ class Slurm:
         #: accelerators have types; of each node [nodes] the column of its own, and the column of all
         self.is_typed = workload.machines.type_of is not None
         self._typed, self._gpu = workload.machines.typed_columns()
-        #: [nodes, resources]; below zero nowhere
-        self.free = self.total.copy()
+        #: who holds which part of which GPU; None: GPUs are given whole alone
+        self.shared = SharedGpus(workload) if SHARD in workload.machines.resources else None
+        #: [nodes, resources] what a job may have there; below zero nowhere
+        self.free = workload.machines.most.copy()
         self.up = np.ones(len(self.total), dtype=np.bool_)
         self.submitted = 0
         self.done = 0
@@ -367,9 +371,7 @@ class Slurm:
             self.be_waiting -= 1
             self.running_be[row] = None
         self.running[row] = None
-        demand = self.workload.demand[row]
-        for node in nodes:
-            self.free[node] -= self.held_on(row, node) if self.is_typed else demand
+        self._take(row, nodes)
         self.where[row] = nodes
         self.state[row] = JobPhase.RUNNING
         if self.arrays is not None:
@@ -555,8 +557,7 @@ class Slurm:
         self.running[row] = None
         if not self.te[row]:
             self.running_be[row] = None
-        for node in nodes:
-            self.free[node] -= self.held_on(row, node)
+        self._take(row, nodes)
 
     def hold_again(self, row: int) -> None:
         """Leave a job that is just back in the queue held by its requeue (REQUEUE_HOLD)."""
@@ -633,10 +634,19 @@ class Slurm:
         periodic = floor(worked_s / every_s) * every_s if every_s < inf else 0.0
         return max(before_s, min(periodic, self.run_s[row]))
 
+    def _take(self, row: int, nodes: tuple[int, ...]) -> None:
+        demand = self.workload.demand[row]
+        for node in nodes:
+            self.free[node] -= self.held_on(row, node) if self.is_typed else demand
+            if self.shared is not None:
+                self.shared.take(row, node, self.free)
+
     def _give_back(self, row: int) -> None:
         demand = self.workload.demand[row]
         for node in self.where[row]:
             self.free[node] += self.held_on(row, node) if self.is_typed else demand
+            if self.shared is not None:
+                self.shared.give_back(row, node, self.free)
         self.where[row] = ()
         if self.arrays is not None:
             self._workers_change(row, -1)
@@ -709,6 +719,13 @@ class Slurm:
             held = held.copy()
             held[self._typed[node]] = held[self._gpu]
         return held
+
+    def in_use(self) -> NDArray[np.int64]:
+        """Return [resources] what is not free on all nodes: GPUs with a shard in use, too, and shards of whole GPUs."""
+        found: NDArray[np.int64] = (self.total - self.free).sum(axis=0)
+        if self.shared is not None:
+            found[self.shared.shard] = self.shared.shards_held
+        return found
 
     def fits(self, row: int, free: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return [nodes] where the job's share fits into `free` and it may run."""

@@ -16,9 +16,12 @@ from tesched_core.model.columns import Ends
 from tesched_core.placement.shadow_time import Shadow, shadow_of
 
 from tesched_sim.priority_queue import PriorityQueue
+from tesched_sim.shared_gpus import GpusThen
 from tesched_sim.slurm import Event, JobPhase, Slurm
 from tesched_sim.slurm_settings import Backfill, NativePreemption, NodeChoice
 
+#: of GPUs that jobs may share, whose free parts do not add up (`GpusThen`)
+_WEIGHED_APART = 2**40
 #: resources [nodes, resources] that are free now and not reserved
 FreeResources = Callable[[], NDArray[np.int64]]
 
@@ -36,7 +39,7 @@ class Scheduler:
         #: first jobs that did not fit when last tried
         self._blocked: set[int] = set()
         #: of the first in line, after its row
-        self._shadow: tuple[int, Shadow] | None = None
+        self._shadow: tuple[int, Shadow, GpusThen | None] | None = None
         #: when the queue is gone over next, where that is not at every event; how many of `arrived` were tried before
         self._next_pass = -1.0
         self._tried = 0
@@ -54,13 +57,18 @@ class Scheduler:
         self.reserved[row] = nodes
         for node in nodes:
             self.kept[node] += slurm.held_on(row, node)
+        if slurm.shared is not None:
+            slurm.shared.keep(row, nodes)
         if self._fits_on(row, nodes):
             slurm.stirred = True  # it starts now: no event of its own says that its nodes are free already
 
     def let_go(self, row: int) -> None:
         """Drop the job's reserved resources."""
-        for node in self.reserved.pop(row, ()):
+        nodes = self.reserved.pop(row, ())
+        for node in nodes:
             self.kept[node] -= self.slurm.held_on(row, node)
+        if self.slurm.shared is not None:
+            self.slurm.shared.let_go(row, nodes)
         self.slurm.stirred = True
 
     def _rebind(self, row: int) -> None:
@@ -138,7 +146,19 @@ class Scheduler:
         self._tried = len(slurm.arrived)
 
     def _free(self) -> NDArray[np.int64]:
-        return self.slurm.free - self.kept if self.reserved else self.slurm.free
+        if not self.reserved:
+            return self.slurm.free
+        free = self.slurm.free - self.kept
+        if self.slurm.shared is not None:
+            for node in {node for nodes in self.reserved.values() for node in nodes}:
+                self._count_gpus(free[node], node)
+        return free
+
+    def _count_gpus(self, free: NDArray[np.int64], node: int, gone: Iterable[int] = ()) -> None:
+        """Correct what is free of a node [resources] once these jobs have left, where jobs may share GPUs."""
+        shared = self.slurm.shared
+        if shared is not None:
+            shared.write(free, node, shared.left(node, gone=gone))
 
     def _start_reserved(self) -> None:
         slurm = self.slurm
@@ -220,34 +240,63 @@ class Scheduler:
             if row in self.reserved or shape in without_resources or not slurm.waits(row):
                 continue
             if self._shadow is None or self._shadow[0] != first:
-                self._shadow = first, self._shadow_of(first)
-            shadow, demand = self._shadow[1], slurm.workload.demand[row]
+                self._shadow = first, *self._shadow_of(first)
+            _, shadow, gpus = self._shadow
+            demand = slurm.workload.demand[row]
             outlasts = slurm.now + float(slurm.workload.limit_s[row]) > shadow.at
             if outlasts and shape in without_spare:
                 continue
             free = self._free()
-            nodes = self.place(row, free, shadow.spared(len(free), demand) if outlasts else None)
+            spared = shadow.spared(len(free), demand) if outlasts else None
+            if spared is not None and gpus is not None:
+                spared = gpus.spares(row, spared)
+            nodes = self.place(row, free, spared)
             if nodes is None:
                 (without_spare if outlasts else without_resources).add(shape)
                 continue
             if outlasts:
                 shadow.take(nodes, demand)
+                if gpus is not None:
+                    gpus.take(row, nodes)
             slurm.start(row, nodes)
 
-    def _shadow_of(self, row: int) -> Shadow:
+    def _shadow_of(self, row: int) -> tuple[Shadow, GpusThen | None]:
         """Time and nodes at which the job will start, if each running job stays as long as its time limit allows."""
         slurm, workload = self.slurm, self.slurm.workload
         running = np.fromiter(slurm.running, dtype=np.intp)
         places = [slurm.where[job] for job in running.tolist()]
         jobs = np.repeat(running, [len(nodes) for nodes in places])
-        ends = Ends(
-            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
-            at=slurm.started_s[jobs] + workload.limit_s[jobs],
-            frees=workload.demand[jobs],
-        )
+        node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
+        at = slurm.started_s[jobs] + workload.limit_s[jobs]
+        ends = Ends(node=node, at=at, frees=self._frees(jobs, node, at))
         allowed = workload.allowed[workload.constraint[row]] & slurm.up
         wanted = slurm.nodes_wanted[row]
-        return shadow_of(workload.demand[row], wanted, allowed, self._free(), ends=ends, now=slurm.now)
+        shadow = shadow_of(workload.demand[row], wanted, allowed, self._free(), ends=ends, now=slurm.now)
+        if slurm.shared is None:
+            return shadow, None
+        gone = np.maximum(at, slurm.now) <= shadow.at
+        left = {
+            there: slurm.shared.left(there, gone=jobs[gone & (node == there)].tolist())
+            for there in shadow.nodes.tolist()
+        }
+        shadow.free[:, slurm.shared.columns] = _WEIGHED_APART
+        return shadow, GpusThen(slurm.shared, row, left)
+
+    def _frees(self, jobs: NDArray[np.intp], node: NDArray[np.intp], at: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return [shares, resources] by how much what is free of each node grows as its jobs leave, one by one."""
+        slurm = self.slurm
+        frees = slurm.workload.demand[jobs]
+        if slurm.shared is None or not len(jobs):
+            return frees
+        before = self._free().copy()
+        gone: dict[int, list[int]] = {}
+        for share in np.lexsort((at, node)).tolist():
+            there = int(node[share])
+            gone.setdefault(there, []).append(int(jobs[share]))
+            then = before[there] + frees[share]
+            self._count_gpus(then, there, gone[there])
+            frees[share], before[there] = then - before[there], then
+        return frees
 
     # Slurm's own preemption.
 
@@ -305,9 +354,12 @@ class Scheduler:
         slurm, free = self.slurm, self._free().copy()
         if self.place(row, free) is not None:
             return None
+        gone: dict[int, list[int]] = {}
         for count, job in enumerate(rows, start=1):
             for node in slurm.where[job]:
                 free[node] += slurm.held_on(job, node) if slurm.is_typed else slurm.workload.demand[job]
+                gone.setdefault(node, []).append(job)
+                self._count_gpus(free[node], node, gone[node])
             nodes = self.place(row, free)
             if nodes is not None:
                 return nodes, [one for one in rows[:count] if not set(nodes).isdisjoint(slurm.where[one])]
@@ -325,14 +377,18 @@ class Scheduler:
         nodes: list[int] = []
         victims: dict[int, None] = {}
         for node in np.flatnonzero(may_run).tolist():
-            free_then = free[node] + sum((demand[job] for job in victims if node in slurm.where[job]), 0)
+            gone = [job for job in victims if node in slurm.where[job]]
+            free_then = free[node] + sum((demand[job] for job in gone), 0)
+            self._count_gpus(free_then, node, gone)
             asked: list[int] = []
             for job in by_node.get(node, []):
                 if (free_then >= demand[row]).all():
                     break
                 if job not in victims:
                     asked.append(job)
+                    gone.append(job)
                     free_then = free_then + demand[job]
+                    self._count_gpus(free_then, node, gone)
             if (free_then >= demand[row]).all():
                 nodes.append(node)
                 victims |= dict.fromkeys(asked)

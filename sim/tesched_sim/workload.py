@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.told_error import ToldError
 
 from tesched_sim.arrays import TrainingModel
@@ -26,7 +27,8 @@ class SimulatedNodes:
     """The simulated cluster's nodes."""
 
     names: tuple[str, ...]
-    #: "cpu", "mem_mib", then GRES as the core names them: "gpu", "gpu:a100" (typed ones also under the bare name)
+    #: "cpu", "mem_mib", then GRES as the core names them: "gpu", "gpu:a100" (typed ones also under the bare name),
+    #: "shard" (parts of GPUs, as many of each)
     resources: tuple[str, ...]
     #: [nodes, resources]
     total: NDArray[np.int64]
@@ -40,6 +42,24 @@ class SimulatedNodes:
             return [], 0
         columns = [self.resources.index(f"gpu:{name}") for name in self.types]
         return [columns[kind] for kind in self.type_of.tolist()], self.resources.index("gpu")
+
+    @property
+    def most(self) -> NDArray[np.int64]:
+        """[nodes, resources] what a job may have of each node at most: shards of one GPU, for Slurm gives no others."""
+        if SHARD not in self.resources:
+            return self.total
+        found = self.total.copy()
+        found[:, self.resources.index(SHARD)] = self.shards_each
+        return found
+
+    @property
+    def shards_each(self) -> NDArray[np.int64]:
+        """[nodes] shards of each of a node's GPUs; 0: they are given whole alone."""
+        if SHARD not in self.resources:
+            return np.zeros(len(self.names), dtype=np.int64)
+        gpus, shards = (self.total[:, self.resources.index(name)] for name in ("gpu", SHARD))
+        each: NDArray[np.int64] = shards // np.maximum(gpus, 1)
+        return each
 
     @staticmethod
     def alike(count: int, *, cpus: int, mem_mib: int, gpus: int = 0) -> SimulatedNodes:
@@ -236,7 +256,25 @@ class Workload:
             (self.constraint < 0) | (self.constraint >= len(self.allowed)), "constraint is not a row of allowed"
         )
         self._first((self.user < 0) | (self.user >= len(self.user_names)), "user is not a row of user_names")
+        self._check_shards()
         self._check_fit()
+
+    def _check_shards(self) -> None:
+        """Raise WorkloadError for shards that no Slurm has, or gives."""
+        machines = self.machines
+        if SHARD not in machines.resources:
+            return
+        if "gpu" not in machines.resources:
+            raise WorkloadError(f"{self.name}: the nodes have shards and no GPUs, of which shards are parts")
+        gpu, shard = (machines.resources.index(name) for name in ("gpu", SHARD))
+        for name, (gpus, shards) in zip(machines.names, machines.total[:, [gpu, shard]].tolist(), strict=True):
+            if shards % gpus if gpus else shards:
+                such = f", such as {gpus * (shards // gpus or 1)}" if gpus else ""
+                raise WorkloadError(
+                    f"{self.name}: {name} has {shards} shards of {gpus} GPUs; each GPU must have as many{such}"
+                )
+        both = (self.demand[:, gpu] > 0) & (self.demand[:, shard] > 0)
+        self._first(both, "it wants GPUs and shards; Slurm takes one of the two")
 
     def _check_fit(self) -> None:
         fits = fitting(self.machines, self.demand, self.nodes, self.constraint, self.allowed)
@@ -258,9 +296,10 @@ def fitting(
     """Jobs [jobs] that the nodes could hold if they were empty: each on as many as it wants, of those it may use."""
     row = np.zeros(len(demand), dtype=np.int64) if constraint is None else constraint
     where = np.ones((1, len(machines.names)), dtype=np.bool_) if allowed is None else allowed
+    most = machines.most
     kinds, which = np.unique(np.column_stack([demand, row, nodes]), axis=0, return_inverse=True)
     fits = np.array(
-        [(np.all(machines.total >= kind[:-2], axis=1) & where[kind[-2]]).sum() >= kind[-1] for kind in kinds],
+        [(np.all(most >= kind[:-2], axis=1) & where[kind[-2]]).sum() >= kind[-1] for kind in kinds],
         dtype=np.bool_,
     )
     return fits[which.reshape(-1)]

@@ -73,7 +73,7 @@ def test_after_the_store_was_restored_no_job_runs_twice_and_all_that_it_knows_is
 def test_runs_of_faults_in_quick_succession_in_which_one_was_found_hold(
     seed: int, contender: str, lever: str, jobs: int
 ) -> None:
-    found = perform(Run.of(seed, jobs=jobs, contender=contender, lever=lever, every_s=900))
+    found = perform(Run.of(seed, jobs=jobs, contender=contender, lever=lever, every_s=900, shards=0))
     assert not found.violations, found.violations[0]
 
 
@@ -83,6 +83,14 @@ def test_a_run_of_gavels_has_a_job_for_it_whatever_is_drawn() -> None:
     run = Run.of(SEED_OF_TE_ALONE, jobs=5, contender="fitgpp+gavel")
     assert not run.jobs().te.all()
     assert run.simulation().daemon is not None
+
+
+@pytest.mark.parametrize(("contender", "lever"), [("fitgpp", "requeue"), ("patient+fill", "auto"), ("lrtp", "plugin")])
+@given(seed=st.integers(1, 10**6))
+@settings(max_examples=examples(1), phases=[Phase.explicit, Phase.generate])
+def test_the_same_holds_where_jobs_share_gpus(contender: str, lever: str, seed: int) -> None:
+    found = perform(Run.of(seed, jobs=JOBS, contender=contender, lever=lever, shards=4))
+    assert not found.violations, f"{found.run}: {found.violations[0]}"
 
 
 @given(seed=st.integers(1, 10**6))

@@ -69,6 +69,15 @@ def cases(draw: st.DrawFn) -> Case:
     run_s = column(st.integers(1, 60))
     te = column(st.booleans())
     machines = SimulatedNodes.alike(nodes, cpus=8, mem_mib=80, gpus=8)
+    devices = [[draw(st.integers(0, 8))] for _ in range(count)]
+    each = draw(st.sampled_from([0, 0, 2, 3]))
+    if each:
+        machines = replace(
+            machines,
+            resources=(*machines.resources, "shard"),
+            total=np.column_stack([machines.total, machines.total[:, 2] * each]),
+        )
+        devices = [draw(st.sampled_from([[gpus, 0], [0, gpus % each + 1]])) for (gpus,) in devices]
     workload = Workload.of(
         "drawn",
         machines,
@@ -76,7 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
         run_s=run_s,
         limit_s=np.array(run_s) * draw(st.sampled_from([1, 3, np.inf])),
         nodes=[draw(st.integers(1, nodes)) if draw(st.integers(0, 4)) == 0 else 1 for _ in range(count)],
-        demand=[[draw(st.integers(1, 8)), draw(st.integers(1, 80)), draw(st.integers(0, 8))] for _ in range(count)],
+        demand=[[draw(st.integers(1, 8)), draw(st.integers(1, 80)), *one] for one in devices],
         te=te,
         grace_s=column(st.sampled_from([0, 5, 20])),
         yield_s=column(st.sampled_from([0, 3, 20, np.inf])),
@@ -119,7 +128,7 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
     capacity = [[8, 80, 8] for _ in range(len(case.workload.machines.names))]
 
     def saw(row: int) -> None:
-        demand = case.workload.demand[row].tolist()
+        demand = case.workload.demand[row].tolist()[:3]
         if slurm.state[row] is JobPhase.RUNNING:
             assert row not in held
             assert slurm.now >= case.workload.submit_s[row]
@@ -141,7 +150,30 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
     # What it held its nodes for is its work and what was lost of it.
     np.testing.assert_allclose(held_s, case.workload.run_s + result.lost_s, atol=1e-6)
     assert (result.jct_s >= case.workload.run_s + result.lost_s - 1e-6).all()
-    assert (slurm.free == slurm.total).all()
+    assert (slurm.free == case.workload.machines.most).all()
+
+
+@given(cases().filter(lambda case: "shard" in case.workload.machines.resources))
+@settings(max_examples=examples(75))
+def test_no_gpu_is_given_twice_and_each_job_has_its_shards_of_one(case: Case) -> None:
+    simulation = case.simulation()
+    slurm, each = simulation.slurm, int(case.workload.machines.shards_each[0])
+
+    def saw(_: int) -> None:
+        assert slurm.shared is not None
+        for node in range(len(case.workload.machines.names)):
+            gpus = [each] * 8
+            for row in (row for row in slurm.running if node in slurm.where[row]):
+                part = slurm.shared.held_by(row, node)
+                whole, shards = case.workload.demand[row, 2:].tolist()
+                assert [count for _, count in part] == ([shards] if shards else [each] * whole)
+                for index, count in part:
+                    gpus[index] -= count
+            assert min(gpus) >= 0
+            assert slurm.free[node, 2:].tolist() == [gpus.count(each), max(gpus)]
+
+    slurm.watchers.append(saw)
+    assert simulation.run().finished.all()
 
 
 @given(cases())
@@ -186,9 +218,21 @@ def test_kept_resources_never_go_to_a_best_effort_job(case: Case) -> None:
                         for job in slurm.running_be
                         if node in slurm.where[job] and np.isfinite(slurm.noticed_s[job])
                     ),
-                    np.zeros(3, dtype=np.int64),
+                    np.zeros(slurm.free.shape[1], dtype=np.int64),
                 )
-                assert (slurm.free[node] + leaving >= scheduler.kept[node]).all()
+                if slurm.shared is None:
+                    assert (slurm.free[node] + leaving >= scheduler.kept[node]).all()
+                    continue
+                assert (slurm.free[node] + leaving >= scheduler.kept[node])[:2].all()
+                # Of GPUs in parts what is free does not add up: those for which some are reserved have a place each.
+                kept_for = [other for other, nodes in scheduler.reserved.items() if node in nodes]
+                if slurm.workload.demand[row, 2:].any():
+                    left = slurm.shared.left(node, beside_kept=False)
+                    for other in kept_for:
+                        part = slurm.shared.part_of(other, node, left)
+                        assert part is not None
+                        for index, count in part:
+                            left[index] -= count
 
     slurm.watchers.append(saw)
     simulation.run()

@@ -3,7 +3,8 @@
 Philly (Microsoft, 2017, msr-fiddle/philly-traces, CC-BY-4.0) as others have flattened it: timestamp, duration,
 num_gpus, cluster (the virtual cluster, a group of users, who are not known: the account). Alibaba's openb (2023,
 alibaba/clusterdata, cluster-trace-gpu-v2023): pods; those of quality class BE are best effort, those of LS and
-Burstable are taken for TE, which is a weak label: services are among them. A part of a GPU counts as one.
+Burstable are taken for TE, which is a weak label: services are among them. A part of a GPU is one where the nodes have
+shards, and else counts as a GPU.
 
 Chronus (S-Lab, ACM SoCC 2021, S-Lab-System-Group/ChronusArtifact, MIT): Philly's jobs with made-up labels, times in
 minutes. Those that it calls best effort are; of the others it says that they have deadlines, not which are TE. Gavel
@@ -17,9 +18,11 @@ from math import ceil, nan
 from pathlib import Path
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import TableLine, table
+from tesched_sim.traces.text import TableLine, table, whole
 
 MINUTE_S = 60.0
+#: thousandths of a GPU
+WHOLE = 1000
 
 
 def read_philly(path: Path) -> Recorded:
@@ -52,6 +55,7 @@ def read_openb(path: Path) -> Recorded:
             cpus=max(ceil(line.number("cpu_milli") / 1000), 1),
             mem_mib=int(line.number("memory_mib")),
             gpus=line.whole("num_gpu"),
+            gpu_milli=_milli(line),
             te=_class(line),
             partition=line.text("qos"),
         )
@@ -85,6 +89,19 @@ def _flag(word: str) -> bool:
     if word not in {"0", "1"}:
         raise ValueError(word)
     return word == "1"
+
+
+def _milli(line: TableLine) -> int:
+    if not line.text("gpu_milli"):
+        return -1
+    return line.read("gpu_milli", _thousandths, f"thousandths of a GPU, 0 to {WHOLE}")
+
+
+def _thousandths(word: str) -> int:
+    found = whole(word)
+    if found > WHOLE:
+        raise ValueError(word)
+    return found
 
 
 def _class(line: TableLine) -> int:

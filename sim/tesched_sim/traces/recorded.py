@@ -27,6 +27,8 @@ class Recorded:
     cpus: NDArray[np.int64]
     mem_mib: NDArray[np.int64]
     gpus: NDArray[np.int64]
+    #: thousandths of each of its GPUs that it uses; -1: not recorded
+    gpu_milli: NDArray[np.int64]
     users: tuple[str, ...]
     #: 1 TE, 0 BE, -1 not recorded
     te: NDArray[np.int8]
@@ -72,6 +74,7 @@ class Rows:
     cpus: list[int] = field(default_factory=list)
     mem_mib: list[int] = field(default_factory=list)
     gpus: list[int] = field(default_factory=list)
+    gpu_milli: list[int] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     te: list[int] = field(default_factory=list)
     job_names: list[str] = field(default_factory=list)
@@ -93,6 +96,7 @@ class Rows:
         cpus: int = -1,
         mem_mib: int = -1,
         gpus: int = -1,
+        gpu_milli: int = -1,
         user: str = "",
         te: int = -1,
         job_name: str = "",
@@ -114,6 +118,7 @@ class Rows:
         self.cpus.append(cpus)
         self.mem_mib.append(mem_mib)
         self.gpus.append(gpus)
+        self.gpu_milli.append(gpu_milli)
         self.users.append(user)
         self.te.append(te)
         self.job_names.append(job_name)
@@ -135,6 +140,7 @@ class Rows:
             cpus=np.array(self.cpus, dtype=np.int64),
             mem_mib=np.array(self.mem_mib, dtype=np.int64),
             gpus=np.array(self.gpus, dtype=np.int64),
+            gpu_milli=np.array(self.gpu_milli, dtype=np.int64),
             users=tuple(self.users),
             te=np.array(self.te, dtype=np.int8),
             job_names=tuple(self.job_names),

@@ -18,6 +18,7 @@ from tesched_sim.workloads.beyond import Beyond, extended
 from tesched_sim.workloads.fill import Filled, FillModel, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 from tesched_sim.workloads.poisson import PoissonWorkload, poisson
+from tesched_sim.workloads.shards import made_with_shards
 
 _MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {
     "fitgpp": (FitGppWorkload, fitgpp),
@@ -35,7 +36,10 @@ def make(name: str, *, seed: int, **settings: str) -> Workload:
         raise WorkloadError(f"there is no workload {name}; there are {', '.join(NAMES)}")
     kind, maker = _MADE[name]
     model = parameters(kind, settings)
-    return extended(maker(model, seed), model, seed)
+    made = maker(model, seed)
+    if model.shards:
+        made = made_with_shards(made, each=model.shards, share=model.shard_share, seed=seed)
+    return extended(made, model, seed)
 
 
 def read(path: Path, *, seed: int, form: str | None = None, **settings: str) -> Workload:

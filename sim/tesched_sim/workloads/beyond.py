@@ -1,4 +1,4 @@
-"""What can be added to any workload: jobs that save nothing, types of accelerators, workers, trainings.
+"""What can be added to any workload: jobs that save nothing, shards, types of accelerators, workers, trainings.
 
 Each is a key of every workload, and none is there by default. What is drawn has a seed of its own, so that the jobs,
 and what else is drawn of them, are the same with and without it.
@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.column_layout import SHARD
 
 from tesched_sim.arrays import TrainingModel
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
+from tesched_sim.workloads.shards import check_shards
 
 _TYPE = re.compile(r"([A-Za-z]\w{0,30}):(\d{1,6}):(\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
 #: least speed of a job on a type, as a part of its fastest: below it a job would seem to stand still
@@ -47,6 +49,10 @@ class Beyond:
     type_spread: float = 0.3
     #: best-effort jobs take up to so many times their nodes, and are that much faster; their run time is with fewest
     workers: int = 1
+    #: shards of each GPU (gres.conf, Name=shard): jobs may want some of them instead of a GPU; 0: GPUs are given whole
+    shards: int = 0
+    #: part of the jobs of one GPU that do, where a trace does not say how much of a GPU each uses
+    shard_share: float = 0.5
     #: so many trainings beside the jobs, each an elastic array of tasks of one GPU, or one CPU where there are none
     trainings: int = 0
     #: of a training: iterations, minutes of one worker for one of them, and most workers at once (sbatch --array=…%N)
@@ -68,6 +74,7 @@ class Beyond:
             raise WorkloadError("workload.saving must be from 0 to 1")
         if not 0 <= self.type_spread <= MOST_SPREAD:
             raise WorkloadError(f"workload.type_spread must be from 0 to {MOST_SPREAD}")
+        check_shards(self.shards, self.shard_share)
         if self.types:
             types_of(self.types)
 
@@ -151,7 +158,9 @@ def _with_types(workload: Workload, beyond: Beyond, rng: np.random.Generator) ->
     drawn = rng.lognormal(np.log([one.speed for one in types]), beyond.type_spread, (len(workload), len(types)))
     speed = np.maximum(drawn / drawn.max(axis=1, keepdims=True), SLOWEST)
     # A worker's part of an iteration is the same on each type: its training has one pace. CPUs are as fast beside any.
-    speed[_tasks(workload) | (workload.demand[:, nodes.resources.index("gpu")] == 0)] = 1.0
+    gpus = [column for column, name in enumerate(nodes.resources) if name in {"gpu", SHARD}]
+    on_gpus = workload.demand[:, gpus].any(axis=1)
+    speed[_tasks(workload) | ~on_gpus] = 1.0
     demand = np.hstack([workload.demand, np.zeros((len(workload), len(types)), dtype=np.int64)])
     return replace(
         workload,

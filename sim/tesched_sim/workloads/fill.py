@@ -17,6 +17,7 @@ from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fittin
 from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.beyond import MOST_JOBS, MOST_NODES, Beyond
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, drawn_grace
+from tesched_sim.workloads.shards import part_of, wanted_shards, with_shards
 
 #: Time limits that people type, minutes; a limit is rounded up to one of them.
 LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080)
@@ -113,7 +114,14 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     drawn = _chosen(recorded, p, rng)
     # On nodes that are given a job without recorded memory takes no more than its CPUs' part of a node.
     of_cpu = None if machines is None else machines.total[:, 1] // np.maximum(machines.total[:, 0], 1)
-    asked = _asked(recorded, drawn, p, _MOST if of_cpu is None else int(of_cpu.min()))
+    shards = wanted_shards(
+        np.where(recorded.nodes[drawn] > 1, 0, recorded.gpus[drawn]),
+        recorded.gpu_milli[drawn],
+        each=p.shards,
+        share=p.shard_share,
+        seed=seed,
+    )
+    asked = _asked(recorded, drawn, p, _MOST if of_cpu is None else int(of_cpu.min()), part_of(shards, p.shards))
     given = machines or SimulatedNodes.alike(max(p.nodes, 1), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     wants, nodes = _per_node(asked, recorded.nodes[drawn], given.total.max(axis=0))
     # A cluster that is made for a load has as many nodes as its largest job needs.
@@ -122,14 +130,17 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         kinds = _kinds(given)
         raise WorkloadError(f"{recorded.name}: none of its {len(drawn)} jobs fits on the nodes, which are {kinds}")
     rows, wants, nodes, asked = drawn[fits], wants[fits], nodes[fits], asked[fits]
+    shards = np.where(nodes == 1, shards[fits], 0)
+    #: what it uses: of a GPU that it shares a part
+    used = wants * np.column_stack([np.ones((len(rows), 2)), part_of(shards, p.shards)])
     run_s = recorded.run_s[rows]
     te = _te(recorded, rows, asked, p, rng)
     if recorded.has_times:
         submit_s = recorded.submit_s[rows] - recorded.submit_s[rows].min()
     else:
-        submit_s = poisson_arrivals(rng, len(rows), float(_offered(wants, nodes, run_s, p).max()) / (p.nodes * p.load))
+        submit_s = poisson_arrivals(rng, len(rows), float(_offered(used, nodes, run_s, p).max()) / (p.nodes * p.load))
     if machines is None and not p.nodes:
-        count = _node_count(wants, nodes, run_s, submit_s, p)
+        count = _node_count(used, nodes, run_s, submit_s, p)
         given = SimulatedNodes.alike(count, cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[rows]
     grace_min = np.rint(drawn_grace(rng, p, len(rows)))
@@ -155,18 +166,23 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         left_out=left_out,
         notes=_notes(recorded, p, te, left_out, f"{_kinds(given)} ({sized})"),
     )
-    return Filled(workload=workload, rows=rows[np.argsort(submit_s, kind="stable")])
+    order = np.argsort(submit_s, kind="stable")
+    if p.shards:
+        workload = with_shards(workload, shards[order], p.shards)
+    return Filled(workload=workload, rows=rows[order])
 
 
-def _asked(recorded: Recorded, rows: NDArray[np.intp], p: FillModel, mib_per_cpu: float) -> NDArray[np.int64]:
+def _asked(
+    recorded: Recorded, rows: NDArray[np.intp], p: FillModel, mib_per_cpu: float, part: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """CPUs, MiB and GPUs of each job, over all its nodes [jobs, 3]; what the trace lacks is in proportion.
 
-    Memory that is made up is at most `mib_per_cpu`.
+    Memory that is made up is at most `mib_per_cpu`. Of each of its GPUs a job uses that `part` [jobs].
     """
     gpus = np.maximum(recorded.gpus[rows], 0)
     cpus, mem_mib = recorded.cpus[rows], recorded.mem_mib[rows]
-    cpus = np.where(cpus > 0, cpus, np.maximum(gpus * p.cpus_per_gpu, 1))
-    made_mib = np.where(gpus > 0, gpus * p.mem_gib_per_gpu, cpus * p.mem_gib_per_cpu) * MIB_PER_GIB
+    cpus = np.where(cpus > 0, cpus, np.maximum(np.ceil(gpus * part * p.cpus_per_gpu).astype(np.int64), 1))
+    made_mib = np.where(gpus > 0, gpus * part * p.mem_gib_per_gpu, cpus * p.mem_gib_per_cpu) * MIB_PER_GIB
     made_mib = np.minimum(np.minimum(made_mib, cpus * mib_per_cpu), _MOST)
     return np.column_stack([cpus, np.where(mem_mib > 0, mem_mib, made_mib.astype(np.int64)), gpus])
 
@@ -214,7 +230,7 @@ def _per_node(
 
 
 def _node_count(
-    wants: NDArray[np.int64],
+    used: NDArray[np.float64],
     nodes: NDArray[np.int64],
     run_s: NDArray[np.float64],
     submit_s: NDArray[np.float64],
@@ -224,16 +240,19 @@ def _node_count(
     if p.nodes:
         return p.nodes
     span_s = max(float(submit_s.max()), float(run_s.mean()))
-    offered = _offered(wants, nodes, run_s, p) / span_s
+    offered = _offered(used, nodes, run_s, p) / span_s
     return max(int(np.ceil(offered.max() / p.load)), int(nodes.max()))
 
 
 def _offered(
-    wants: NDArray[np.int64], nodes: NDArray[np.int64], run_s: NDArray[np.float64], p: FillModel
+    used: NDArray[np.float64],
+    nodes: NDArray[np.int64],
+    run_s: NDArray[np.float64],
+    p: FillModel,
 ) -> NDArray[np.float64]:
     """Resource use of all jobs, in seconds of one whole node, by resource."""
     capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
-    taken: NDArray[np.float64] = (wants * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / capacity
+    taken: NDArray[np.float64] = (used * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / capacity
     return taken
 
 

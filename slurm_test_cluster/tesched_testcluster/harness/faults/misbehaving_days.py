@@ -63,11 +63,14 @@ class Run:
         contender: str = "",
         lever: str = "",
         every_s: float | None = None,
+        shards: int | None = None,
     ) -> Run:
         """Draw a run; what is given is not drawn, and nothing else changes for it."""
         dice = Random(seed)  # noqa: S311 - no secret
         te, be = dice.choice(TE_POLICIES), dice.choice(BE_POLICIES)
         levers = dice.choice(("requeue", "requeue", "auto", "plugin"))
+        # By dice of its own: the other draws of a seed are those that they were without it.
+        each = Random(f"{seed} shards").choice((0, 0, 2, 4)) if shards is None else shards  # noqa: S311 - no secret
         contender = contender or (te if be == "none" else f"{te}+{be}")
         workload = {
             "jobs": str(jobs),
@@ -80,6 +83,8 @@ class Run:
             "be_run_mean": str(dice.choice([30, 90, 300])),
             "be_sizes": "1:4/2:2/4:2/8:1",
             "te_sizes": "1:4/2:2/4:2/8:1",
+            "shards": str(each),
+            "shard_share": "0.7",
             **NEEDS.get(contender.partition("+")[2], {}),
         }
         values = {
