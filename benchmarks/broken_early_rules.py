@@ -82,8 +82,8 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: nor where nothing is known of it",
         _EARLY,
-        "node.held is None or node.held != known.get(name, Tres())",
-        "node.held is not None and node.held != known.get(name, Tres())",
+        "node.held is None or node.held != known.get(name, nothing)",
+        "node.held is not None and node.held != known.get(name, nothing)",
     ),
     Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
     Mutation(

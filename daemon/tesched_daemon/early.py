@@ -223,13 +223,15 @@ def _lasting(job: Job) -> Job:
 def without_uncertain(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with each job blank that is on a node whose record does not add up with the jobs there."""
     known: dict[str, Tres] = {}
-    for job in snapshot.jobs.values():
+    nothing = Tres()
+    holders = [job for job in snapshot.jobs.values() if job.allocation]
+    for job in holders:
         for share in job.allocation:
-            known[share.node] = known.get(share.node, Tres()) + share.tres
-    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, Tres())}
+            known[share.node] = known.get(share.node, nothing) + share.tres
+    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, nothing)}
     aside = {
         job.job_id: _UNCERTAIN
-        for job in snapshot.jobs.values()
+        for job in holders
         if any(share.node in off or share.node not in snapshot.nodes for share in job.allocation)
     }
     return blank(snapshot, aside) if aside else snapshot
