@@ -15,7 +15,11 @@ EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
-    Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and why:", "if False:"),
+    Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and ", "if False and "),
+    Mutation("early: nor of a default", _CHECKS, '"loop.early_turn" in loaded.tree.origins and ', ""),
+    Mutation(
+        "early: nor where they come", _CHECKS, "if not all(entry.policy.serves_te", "if all(entry.policy.serves_te"
+    ),
     Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),
     Mutation("early: a clock set while it reads", _LOOP, "if jumped_s(self._clocks, now):", "if False:"),
@@ -81,8 +85,8 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: nor where nothing is known of it",
         _EARLY,
-        "node.held is None or node.held != known.get(name, Tres())",
-        "node.held is not None and node.held != known.get(name, Tres())",
+        "node.held is None or node.held != known.get(name, nothing)",
+        "node.held is not None and node.held != known.get(name, nothing)",
     ),
     Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
     Mutation(
@@ -116,6 +120,16 @@ EARLY_MUTATIONS = (
         _EARLY,
         "max(self._highest, max(seen.jobs, default=0))",
         "max(seen.jobs, default=0)",
+    ),
+    Mutation("early: those before are read", _EARLY, "[*map(self._read, waiting), *new]", "[*new]"),
+    Mutation("early: all of those before", _EARLY, "if len(known) < len(read) or", "if"),
+    Mutation("early: many before are a poll's", _EARLY, "if len(waiting) > MOST_BEFORE:", "if False:"),
+    Mutation("early: ten before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"),
+    Mutation(
+        "early: for a new trial alone",
+        _EARLY,
+        ".job_class is JobClass.TE for job in new)",
+        ".job_class for job in new)",
     ),
     Mutation("early: one before a poll that is due", _WAKEUP, "(self._was_early and", "(False and"),
     Mutation("early: so many in all", _WAKEUP, "return self._earlies.take(at)", "return True"),

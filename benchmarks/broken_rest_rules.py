@@ -16,6 +16,7 @@ _ERRORS = "cli/tesched_cli/one_line_errors.py"
 _NARROW = "cli/tesched_cli/narrow_table.py"
 _REMEMBERED = "cli/tesched_cli/render/remembered.py"
 _MANY_ROWS = "db/tesched_db/many_rows.py"
+_OTHERS = "core/tesched_core/model/other_objects.py"
 _JOB_ROWS, _JOB_VALUES = "db/tesched_db/job_rows.py", "db/tesched_db/job_values.py"
 _FOUND, _SIGNS = "daemon/tesched_daemon/new_jobs.py", "slurm/tesched_slurm/submission_signs.py"
 
@@ -163,14 +164,14 @@ REST_MUTATIONS = (
     Mutation(
         "store: traits that are not known any more are written",
         _JOB_ROWS,
-        "others + [job_id for job_id in then if job_id not in now]",
-        "others",
+        "[] if then.keys() <= now.keys() else",
+        "[] if then else",
     ),
     Mutation(
         "store: a job that comes as another one goes is written",
-        _JOB_ROWS,
-        "list(now) == list(then)",
-        "len(now) == len(then)",
+        _OTHERS,
+        "list(islice(now, len(then))) == list(then)",
+        "len(now) >= len(then)",
     ),
     Mutation(
         "store: a job that goes as another one comes is gone", _JOB_ROWS, "len(self.jobs) + new >", "len(self.jobs) >"

@@ -385,7 +385,12 @@ NEAR = {
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
     "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
-    "early": ("tests/integration/test_early_turn.py", "tests/integration/test_early_turn_left.py"),
+    "early": (
+        "tests/integration/test_early_turn.py",
+        "tests/integration/test_early_turn_left.py",
+        "tests/integration/test_early_order.py",
+    ),
+    "other_objects": ("tests/unit/core/model/test_other_objects.py",),
     "knowledge": (
         "tests/integration/test_early_turn_left.py",
         "tests/integration/test_daemon_reports.py",

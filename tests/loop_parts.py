@@ -162,6 +162,21 @@ class Notebook:
         self.unseen_reports.append(report)
 
 
+@dataclass
+class Reported(Notebook):
+    """A journal that keeps what the daemon has reported of itself."""
+
+    reports: list[CycleReport] = field(default_factory=list)
+
+    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        super().intend(snapshot, memory, decision, report)
+        self.reports.append(report)
+
+    def unseen(self, report: CycleReport) -> None:
+        super().unseen(report)
+        self.reports.append(report)
+
+
 def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> Loop:
     return Loop(
         observer=cluster,

@@ -15,6 +15,7 @@ from pathlib import Path
 from tesched_core.model.extra import Extra
 from tesched_core.model.limits import YieldBy
 from tesched_db.engine import DRIVER, parse_url
+from tesched_slurm.client_choice import ClientChoice
 
 from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Config, Loaded
@@ -181,12 +182,12 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             f"of Slurm's one after the other may take {poll_s:g} s (slurm.timeout_s, twice)",
             advice="let loop.backoff_max_s be no shorter than that",
         )
-    why = (*keys_of(guard), *(['guard.lever = "plugin"'] if guard.lever is YieldBy.PLUGIN else ()))
-    if config.loop.early_turn and why:
+    # Of a default no site is warned: it has nothing to set otherwise.
+    if config.loop.early_turn and "loop.early_turn" in loaded.tree.origins and (why := [*_no_early_turn(config)]):
         yield Remark(
             file=loaded.tree.blamed("loop.early_turn"),
             key="loop.early_turn",
-            text=f"no early turn comes, because of {', '.join(why)}: all jobs count for that",
+            text=f"no early turn comes, because of {', '.join(why)}: new TE jobs wait for polls",
             advice="set it to false",
         )
     if not is_loopback(config.metrics.listen):
@@ -196,3 +197,15 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             text=f"whatever reaches {config.metrics.listen} may read the metrics: there is no password and no TLS",
             advice="listen on 127.0.0.1 behind a reverse proxy that has both, or let a firewall admit Prometheus alone",
         )
+
+
+def _no_early_turn(config: Config) -> Iterator[str]:
+    """Yield the settings with each of which no early turn ever comes (`early.py`, `rest.py`)."""
+    if config.mode is Mode.OBSERVE:
+        yield f'mode = "{config.mode}"'
+    yield from keys_of(config.guard)
+    yield from ['guard.lever = "plugin"'] if config.guard.lever is YieldBy.PLUGIN else []
+    if not all(entry.policy.serves_te for entry in config.policy.entries()):
+        yield "policy.be"
+    if config.slurm.client is ClientChoice.PYSLURM:
+        yield 'slurm.client = "pyslurm"'

@@ -2,20 +2,24 @@
 
 Definitions
     new jobs       those with the ids after the highest one that a poll has shown. They are read one by one.
+    those before   the TE jobs that waited at the last poll: at rest none of them for resources, but for a release, a
+                   dependency, a begin time or a limit. By now one may wait for resources, and was there first.
     uncertain      jobs on a node that, by its own record as it is now, holds more or less than the jobs that are known
                    there: one has started, ended or changed since the last poll.
 
 Principle
     With 100,000 jobs a poll takes seconds, and one at rest becomes three. What a decision for a new TE job rests on is
     little of that: the job, the nodes, and the victims. So where polls take longer than `FROM_S`, and the cluster is at
-    rest (`rest.py`), a poke reads the new jobs and the nodes first. `step` decides on the last poll with these, without
-    the uncertain jobs; what those held is free or not by their nodes' records. Each job that the decision is about is
-    then read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
+    rest (`rest.py`), a poke reads the new jobs first, and where a TE job is among them, those before and the nodes.
+    `step` decides on the last poll with these, without the uncertain jobs; what those held is free or not by their
+    nodes' records. So TE jobs are served in their order, as a poll would. Each job that the decision is about is then
+    read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
 
     The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
     a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
     ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
-    before which more than `MOST_NEW` jobs have come, there is none until the next poll.
+    before which more than `MOST_NEW` jobs have come, there is none until the next poll; nor is there any while more
+    than `MOST_BEFORE` TE jobs wait.
 
 Worked example
     A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in
@@ -33,18 +37,19 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from tesched_core.intake.classify import classify
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.clock_jump import ClockReadings, jumped_s
 from tesched_core.orders.turnover import WINDOW_S
 from tesched_core.ports import SingleReads
 
-from tesched_daemon.rest import all_is_due
+from tesched_daemon.rest import all_is_due, waiting_te
 from tesched_daemon.set_aside import blank
 from tesched_daemon.settings import Mode, Rules
 
@@ -54,6 +59,8 @@ FROM_S = 2.0
 LATER_S = 3.0
 #: New jobs that are read; where there are more, the poll reads them all.
 MOST_NEW = 10
+#: TE jobs that wait for something else and are read before any new one is served; where there are more, the poll is.
+MOST_BEFORE = 10
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2
 #: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: of the time
@@ -149,20 +156,27 @@ class EarlyTurns:
         """Return the seconds that the early turn under way has left for a read."""
         return max(self._until - self.stopwatch(), 0.01)
 
-    def seen(self, last: Snapshot, now: UnixSeconds, next_at: float) -> Snapshot | None:
-        """Return the last poll, unclassified, with the new jobs, and the nodes as they are `now`.
+    def seen(self, rules: Rules, last: Snapshot, now: UnixSeconds, next_at: float) -> Snapshot | None:
+        """Return the last poll, unclassified, with the new jobs, the TE jobs that wait and the nodes as they are `now`.
 
         The next poll was announced for `next_at`, by the stopwatch: it begins at most `LATER_S` later.
 
-        None where there is no new job, where there are too many, and where they cannot be read in time.
+        None where no new TE job waits, where too many jobs have come or wait, and where they cannot be read in time.
         """
+        waiting = [job.job_id for job in waiting_te(last)]
+        if len(waiting) > MOST_BEFORE:
+            return None
         began = self.stopwatch()
         self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
         self._count, self._reading_s = 0, 0.0
         new = self._new_jobs()
-        if not new or self.reads is None or self.is_late:
+        if not any(job.pending and classify(job, rules.classes).job_class is JobClass.TE for job in new):
             return None
-        jobs = MappingProxyType({**last.jobs, **{job.job_id: job for job in new}})
+        read = [*map(self._read, waiting), *new]
+        known = {job.job_id: job for job in read if isinstance(job, Job)}
+        if len(known) < len(read) or self.reads is None or self.is_late:
+            return None
+        jobs = MappingProxyType({**last.jobs, **known})
         stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
         seen = self.reads.site(stood, self.left_s)
         if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self.is_late:
@@ -215,13 +229,15 @@ def _lasting(job: Job) -> Job:
 def without_uncertain(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with each job blank that is on a node whose record does not add up with the jobs there."""
     known: dict[str, Tres] = {}
-    for job in snapshot.jobs.values():
+    nothing = Tres()
+    holders = [job for job in snapshot.jobs.values() if job.allocation]
+    for job in holders:
         for share in job.allocation:
-            known[share.node] = known.get(share.node, Tres()) + share.tres
-    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, Tres())}
+            known[share.node] = known.get(share.node, nothing) + share.tres
+    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, nothing)}
     aside = {
         job.job_id: _UNCERTAIN
-        for job in snapshot.jobs.values()
+        for job in holders
         if any(share.node in off or share.node not in snapshot.nodes for share in job.allocation)
     }
     return blank(snapshot, aside) if aside else snapshot

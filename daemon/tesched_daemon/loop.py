@@ -384,7 +384,7 @@ class Loop:
         if lead.leader or lead.paused:
             return None
         began = self.stopwatch()
-        seen = early.seen(last, self.clock(), self._next_at)
+        seen = early.seen(self, last, self.clock(), self._next_at)
         if seen is None or doubt(seen, last, memory, began - self._polled_at):
             return None
         clocks = self._now()

@@ -55,6 +55,8 @@ def _jobs_of(memory: Memory) -> bool:
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
     """Count the jobs that had not ended and are unknown now, and all that had not ended."""
+    if last.jobs.keys() <= snapshot.jobs.keys():
+        return 0, 0
     lost = sum(not last.jobs[job_id].finished for job_id in last.jobs.keys() - snapshot.jobs.keys())
     # Only where some are missing is it worth counting them all.
     return lost, sum(not job.finished for job in last.jobs.values()) if lost else 0

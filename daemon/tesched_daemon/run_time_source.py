@@ -9,13 +9,14 @@ counts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 
 from sqlalchemy import Engine
 from tesched_core.model.cluster import Job
+from tesched_core.model.other_objects import other_objects
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_db import finished_runs, run_time_levels
@@ -79,16 +80,25 @@ class LearnedRunTimes:
             self._forget_jobs()
         self._waiting, self._at = waiting, snapshot.taken_at
         if snapshot.jobs is not self._jobs or snapshot.traits is not self._traits:
-            self._follow(snapshot)
+            jobs, traits = self._jobs, self._traits
+            self._jobs = self._traits = None
+            self._follow(snapshot, jobs, traits)
             self._jobs, self._traits = snapshot.jobs, snapshot.traits
         self._renew(snapshot)
         return dict(self._expected)
 
-    def _follow(self, snapshot: Snapshot) -> None:
-        """Find the jobs that are new, gone or changed."""
+    def _follow(
+        self, snapshot: Snapshot, before: Mapping[JobId, Job] | None, traits_before: Mapping[JobId, Traits] | None
+    ) -> None:
+        """Find the jobs that are new, gone or changed since those `before`; None: it is not known which these were."""
         known, traits_of = self._known, snapshot.traits
-        for job_id, job in snapshot.jobs.items():
-            one, traits = known.get(job_id), traits_of[job_id]
+        perhaps: Iterable[JobId] = snapshot.jobs
+        if before is not None and traits_before is not None:
+            changed = dict.fromkeys(other_objects(snapshot.jobs, before))
+            changed |= dict.fromkeys(other_objects(traits_of, traits_before))
+            perhaps = [job_id for job_id in changed if job_id in snapshot.jobs]
+        for job_id in perhaps:
+            job, one, traits = snapshot.jobs[job_id], known.get(job_id), traits_of[job_id]
             # After a reload an unchanged job may be of another class.
             if one is not None and one.job is job and one.traits is traits:
                 continue

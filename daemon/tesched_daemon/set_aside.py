@@ -202,9 +202,8 @@ def _said(error: Exception) -> str:
 
 def blank(seen: Snapshot, aside: Mapping[JobId, str]) -> Snapshot:
     """Return the snapshot with these jobs blank: by job id, why."""
-    jobs = {
-        job_id: job if (why := aside.get(job_id)) is None else _blank_job(job, why) for job_id, job in seen.jobs.items()
-    }
+    blanks = {job_id: _blank_job(seen.jobs[job_id], why) for job_id, why in aside.items() if job_id in seen.jobs}
+    jobs = {**seen.jobs, **blanks}
     return replace(seen, jobs=MappingProxyType(jobs), columns=None)
 
 

@@ -12,6 +12,7 @@ from tesched_core.intake.classify import Question
 from tesched_core.intake.job_times import last_run_s, times
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision
+from tesched_core.model.other_objects import other_objects
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
@@ -266,11 +267,7 @@ def _perhaps_changed(snapshot: Snapshot, before: Snapshot | None) -> Iterable[Jo
 
 def _others(now: Mapping[JobId, object], then: Mapping[JobId, object]) -> list[JobId]:
     """Find the jobs for which the two do not have the very same object. It is done at each poll for each job."""
-    if list(now) == list(then):  # no job has come or gone: half the time
-        return [job_id for job_id, one, other in zip(now, now.values(), then.values(), strict=True) if one is not other]
-    was = then.get
-    others = [job_id for job_id, one in now.items() if was(job_id) is not one]
-    return others + [job_id for job_id in then if job_id not in now]
+    return other_objects(now, then) + ([] if then.keys() <= now.keys() else [one for one in then if one not in now])
 
 
 def of_te(snapshot: Snapshot, decision: Decision) -> Values:

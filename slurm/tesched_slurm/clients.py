@@ -81,7 +81,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
     whole = CommandsObserver(commands=commands)
     observer = _observer(whole, commands)
-    reads = CommandsSingleReads(commands=commands, standing=whole.standing)
+    reads = CommandsSingleReads(commands=commands, standing=whole.standing, nodes=whole.nodes)
     return Client(
         observer=observer,
         actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),

@@ -133,7 +133,8 @@ class CommandsObserver:
     _settings: Settings = field(init=False)
     _limits: LimitsInForce = field(init=False)
     _queue: Queue = field(init=False)
-    _nodes: KnownNodes = field(default_factory=KnownNodes)
+    #: nodes of the last answer, of polls or of those that read the nodes alone
+    nodes: KnownNodes = field(default_factory=KnownNodes)
     _rows: KnownRows = field(default_factory=KnownRows)
 
     def __post_init__(self) -> None:
@@ -159,7 +160,7 @@ class CommandsObserver:
             seen = Snapshot.of(
                 taken_at,
                 jobs=jobs,
-                nodes=read_nodes(nodes, self._nodes),
+                nodes=read_nodes(nodes, self.nodes),
                 partitions=partitions,
                 reservations=read_reservations(reservations),
                 settings=settings,

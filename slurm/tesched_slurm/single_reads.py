@@ -31,7 +31,8 @@ class CommandsSingleReads:
     commands: Commands
     #: gives the last snapshot what polls alone read, as new as a poll would have it now
     standing: Callable[[Snapshot, float], Snapshot | Failure]
-    _nodes: KnownNodes = field(default_factory=KnownNodes)
+    #: nodes of the last answer, polls' or these
+    nodes: KnownNodes = field(default_factory=KnownNodes)
 
     def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
         """Read one job as it is now; None: Slurm knows no such job."""
@@ -56,7 +57,7 @@ class CommandsSingleReads:
         if isinstance(answers, Failure):
             return answers
         try:
-            return _with_site(stood, *map(as_text, answers), known=self._nodes)
+            return _with_site(stood, *map(as_text, answers), known=self.nodes)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
 

@@ -91,6 +91,42 @@ def test_a_trial_of_each_kind(site: LocalCluster, tmp_path: Path, kind: str, *, 
     assert alike(early) == alike(polled)
 
 
+#: sbatch's options of a trial that waits for something else than resources, and what ends that
+KEPT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "held": (("--hold",), ("scontrol", "release", "{older}")),
+    "dependent": (("--dependency=afterany:{other}",), ("scontrol", "update", "jobid={older}", "dependency=")),
+    "later": (("--begin=now+1hour",), ("scontrol", "update", "jobid={older}", "starttime=now")),
+}
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+@pytest.mark.parametrize("kept", gated(KEPT, "held"))
+def test_an_older_trial_that_nothing_keeps_any_more_comes_first(
+    site: LocalCluster, tmp_path: Path, kept: str, *, is_free: bool
+) -> None:
+    options, ends = KEPT[kept]
+    other, _ = filled(site)
+    older = site.sbatch(*TRIAL, "-N1", *(one.format(other=other) for one in options), wrap="exec sleep 1000")
+    site.wait_for(lambda: site.job(older)["Reason"] not in {"None", "Resources"}, "Slurm to say what it waits for")
+    newer = []
+
+    def happens() -> None:
+        if is_free:
+            site.run(*(word.format(older=older) for word in ends))
+        newer.append(site.sbatch(*TRIAL, "-N1", wrap="exec sleep 1000"))
+        served = (older, *newer) if is_free else newer
+        site.wait_for(
+            lambda: all(site.job(one)["Reason"] in {"Resources", "Priority"} for one in served),
+            "Slurm to have considered them",
+        )
+
+    early, polled = both(site, tmp_path, happens)
+    assert alike(early) == alike(polled)
+    victims = [action for action in early if isinstance(action, Requeue)]
+    assert victims, "two nodes, of which one job each may leave"
+    assert {action.reason.preemptor for action in victims} == ({older, *newer} if is_free else set(newer))
+
+
 def update(*fields: str) -> Callable[[LocalCluster, int], object]:
     """Return what changes a job."""
     return lambda cluster, job: cluster.run("scontrol", "update", f"jobid={job}", *fields)

@@ -13,16 +13,13 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 from tesched_core.model.cluster import Job, JobState, NodeShare, SlurmSettings
-from tesched_core.model.decision import Decision
 from tesched_core.model.journal_error import JournalError, UnwritableError
 from tesched_core.model.limits import TeLimits
-from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Declared
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId
 from tesched_core.model.slurm_limits import PLAIN, SlurmLimits
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import CycleReport
 from tesched_daemon.early import FRESH_S
 from tesched_daemon.settings import Pace
 from tesched_db import migrate
@@ -31,19 +28,8 @@ from tesched_db.journal import SqlJournal
 from tesched_slurm.clear_of_limits import ClearOfLimits
 
 from tests.early_parts import NEW, OTHER, POLL_S, Site, left_to_the_poll, node, none_comes, polled
-from tests.loop_parts import FULL, VICTIM, Notebook
+from tests.loop_parts import FULL, VICTIM, Notebook, Reported
 from tests.unit.slurm.answering import Answering
-
-
-@dataclass
-class Reported(Notebook):
-    """A journal that keeps what the daemon has reported of itself."""
-
-    reports: list[CycleReport] = field(default_factory=list)
-
-    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
-        super().intend(snapshot, memory, decision, report)
-        self.reports.append(report)
 
 
 def test_it_is_off_unless_the_site_has_switched_it_on() -> None:

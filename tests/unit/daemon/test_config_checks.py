@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_core.model.limits import Limits
 from tesched_daemon import own_file
-from tesched_daemon.config import load
+from tesched_daemon.config import load, load_files
+from tesched_daemon.config_checks import remarks
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.doctor.doctor import examine
 from tesched_daemon.doctor.finding import Severity
@@ -270,6 +271,10 @@ def test_a_socket_that_has_a_place_is_good(tmp_path: Path, listen: str) -> None:
         ("[guard.te]\nmax_running_per_user = 1\n", "guard.te"),
         (BOUND, "guard.bound"),
         ('[guard]\nlever = "plugin"\n', 'guard.lever = "plugin"'),
+        ('[policy]\nbe = "fill"\n', "policy.be"),
+        ('[slurm]\nclient = "pyslurm"\n', 'slurm.client = "pyslurm"'),
+        ('[guard]\nlever = "plugin"\n[policy]\nbe = "fill"\n', 'guard.lever = "plugin", policy.be'),
+        ('[policy]\nte = "patient"\n[guard]\nlever = "requeue"\n[slurm]\nclient = "commands"\n', ""),
         ("", ""),
     ],
 )
@@ -283,6 +288,18 @@ def test_early_turns_that_never_come_are_a_warning(tmp_path: Path, guard: str, w
     assert bool(said.stderr) is bool(why)
     config.write_text(config.read_text().replace("early_turn = true\n", ""))
     assert "early_turn" not in check(config).stderr
+
+
+def test_early_turns_that_never_come_in_mode_observe_are_a_warning_and_no_site_is_warned_of_a_default(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text('mode = "observe"\n[loop]\nearly_turn = true\n')
+    assert 'no early turn comes, because of mode = "observe": ' in check(config).stderr
+    loaded = load_files(config)
+    assert [one.key for one in remarks(loaded)] == ["loop.early_turn"]
+    del loaded.tree.origins["loop.early_turn"]
+    assert not [*remarks(loaded)]
 
 
 @pytest.fixture

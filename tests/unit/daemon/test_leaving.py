@@ -14,7 +14,6 @@ from tesched_core.intake.class_rules import Classification, Match, Rule
 from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status, kind_of
 from tesched_core.model.change import FREE, HELD, first_change
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.lead import Lead
@@ -24,7 +23,7 @@ from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
-from tesched_core.ports import Barred, CycleReport, never_barred
+from tesched_core.ports import Barred, never_barred
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
@@ -34,26 +33,11 @@ from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tests.builders import NOW, node, running, share, waiting
-from tests.loop_parts import Notebook
+from tests.loop_parts import Reported
 from tests.scenarios.driver import BE, TE, Driver
 
 PACE = Pace(poll_interval_s=2.0, backoff_max_s=30.0)
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
-
-
-@dataclass
-class Reported(Notebook):
-    """A journal that keeps what the daemon has reported of itself."""
-
-    reports: list[CycleReport] = field(default_factory=list)
-
-    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
-        super().intend(snapshot, memory, decision, report)
-        self.reports.append(report)
-
-    def unseen(self, report: CycleReport) -> None:
-        super().unseen(report)
-        self.reports.append(report)
 
 
 @dataclass
