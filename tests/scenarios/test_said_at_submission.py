@@ -68,7 +68,7 @@ def test_it_is_raised_first_also_if_it_is_at_the_head_and_its_victim_is_notified
 @pytest.mark.parametrize("reason", ["QOSMaxGRESPerUser", "Licenses"])
 def test_a_limit_or_a_licence_that_its_next_pass_shows_costs_no_victim(reason: str) -> None:
     drive = site()
-    drive.jobs[TE] = replace(drive.jobs[TE], licenses="matlab:1")
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], licenses="matlab:1")
     raised(drive)
     drive.change(TE, reason=reason)
     drive.cycle(1)
