@@ -132,7 +132,8 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     rows, wants, nodes, asked = drawn[fits], wants[fits], nodes[fits], asked[fits]
     shards = np.where(nodes == 1, shards[fits], 0)
     # Of a GPU that it shares it uses a part.
-    used: NDArray[np.float64] = wants * np.column_stack([np.ones((len(rows), 2)), part_of(shards, p.shards)])
+    used = wants.astype(np.float64)
+    used[:, 2] *= part_of(shards, p.shards)
     run_s = recorded.run_s[rows]
     te = _te(recorded, rows, asked, p, rng)
     if recorded.has_times:
