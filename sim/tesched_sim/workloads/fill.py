@@ -131,8 +131,9 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         raise WorkloadError(f"{recorded.name}: none of its {len(drawn)} jobs fits on the nodes, which are {kinds}")
     rows, wants, nodes, asked = drawn[fits], wants[fits], nodes[fits], asked[fits]
     shards = np.where(nodes == 1, shards[fits], 0)
-    #: what it uses: of a GPU that it shares a part
-    used = wants * np.column_stack([np.ones((len(rows), 2)), part_of(shards, p.shards)])
+    # Of a GPU that it shares it uses a part.
+    used = wants.astype(np.float64)
+    used[:, 2] *= part_of(shards, p.shards)
     run_s = recorded.run_s[rows]
     te = _te(recorded, rows, asked, p, rng)
     if recorded.has_times:

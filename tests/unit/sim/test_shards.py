@@ -1,4 +1,4 @@
-"""Jobs that want shards of a GPU in the simulated Slurm: which GPU each gets, what it keeps, and which jobs leave for another.
+"""Jobs that want shards in the simulated Slurm: which GPU each gets, what it keeps, and which leave for another.
 
 Nodes have 8 CPUs, 80 MiB and two GPUs of four shards, unless a test says otherwise; jobs want GPUs or shards alone.
 """
