@@ -13,7 +13,13 @@ _OPTIONS, _DECLARED = "slurm/tesched_slurm/sbatch_options.py", "slurm/tesched_sl
 
 _MARKS = "daemon/tesched_daemon/marks_file.py"
 
+_TEXT, _PAGE = "sim/tesched_sim/traces/text.py", "cli/tesched_cli/page_file.py"
+
 EDGE_MUTATIONS = (
+    Mutation("page: no FIFO", _PAGE, "if path.exists() and not _ends(path):", "if False:"),
+    Mutation("page: a pipe of the shell's", _PAGE, "return not path.resolve().exists()", "return False"),
+    Mutation("trace: no device", _TEXT, "if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):", "if False:"),
+    Mutation("trace: a line ends", _TEXT, 'if len(line.rstrip("\\r\\n")) > _LONGEST_LINE:', "if False:"),
     Mutation("barred: no more lines than the plugin takes", _MARKS, "if len(barred) > MOST_BARRED:", "if False:"),
     Mutation("barred: without their lines no mark", _MARKS, "() if self.too_many else marks", "marks"),
     Mutation("barred: too many are said", _MARKS, "        if self.too_many:\n", "        if False:\n"),

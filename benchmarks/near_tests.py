@@ -529,6 +529,8 @@ NEAR = {
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
     "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
     **dict.fromkeys(("notice", "shell_script", "request"), (_LONG,)),
+    "page_file": ("tests/unit/cli/test_page_file.py",),
+    "text": ("tests/unit/sim/test_trace_files.py",),
     "follow": ("tests/unit/report/test_readers.py",),
     "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),

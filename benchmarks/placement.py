@@ -17,6 +17,7 @@ goes (a limit, constraints), is left out of both, as the daemon frees nothing fo
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sys
@@ -133,6 +134,10 @@ def _unless_stopped(seed: int, number: int, *, count: int, only: tuple[str, ...]
     except KeyboardInterrupt:
         stop.set()
         return []
+    except SystemExit:
+        # Of SIGTERM, by which the pool ends its workers once one of them has died. It would take this for the task's
+        # own error, and the worker would wait for the next one for ever, on a lock that the dead one holds.
+        os._exit(128 + signal.SIGTERM)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from tesched_core.model.told_error import ToldError
@@ -23,6 +24,17 @@ def check_folder(path: Path) -> None:
         raise PageFileError(f"{path}: cannot be written: there is no folder {path.parent}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise PageFileError(f"{path}: cannot be written: Permission denied")
+    if path.exists() and not _ends(path):
+        raise PageFileError(f"{path}: this is no plain file; name another one")
+
+
+def _ends(path: Path) -> bool:
+    """Check whether a write to what is there ends: of a FIFO it waits for a reader, but for a pipe of the shell's."""
+    mode = path.stat().st_mode
+    if stat.S_ISFIFO(mode):
+        # /dev/stdout in a pipeline leads to `pipe:[7]`, which is no name of a file.
+        return not path.resolve().exists()
+    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
 
 
 def check_page(path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
@@ -15,6 +17,9 @@ from tesched_sim.workload import WorkloadError
 
 T = TypeVar("T")
 
+#: characters of the longest line: one without an end would fill the memory
+_LONGEST_LINE = 1 << 24
+
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError.
@@ -23,10 +28,15 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """
     try:
         with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+                raise WorkloadError(f"{path}: it is neither a plain file nor a pipe")
             unpacked: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
             # A carriage return within a line is a user's. Some editors put a mark before the first column's name.
             lines = TextIOWrapper(unpacked, encoding="utf-8-sig", errors="replace", newline="\n")
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(lambda: lines.readline(_LONGEST_LINE + 2), ""), 1):
+                if len(line.rstrip("\r\n")) > _LONGEST_LINE:
+                    raise WorkloadError(f"{path}:{number}: a line has more than {_LONGEST_LINE} characters")
                 yield number, line.rstrip("\r\n")
     except FileNotFoundError:
         raise WorkloadError(f"{path}: there is no such file") from None
