@@ -72,15 +72,27 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("let through: it counts", _TE_LIMITS, "held.add(wanted._replace(cpus=0, gpus=0))", "pass"),
     Mutation("let through: not in others' share", _TE_LIMITS, "wanted._replace(cpus=0, gpus=0)", "wanted"),
-    Mutation("let through: first", _TE_LIMITS, "(one.job_id not in let_through, one.submit", "(one.submit"),
+    Mutation(
+        "let through: first", _TE_LIMITS, "return job.job_id not in let_through, job.submit", "return False, job.submit"
+    ),
     Mutation("submitted: at all", _TE_LIMITS, "return most > 0 and held", "return False and held"),
     Mutation(
         "submitted: by user", _TE_LIMITS, "held.submitted[wanted.user] + wanted", "held.submitted.total() + wanted"
     ),
     Mutation("submitted: each task", _TE_LIMITS, "gpus, tasks_in(job))", "gpus, 1)"),
-    Mutation("submitted: what awaits something else", _TE_LIMITS, "held.submitted[job.user] += tasks_in(job)", "pass"),
+    Mutation(
+        "submitted: what awaits something else",
+        _TE_LIMITS,
+        "if job.job_id not in may_wait or not 0",
+        "if job.job_id in may_wait and not 0",
+    ),
     Mutation("submitted: what runs", _TE_LIMITS, "            held.submitted[job.user] += 1\n", ""),
-    Mutation("submitted: one too many is none", _TE_LIMITS, "if not _is_one_too_many(wanted", "if True or (wanted"),
+    Mutation(
+        "submitted: one too many is none",
+        _TE_LIMITS,
+        " or not 0 < limits.max_submitted_per_user < count[job.user] + tasks:",
+        " or True:",
+    ),
     Mutation("submitted: an array's tasks", _TE_LIMITS, "tasks_in(job) if job.pending else 1", "1"),
     Mutation("submitted: it holds none", _STEP, "Admission(until=inf, most_s=inf", "Admission(until=0.0, most_s=0.0"),
     Mutation("submitted: counted anew", _FILE, "if is_counted or one.is_counted:", "if False:"),
@@ -247,7 +259,10 @@ ADMISSION_MUTATIONS = (
     Mutation("the hook's time: an index of a task", _LUA, "number <= MOST_INDEX and number or nil", "number"),
     Mutation("the hook's time: tasks that stand there again", _LUA, "if repeats > MOST_REPEATS then", "if false then"),
     Mutation(
-        "the hook's time: a list of GPUs", _LUA, "if #text > MOST_TEXT then\n            return nil", "if false then"
+        "the hook's time: a list of GPUs",
+        _LUA,
+        'local text = job_desc[name] or ""\n        if #text > MOST_TEXT',
+        'local text = job_desc[name] or ""\n        if false',
     ),
     Mutation("the hook's time: a field is read once", _LUA, "if not known[name] then", "if true then"),
     Mutation("the hook's GPUs: no other GRES", _LUA, 'name == "gpu" or name:find("^gpu:")', 'name:find("^gpu")'),
@@ -287,5 +302,20 @@ ADMISSION_MUTATIONS = (
         "db/tesched_db/job_rows.py",
         "if traits is UNCLASSIFIED else traits.time_limit_s",
         "",
+    ),
+    Mutation("te limits: what its user may free", _TE_LIMITS, "or _may_be_freed(job)), key", "), key"),
+    Mutation(
+        "te limits: behind a dependency comes last",
+        _TE_LIMITS,
+        "in sorted(waits, key=_is_behind_another):",
+        "in waits:",
+    ),
+    Mutation("te limits: behind one though it is held", _TE_LIMITS, "return bool(job.dependency) or ", "return "),
+    Mutation("te limits: what never starts", _TE_LIMITS, " and not starts_no_more(job.reason)", ""),
+    Mutation(
+        "te limits: what waits for a limit is in nobody else's way",
+        _TE_LIMITS,
+        "if not over and (starts[job.job_id] or _is_behind_another(job)):",
+        "if not over:",
     ),
 )

@@ -140,15 +140,15 @@ BOUND_MUTATIONS = (
     Mutation(
         "te limits: not one that can't",
         _TE_LIMITS,
-        "if job.job_id not in ours and not starts_by_itself",
-        "if False and not starts_by_itself",
+        "if starts[job.job_id] or _may_be_freed(job)",
+        "if True",
     ),
-    Mutation("te limits: one that we hold", _TE_LIMITS, "if job.job_id not in ours and not starts", "if not starts"),
+    Mutation("te limits: one that we hold", _TE_LIMITS, "one.job_id in ours or starts_by", "starts_by"),
     Mutation(
         "te limits: first come",
         _TE_LIMITS,
-        "one.submit_time, one.job_id)",
-        "one.job_id)",
+        "let_through, job.submit_time, job.job_id",
+        "let_through, 0.0, job.job_id",
     ),
     Mutation(
         "te limits: an array's throttle", _TE_LIMITS, "min(tasks, max(job.array_throttle - running_tasks, 0))", "tasks"

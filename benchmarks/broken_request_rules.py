@@ -107,8 +107,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "request: of a device that is named twice the last",
         _FORMATS,
-        "tuple(dict(_each_gres(value)).items())",
-        "tuple(_each_gres(value))",
+        "return tuple(found.items())",
+        "return tuple(_each_gres(value))",
     ),
     Mutation("request: nodes between blanks", _FORMATS, r're.compile(r"[\t ,]+")', 're.compile(r",")'),
     Mutation(

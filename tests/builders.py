@@ -62,6 +62,7 @@ class Extra(TypedDict, total=False):
     end_time: float | None
     time_limit_s: int | None
     reservation: str
+    dependency: str
     comment: str
     admin_comment: str
 

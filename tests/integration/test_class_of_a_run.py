@@ -74,6 +74,6 @@ def test_a_job_whose_time_limit_slurm_lowered_as_it_started_keeps_its_class_afte
     loop = loop_of(cluster, Notebook(), Mode.OBSERVE)
     loop.journal, loop.classes = SqlJournal(store), HOW
     assert not loop.turn().trouble
-    cluster.seen = replace(cluster.seen, jobs={runs.job_id: runs})
+    cluster.seen = replace(FULL_CLUSTER, jobs={runs.job_id: runs})
     assert not loop.turn().trouble
     assert look(store, runs) == "be"

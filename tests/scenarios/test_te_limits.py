@@ -10,6 +10,7 @@ from tesched_core.model.actions import holds, releases, sets
 from tesched_core.model.cluster import Job, NodeShare, Request
 from tesched_core.model.decision import Admission, RefusalCode, SubmittedTe
 from tesched_core.model.field import Field
+from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 
@@ -169,13 +170,68 @@ def test_the_hook_learns_how_many_each_user_has(others: TeLimits) -> None:
     assert isinf(admission.until) is (others == TeLimits())
 
 
-@pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime", "Licenses", "AssocGrpCpuLimit"])
+@pytest.mark.parametrize("reason", ["JobHeldUser", "BeginTime", "Reservation", "PartitionTimeLimit"])
 def test_one_that_does_not_start_by_itself_takes_no_place_and_is_left_alone(reason: str) -> None:
     first = replace(te(11), reason=reason, priority=0 if reason == "JobHeldUser" else 100, eligible_time=NOW + 100)
     drive = site(first, te(12, at=1), limits=TeLimits(max_running_per_user=1))
     assert held(drive, 0) == []
     drive.starts(12, share("n1", 1), at_s=1)
     assert held(drive, 2) == []
+
+
+def behind(job: Job) -> Job:
+    """Return the job as one that depends on another, and is held by the submission hook."""
+    return replace(job, dependency="afterany:1(unfulfilled)", priority=0, reason="JobHeldUser", admin_comment=HOOK_MARK)
+
+
+def let_go(drive: Driver) -> list[int]:
+    """Return what the last cycle has released; Slurm does so, and says what each waits for."""
+    found = released(drive)
+    for job_id in found:
+        drive.change(job_id, priority=100, admin_comment="")
+        drive.change(job_id, reason="Dependency" if drive.jobs[JobId(job_id)].dependency else "Priority")
+    return found
+
+
+def test_of_jobs_behind_one_dependency_no_more_are_released_than_may_run_at_once() -> None:
+    drive = site(*[behind(te(11 + at, at=at)) for at in range(6)], limits=TeLimits(max_running_per_user=2))
+    free = list[int]()
+    for at_s in range(8):
+        held(drive, at_s)
+        free += let_go(drive)
+    assert free == [11, 12]
+
+
+@pytest.mark.parametrize("reason", ["Licenses", "AssocGrpCpuLimit", "QOSMaxCpuPerUserLimit"])
+def test_one_that_its_user_may_free_at_any_time_takes_a_place_in_its_turn(reason: str) -> None:
+    first = replace(te(11), reason=reason)
+    drive = site(first, te(12, at=1), te(13, at=2, user="bob"), limits=TeLimits(max_running_per_user=1))
+    assert held(drive, 0) == [12]
+    drive.starts(11, share("n1", 1), at_s=1)
+    drive.ends(11)
+    assert held(drive, 2) == []
+    assert released(drive) == [12]
+
+
+@pytest.mark.parametrize("reason", ["Licenses", "AssocGrpCpuLimit"])
+def test_one_that_waits_for_a_limit_keeps_no_share_of_the_cluster_from_others(reason: str) -> None:
+    large = Request(cpus=32, mem_per_node_mib=1)
+    first = replace(te(11, request=large), reason=reason)
+    drive = site(first, te(12, at=1, user="bob", request=large), limits=TeLimits(max_cluster_share=0.5))
+    assert held(drive, 0) == []
+
+
+def test_a_job_waits_for_no_job_that_depends_on_it() -> None:
+    # The first has been given its dependency since; Slurm calls it so whether it is held or not.
+    first = replace(te(11), dependency="afterok:12(unfulfilled)", reason="Dependency")
+    drive = site(first, te(12, at=1), limits=TeLimits(max_running_per_user=1))
+    assert held(drive, 0) == [11]
+    assert held(drive, 1) == []
+    drive.starts(12, share("n1", 1), at_s=2)
+    drive.ends(12)
+    drive.change(11, dependency="")
+    assert held(drive, 3) == []
+    assert released(drive) == [11]
 
 
 def test_of_hundreds_that_are_admitted_at_once_fifty_are_released_in_a_poll() -> None:

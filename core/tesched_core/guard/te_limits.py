@@ -2,8 +2,12 @@
 
 Principle
     Pending TE jobs come in the order of their submission. One that may start counts as running at once, since Slurm may
-    start it at any time; one that awaits what is no resource (a hold, a dependency, a limit) neither counts nor is
-    held back. A share of the cluster that is kept at each moment is kept in each hour.
+    start it at any time. So does one that awaits what its user may end at any moment, by a `scancel` say: a dependency,
+    a licence, a limit of Slurm's; else any number would be let go one after the other, and start together. Those behind
+    a dependency come last, held or not: no job waits for one that waits for it. One that waits for a licence or a limit
+    counts for its user alone, since others would wait for it. One that awaits what comes by itself or never (a hold, a
+    begin time, a reservation) neither counts nor is held back. A share of the cluster that is kept at each moment is
+    kept in each hour.
 
     One that must end by a time (--deadline) is held as any other, though Slurm may end it in the queue: else each user
     could lift the limits with it.
@@ -29,15 +33,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tesched_core.intake.job_times import most_run_s
-from tesched_core.intake.pending_reason import starts_by_itself
+from tesched_core.intake.pending_reason import resources_would_not_help, starts_by_itself, starts_no_more
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.outlived import Barred
 from tesched_core.model.request import requested_gpus, takes_whole_nodes, tasks_in
-from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 
+#: what a job waits for, and its user may end: another job of its user's holds the licence, or is at the limit
+_ENDED_BY_ITS_USER = frozenset({RefusalCode.DEPENDENCY, RefusalCode.LICENSES, RefusalCode.LIMIT})
 _MOST = "guard.te.max_outlived_per_user_day"
 
 
@@ -74,7 +80,7 @@ class _Held:
 
 
 def above_te_limits(
-    trials: Iterable[Job],
+    trials: Collection[Job],
     snapshot: Snapshot,
     limits: TeLimits,
     held_by_us: Iterable[JobId],
@@ -108,25 +114,51 @@ def above_te_limits(
         nodes = (snapshot.nodes.get(name) for name in snapshot.partitions[partition].nodes)
         return max((node.total.cpus for node in nodes if node is not None), default=0)
 
-    for job in sorted(trials, key=lambda one: (one.job_id not in let_through, one.submit_time, one.job_id)):
-        if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 2 * poll_s):
-            held.submitted[job.user] += tasks_in(job)
-            continue
+    def in_turn(job: Job) -> tuple[bool, UnixSeconds, JobId]:
+        return job.job_id not in let_through, job.submit_time, job.job_id
+
+    starts = {one.job_id: one.job_id in ours or starts_by_itself(one, snapshot.taken_at, 2 * poll_s) for one in trials}
+    waits = sorted((job for job in trials if starts[job.job_id] or _may_be_freed(job)), key=in_turn)
+    ahead = _submitted_ahead(sorted(trials, key=in_turn), waits, held.submitted, limits)
+    for job in sorted(waits, key=_is_behind_another):
         cpus = _cpus(job, snapshot, largest)
         wanted = _wanted(job, cpus, held.tasks[job.array_job_id])
+        held.submitted[job.user] = ahead[job.job_id]
         if job.user in barred:
             over = f"{barred[job.user].said}; {_MOST} is {barred[job.user].most}"
         elif over := _over(wanted, held, whole, limits):
             over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
-        if not _is_one_too_many(wanted, held, limits):
-            held.submitted[job.user] += wanted.submitted
         if over:
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
-        if not over:
+        if not over and (starts[job.job_id] or _is_behind_another(job)):
             held.add(wanted)
-        elif job.job_id in let_through:
+        elif not over or job.job_id in let_through:
             held.add(wanted._replace(cpus=0, gpus=0))
     return found
+
+
+def _submitted_ahead(
+    trials: Iterable[Job], waits: Iterable[Job], running: Mapping[str, int], limits: TeLimits
+) -> Mapping[JobId, int]:
+    """Count the TE jobs of each one's user that are in the queue before it; one that is one too many is left out."""
+    count, may_wait = Counter(running), {job.job_id for job in waits}
+    ahead = dict[JobId, int]()
+    for job in trials:
+        ahead[job.job_id], tasks = count[job.user], tasks_in(job)
+        if job.job_id not in may_wait or not 0 < limits.max_submitted_per_user < count[job.user] + tasks:
+            count[job.user] += tasks
+    return ahead
+
+
+def _is_behind_another(job: Job) -> bool:
+    """Check whether a job depends on another one; of a held job its reason does not say so."""
+    return bool(job.dependency) or job.reason.startswith("Dependency")
+
+
+def _may_be_freed(job: Job) -> bool:
+    """Check whether a pending job waits for what its user may end at any moment."""
+    why = resources_would_not_help(job)
+    return why is not None and why[0] in _ENDED_BY_ITS_USER and not starts_no_more(job.reason)
 
 
 def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, Rule
@@ -119,7 +120,8 @@ def test_a_job_has_no_fewer_gpus_to_tesched_than_to_its_hook(tmp_path: Path) -> 
     for job, least in zip(jobs, map(int, said.split()), strict=True):
         ((option, text),) = job.items()
         read = gres_in_order if option == "tres_per_node" else asked_gres
-        has = requested_gpus(Request(cpus=1, mem_per_node_mib=1, **{options[option]: read(text)}))
+        wanted: dict[str, Any] = {options[option]: read(text)}
+        has = requested_gpus(Request(cpus=1, mem_per_node_mib=1, **wanted))
         # What is written plainly is the same to both.
         plain = not {"(", " ", "k", "G", "n"} & set(text) and not text.endswith(":")
         if least > has or (plain and has and least != has and "0" not in text):
@@ -219,7 +221,7 @@ TRIAL = {"partition": "debug"}
     ],
     ids=str,
 )
-def test_any_change_of_a_te_job_that_must_wait_is_put_off(tmp_path: Path, change: dict[str, object]) -> None:
+def test_any_change_of_a_te_job_that_must_wait_is_put_off(tmp_path: Path, change: dict[str, Any]) -> None:
     answer = Hook(tmp_path, DEBUG).changes(TRIAL, **change)
     assert (answer.later, answer.pokes) == (True, 1)
     assert not Hook(tmp_path, DEBUG).changes({"partition": "main"}, **change).later
@@ -238,13 +240,13 @@ def test_any_change_of_a_te_job_that_must_wait_is_put_off(tmp_path: Path, change
     ],
     ids=str,
 )
-def test_a_change_that_starts_no_job_is_not_put_off(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_change_that_starts_no_job_is_not_put_off(tmp_path: Path, change: dict[str, Any]) -> None:
     answer = Hook(tmp_path, DEBUG).changes(TRIAL, **change)
     assert (answer.later, answer.pokes) == (False, 0)
 
 
 @pytest.mark.parametrize(("change", "later"), [({"licenses": ""}, False), ({"priority": NO_VAL + 1}, True)])
-def test_of_a_held_job_its_release_alone_is_put_off(tmp_path: Path, change: dict[str, object], later: bool) -> None:
+def test_of_a_held_job_its_release_alone_is_put_off(tmp_path: Path, change: dict[str, Any], later: bool) -> None:
     assert Hook(tmp_path, DEBUG).changes({**TRIAL, "priority": 0}, **change).later is later
 
 

@@ -77,6 +77,8 @@ def test_gres_are_read(value: str, expected: tuple[tuple[str, int], ...]) -> Non
     [
         ("gres:gpu:3,gres:gpu:1", (("gpu", 1),)),
         ("gres:gpu:1,gres:gpu:3", (("gpu", 3),)),
+        ("gres:gpu:8,gres:gpu:0", (("gpu", 8),)),
+        ("gres:gpu:0", (("gpu", 0),)),
         ("gres:gpu:a:2,gres:tmp:1,gres:gpu:b:1,gres:gpu:a:1", (("gpu:a", 1), ("gpu:b", 1), ("tmp", 1))),
     ],
 )
