@@ -59,6 +59,7 @@ MARKING_MUTATIONS = (
     ),
     Mutation("marks: a file in doubt", _LEVER, "or due or context.snapshot.marks_doubtful", "or due"),
     Mutation("marks: barred users are written", _LEVER, "or rules != context.draft.te_rules", ""),
+    Mutation("turnover: where it may run", _TURNOVER, "bool(allowed[here].any())", "1"),
     Mutation(
         "marks: no wait where little ends",
         _TURNOVER,

@@ -227,12 +227,12 @@ def test_a_file_in_doubt_is_emptied_where_no_job_is_marked() -> None:
 class TestAwaited:
     """Resources that come free by themselves, on a cluster where jobs end all the time."""
 
-    def wait_s(self, ends: int, *, trial_cpus: int = 8, nodes: int = 1, **limits: Any) -> int:
+    def wait_s(self, ends: int, *, trial_cpus: int = 8, nodes: int = 1, on: str = "n1", **limits: Any) -> int:
         """Return how long TE jobs are to wait when so many jobs of 16 CPUs have just ended."""
         half = Request(cpus=16, mem_per_node_mib=1000)
         ended = [
-            replace(waiting(100 + one, half, start_time=NOW - 61, end_time=NOW - 1), state=JobState.COMPLETED)
-            for one in range(ends)
+            replace(job, state=JobState.COMPLETED, ran_on=(on,))
+            for job in (waiting(100 + one, half, start_time=NOW - 61, end_time=NOW - 1) for one in range(ends))
         ]
         trial = waiting(TE, Request(cpus=trial_cpus, mem_per_node_mib=1000, min_nodes=nodes))
         jobs = [running(SMALL, share("n1", 8)), trial, *ended]
@@ -251,6 +251,7 @@ class TestAwaited:
         assert self.wait_s(2) == 0
         assert self.wait_s(90, trial_cpus=17) == 0
         assert self.wait_s(90, nodes=2) == 0
+        assert self.wait_s(90, on="n2") == 0
         assert self.wait_s(90, wait_for_free_s=0) == 0
 
     def test_it_is_said_of_the_te_job(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Notify
-from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.cluster import Job, JobState, Request, Reservation
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending
@@ -27,10 +27,10 @@ WHOLE = Request(cpus=32, mem_per_node_mib=1000)
 SHORT = {BE: 60.0, 2: 30.0}
 
 
-def ended(number: int, *, at_s: float = -1.0, request: Request = WHOLE) -> Job:
-    """Return a job that has ended by itself after a minute."""
+def ended(number: int, *, at_s: float = -1.0, request: Request = WHOLE, on: str = "n1") -> Job:
+    """Return a job that has ended by itself after a minute, on this node."""
     job = waiting(100 + number, request, start_time=NOW + at_s - 60, end_time=NOW + at_s)
-    return replace(job, state=JobState.COMPLETED)
+    return replace(job, state=JobState.COMPLETED, ran_on=(on,))
 
 
 def busy(*jobs: Job, graces: dict[int, float] | None = None, limits: Limits = LIMITS) -> Driver:
@@ -75,6 +75,35 @@ def test_its_victim_is_notified_at_once_where_little_comes_free(ends: int) -> No
     drive = busy(*map(ended, range(ends)))
     drive.cycle(0)
     assert asked(drive) == [2]
+
+
+@pytest.mark.parametrize("why", ["excluded", "feature", "reserved", "nowhere"])
+def test_ends_on_nodes_where_it_may_not_run_do_not_count(why: str) -> None:
+    drive = busy(*[ended(number, on="n2") for number in range(15)])
+    half = Request(cpus=16, mem_per_node_mib=1)
+    if why == "excluded":
+        drive.change(TE, request=replace(half, excluded_nodes=("n2",)))
+    elif why == "feature":
+        drive.nodes["n1"] = replace(drive.nodes["n1"], features=frozenset({"fast"}))
+        drive.change(TE, request=replace(half, features="fast"))
+    elif why == "reserved":
+        others = Reservation(name="r", start_time=NOW, end_time=NOW + 900, nodes=frozenset({"n2"}))
+        drive.start = replace(drive.start, reservations={"r": others})
+    else:
+        drive.jobs |= {one: replace(job, ran_on=()) for one, job in drive.jobs.items() if job.finished}
+    drive.cycle(0)
+    assert asked(drive) == ([2] if why == "nowhere" else [BE])
+
+
+@pytest.mark.parametrize("why", ["where it may run", "of many nodes"])
+def test_ends_on_a_node_where_it_may_run_count(why: str) -> None:
+    jobs = [ended(number, on="n1") for number in range(15)]
+    if why == "of many nodes":
+        jobs = [replace(job, ran_on=("n2", "n1")) for job in jobs]
+    drive = busy(*jobs)
+    drive.change(TE, request=Request(cpus=16, mem_per_node_mib=1, excluded_nodes=("n2",)))
+    drive.cycle(0)
+    assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.AWAITS_FREE)
 
 
 def test_a_cancelled_job_does_not_count() -> None:

@@ -2,7 +2,8 @@
 
 Definitions
     n          the jobs that ended in the last `WINDOW_S` seconds on nodes where the TE job may run, and each of which
-               held on a node what the TE job asks for on one; not those that were cancelled
+               held on a node what the TE job asks for on one; not those that were cancelled. Where it may run is by
+               its partitions, constraint, excluded nodes and reservations
     k          the TE job's place among those that await such resources, from 1
     wait       WINDOW_S / n * k: in how many seconds the k-th lot of resources is expected
     leave      the longest grace period of the victims that would be notified
@@ -23,7 +24,10 @@ Worked example
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil, log2
+
+import numpy as np
 
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
@@ -32,6 +36,8 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import JobClass
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demands_of
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: What ended in these last seconds counts, Slurm's MinJobAge permitting.
@@ -62,7 +68,7 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
             continue
         place += 1
         job = context.snapshot.jobs[plan.preemptor]
-        ends = sum(_would_do(job, one, context) for one in ended)
+        ends = _ends_for(job, ended, context)
         sure_s = SURE * WINDOW_S / ends * place if ends >= LEAST_ENDS else float("inf")
         until = since.get(plan.preemptor, context.now) + sure_s
         if sure_s > min(most_s, _leave_s(plan, context)) or context.now >= until:
@@ -94,7 +100,7 @@ def wait_for_any(context: CycleContext) -> int:
     shapes = {(job.partitions, job.request): job for job in trials}
     waits = []
     for job in list(shapes.values())[-MOST_SHAPES:]:
-        ends = sum(_would_do(job, one, context) for one in ended)
+        ends = _ends_for(job, ended, context)
         if ends >= LEAST_ENDS and SURE * WINDOW_S / ends <= most_s:
             waits.append(SURE * WINDOW_S / ends)
     return min(2 ** ceil(log2(max(waits))), int(most_s)) if waits and max(waits) > 1 else int(bool(waits))
@@ -112,8 +118,23 @@ def _ended_lately(context: CycleContext) -> list[Job]:
     ]
 
 
+def _ends_for(job: Job, ended: Iterable[Job], context: CycleContext) -> int:
+    """Number of these that held on a node what would be enough for this job, on a node where it may run."""
+    like = [one for one in ended if _would_do(job, one, context)]
+    if not like:
+        return 0
+    snapshot, capacity = context.snapshot, context.columns.capacity
+    try:
+        demands = demands_of(job, snapshot, capacity)
+    except UnsupportedRequestError:
+        return 0
+    allowed = np.any([one.allowed for one in demands], axis=0)
+    rows = ([capacity.index[name] for name in one.last_nodes if name in capacity.index] for one in like)
+    return sum(bool(allowed[here].any()) for here in rows)
+
+
 def _would_do(job: Job, ended: Job, context: CycleContext) -> bool:
-    """Check whether what the ended job held on a node would be enough on one for this job, where it may run."""
+    """Check whether what the ended job held on a node would be enough on one for this job, in its partitions."""
     if context.partitions_over(job.partitions).isdisjoint(ended.partitions) or job.request.min_nodes > 1:
         return False
     if wants_all_memory(job.request) and not (wants_all_memory(ended.request) or ended.request.exclusive):
