@@ -28,6 +28,7 @@ from tesched_slurm.job_records import (
 )
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
 from tesched_slurm.scontrol_cluster import RUNS_JOBS, ids_of_a_cpu, node_states
+from tesched_slurm.user_names import in_doubt_if_nameless
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
@@ -118,7 +119,8 @@ def pending_job(record: JobRecord, row: QueueRow) -> Job:
         required_nodes=words.hosts(record.required_nodes or ""),
         excluded_nodes=words.hosts(record.excluded_nodes or ""),
     )
-    return within_bounds(job_of(record, request, dependency=words.text(row.dependency)))
+    job = within_bounds(job_of(record, request, dependency=words.text(row.dependency)))
+    return in_doubt_if_nameless(job, record.user_id)
 
 
 def started_job(record: JobRecord, known: Job) -> Job:
@@ -128,7 +130,7 @@ def started_job(record: JobRecord, known: Job) -> Job:
         job = replace(job, allocation=known.allocation, deadline=known.deadline)
     elif job.finished:
         job = replace(job, ran_on=words.hosts(record.allocated_nodes or ""))
-    return within_bounds(job)
+    return in_doubt_if_nameless(within_bounds(job), record.user_id)
 
 
 def same_run(record: JobRecord, known: Job) -> bool:
