@@ -11,7 +11,29 @@ _SLURM = "sim/tesched_sim/slurm.py"
 _ADVANCE, _LOST = "core/tesched_core/orders/advance.py", "core/tesched_core/placement/lost_nodes.py"
 _CONTROLLER, _CLOCKS = "sim/tesched_sim/controller_faults.py", "sim/tesched_sim/clock_faults.py"
 
+_NAMES = "slurm/tesched_slurm/user_names.py"
+
 OUTAGE_MUTATIONS = (
+    Mutation("name service: the last known name", _NAMES, "self._known.get(user_id, shown)", "shown"),
+    Mutation("name service: nobody is a user", _NAMES, "name == NO_NAME and user_id != _nobody()", "name == NO_NAME"),
+    Mutation(
+        "name service: no name known",
+        _NAMES,
+        "is_nameless(job.user, user_id) and not job.doubt",
+        "False and not job.doubt",
+    ),
+    Mutation(
+        "name service: two without a name",
+        "core/tesched_core/model/payment.py",
+        'self.user not in {"", NO_NAME}',
+        "bool(self.user)",
+    ),
+    Mutation(
+        "name service: by pyslurm",
+        "slurm/tesched_slurm/pyslurm_client.py",
+        "named = [self._named(record) for record in seen.jobs]",
+        "named = list(seen.jobs)",
+    ),
     Mutation(
         "lost nodes: until when",
         "cli/tesched_cli/render/until.py",

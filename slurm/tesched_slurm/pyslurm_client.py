@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.model.actions import (
     Action,
@@ -173,7 +174,8 @@ class PyslurmObserver:
         kept: dict[int, _KeptJob] = {}
         unknown: set[int] = set(seen.unread)
         jobs: list[Job] = []
-        for record in seen.jobs:
+        named = [self._named(record) for record in seen.jobs]
+        for record in named:
             last = self._kept.get(record.id)
             if record.id in late:
                 jobs.append(unread_job(late[record.id], LATE) if last is None else replace(last.job, doubt=LATE))
@@ -191,8 +193,8 @@ class PyslurmObserver:
                 jobs.append(now.job)
         self._queue.forget_others({*kept, *unknown})
         if unknown:
-            records: dict[int, JobRecord | None] = {record.id: record for record in seen.jobs}
-            waiting = {record.id for record in seen.jobs if record.state == "PENDING"}
+            records: dict[int, JobRecord | None] = {record.id: record for record in named}
+            waiting = {record.id for record in named if record.state == "PENDING"}
             pending = {job_id: rows[job_id] for job_id in unknown & waiting & rows.keys()}
             known = self._look_closely(unknown, {*kept, *unknown}, pending)
             if isinstance(known, Failure):
@@ -208,6 +210,10 @@ class PyslurmObserver:
                 kept[shown.id] = _KeptJob(shown, None, job, whole)
         self._kept = kept
         return jobs
+
+    def _named(self, record: JobRecord) -> JobRecord:
+        name = self._queue.names.of(record.user_id, record.user)
+        return record if name == record.user else msgspec.structs.replace(record, user=name)
 
     def _look_closely(self, wanted: set[int], ids: set[int], pending: Mapping[int, QueueRow]) -> list[Job] | Failure:
         """Return these jobs as the commands show them; one that is gone meanwhile is left out.

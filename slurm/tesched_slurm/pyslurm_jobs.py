@@ -28,6 +28,7 @@ from tesched_slurm.job_records import (
 )
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
 from tesched_slurm.scontrol_cluster import RUNS_JOBS, ids_of_a_cpu, node_states
+from tesched_slurm.user_names import in_doubt_if_nameless
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
@@ -120,7 +121,7 @@ def pending_job(record: JobRecord, row: QueueRow) -> Job:
         excluded_nodes=words.hosts(record.excluded_nodes or ""),
     )
     job = job_of(record, request, dependency=words.text(row.dependency))
-    return within_bounds(replace(job, deadline=words.moment(row.deadline)))
+    return in_doubt_if_nameless(within_bounds(replace(job, deadline=words.moment(row.deadline))), record.user_id)
 
 
 def started_job(record: JobRecord, known: Job) -> Job:
@@ -130,7 +131,7 @@ def started_job(record: JobRecord, known: Job) -> Job:
         job = replace(job, allocation=known.allocation, deadline=known.deadline)
     elif job.finished:
         job = replace(job, ran_on=words.hosts(record.allocated_nodes or ""))
-    return within_bounds(job)
+    return in_doubt_if_nameless(within_bounds(job), record.user_id)
 
 
 def same_run(record: JobRecord, known: Job) -> bool:

@@ -69,6 +69,8 @@ class JobRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     admin_comment: str | None
     exit_code: int | None
     exit_code_signal: int | None
+    #: the number of `user`
+    user_id: int
 
 
 class NodeRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):

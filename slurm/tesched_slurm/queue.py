@@ -25,6 +25,7 @@ from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.record_details import Details
 from tesched_slurm.run_command import Call, Commands
+from tesched_slurm.user_names import UserNames, in_doubt_if_nameless
 
 
 class _KeptRow(NamedTuple):
@@ -39,6 +40,7 @@ class Queue:
     """Knowledge of each job from the polls before, and its updates."""
 
     commands: Commands
+    names: UserNames = field(default_factory=UserNames)
     _kept: dict[str, _KeptRow] = field(default_factory=dict)
     _records: KnownRecords = field(default_factory=KnownRecords)
     _hidden: HiddenTasks = field(init=False)
@@ -98,7 +100,7 @@ class Queue:
         self._records.forget_others(shown)
         for job_id in doubtful:
             before = self._kept.get(job_id)
-            if before is not None and before.row == shown[job_id] and before.details is not None:
+            if before is not None and before.row == self._named(shown[job_id]) and before.details is not None:
                 details[job_id] = before.details
         if not query.shares:
             details = {job_id: self._with_shares(job_id, one) for job_id, one in details.items()}
@@ -164,7 +166,8 @@ class Queue:
 
         Those that are `late`, by job id, are in doubt.
         """
-        kept = {row.job_id: self._job(row, details.get(row.job_id)) for row in rows}
+        kept = {row.job_id: self._job(self._named(row), details.get(row.job_id)) for row in rows}
+        late = {job_id: self._named(row) for job_id, row in late.items()}
         kept |= {job_id: _KeptRow(None, None, self._doubted(row, LATE)) for job_id, row in late.items()}
         jobs = tuple(each.job for each in kept.values())
         self._kept = kept if forget else {**self._kept, **kept}
@@ -175,9 +178,15 @@ class Queue:
         if before is not None and before.row == row and before.details == details:
             return before
         try:
-            return _KeptRow(row, details, read_job(row, details))
+            job = read_job(row, details)
+            # What it is seen to have and to do is true: it alone is in doubt, and no other for it.
+            return _KeptRow(row, details, in_doubt_if_nameless(job, int(row.user_id)))
         except UNREADABLE as error:
             return _KeptRow(row, details, self._doubted(row, f"its record could not be read ({error})"))
+
+    def _named(self, row: QueueRow) -> QueueRow:
+        name = self.names.of(int(row.user_id), row.user_name) if row.user_id.isdecimal() else row.user_name
+        return row if name == row.user_name else row._replace(user_name=name)
 
     def _doubted(self, row: QueueRow, why: str) -> Job:
         before = self._kept.get(row.job_id)

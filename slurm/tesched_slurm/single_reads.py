@@ -22,6 +22,7 @@ from tesched_slurm.job_records import UNREADABLE, read_job
 from tesched_slurm.queue import details_alone
 from tesched_slurm.run_command import Call, Commands
 from tesched_slurm.scontrol_cluster import KnownNodes, read_nodes, read_partitions, read_reservations
+from tesched_slurm.user_names import in_doubt_if_nameless
 
 
 @dataclass(kw_only=True)
@@ -44,7 +45,7 @@ class CommandsSingleReads:
         if isinstance(details, Failure):
             return details
         try:
-            return read_job(row, details)
+            return in_doubt_if_nameless(read_job(row, details), int(row.user_id))
         except UNREADABLE as error:
             return strange(f"job {job_id}", error)
 

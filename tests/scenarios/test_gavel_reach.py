@@ -17,7 +17,7 @@ from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, share
 from tests.scenarios.driver import Driver
-from tests.scenarios.test_gavel_rounds import LIMITS, A, B, C, kinds, on, queued
+from tests.scenarios.test_gavel_rounds import LIMITS, A, B, C, on, queued
 
 
 class Site(Driver):
@@ -43,6 +43,10 @@ class Site(Driver):
 
     def snapshot(self, at_s: float) -> Snapshot:
         return replace(super().snapshot(at_s), speeds={job_id: {"v100": 2} for job_id in self.jobs})
+
+
+def kinds(site: Site) -> list[tuple[str, int]]:
+    return [(kind_of(action), action.job_id) for action in site.decision.actions]
 
 
 COURSE = Reservation(name="course", start_time=NOW - 100, end_time=NOW + 86_400, nodes=frozenset({"w"}))

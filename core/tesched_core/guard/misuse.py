@@ -31,13 +31,10 @@ from typing import TYPE_CHECKING
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.outlived import OUTLIVED, Barred, Outlived
 from tesched_core.model.payment import DAY_S
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.resources import NO_NAME, UnixSeconds
 
 if TYPE_CHECKING:
     from tesched_core.model.snapshot import Snapshot
-
-#: the user that Slurm shows where it can't find the name
-NO_NAME = "nobody"
 
 
 def outlived_lately(known: tuple[Outlived, ...], snapshot: Snapshot, limits: TeLimits) -> tuple[Outlived, ...]:

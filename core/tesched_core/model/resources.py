@@ -14,6 +14,8 @@ from typing import NewType, TypeAlias
 JobId = NewType("JobId", int)
 #: Seconds since 1970-01-01 UTC.
 UnixSeconds: TypeAlias = float
+#: The user that Slurm shows where it can't find the name.
+NO_NAME = "nobody"
 
 
 def with_bare_names(gres: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:

@@ -45,7 +45,7 @@ class Records:
 
 def as_pyslurm(one: msgspec.Struct) -> SimpleNamespace:
     values = {name: getattr(one, name) for name in one.__struct_fields__}
-    return SimpleNamespace(**values, user_id=0)
+    return SimpleNamespace(**{"user_id": 0, **values})
 
 
 def seen_by_a_worker(**found: Records) -> PolledObjects:
