@@ -5,7 +5,7 @@ The jobs are read by `read_jobs.py`, which copies what has not changed since the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import inf, nan
 
@@ -215,6 +215,14 @@ class SnapshotColumns:
     @cached_property
     def hook_marked(self) -> Sequence[JobId]:
         return self._ids_of("has_hook_mark")
+
+    @cached_property
+    def tasks(self) -> Mapping[JobId, Sequence[Job]]:
+        known = self.known.jobs
+        found: dict[JobId, list[Job]] = {}
+        for job in known.jobs[known.facts["is_of_array"]].tolist():
+            found.setdefault(job.array_job_id, []).append(job)
+        return found
 
     def _ids_of(self, what: str) -> list[JobId]:
         facts = self.known.jobs.facts
