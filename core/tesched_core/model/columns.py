@@ -207,7 +207,7 @@ class ClusterColumns(Protocol):
 
     @property
     def tasks(self) -> Mapping[JobId, Sequence[Job]]:
-        """Return by array the tasks with a record of their own, and its record of those that wait, as they are shown."""
+        """Return by array its tasks with records of their own, and its record of those that wait, in order."""
         ...
 
     def first_in_queue(
