@@ -73,7 +73,7 @@ WORD_MUTATIONS = (
     ),
     Mutation("end: the exact word alone", _ENDS, 'said.add(value if equals else "")', "said.add(value.lower())"),
     Mutation("end: no other word of its key", _ENDS, "return said == {ENDS}", "return ENDS in said"),
-    Mutation("end: for TE jobs alone", _DEPARTURES, "ends=victim.purpose is Purpose.TE and", "ends="),
+    Mutation("end: for TE jobs alone", _DEPARTURES, "ends = victim.purpose is Purpose.TE and", "ends ="),
     Mutation(
         "end: it is not put back",
         _DEPARTURES,

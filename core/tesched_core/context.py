@@ -66,7 +66,6 @@ class CycleContext:
     deadlines: Deadlines | None = None
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()
-    _tasks: dict[JobId, list[Job]] | None = None
     _ending: list[Job] | None = None
     _beside: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _over: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
@@ -179,12 +178,7 @@ class CycleContext:
 
     def tasks_of(self, array: JobId) -> Sequence[Job]:
         """Return the tasks of a job array that have a record of their own, and its record of those that wait."""
-        if self._tasks is None:
-            self._tasks = {}
-            for job in self.snapshot.jobs.values():
-                if job.array_job_id is not None:
-                    self._tasks.setdefault(job.array_job_id, []).append(job)
-        return self._tasks.get(array, ())
+        return self.columns.tasks.get(array, ())
 
     def partitions_beside(self, partitions: tuple[str, ...]) -> frozenset[str]:
         """Return these partitions, and those of their tiers that share nodes with them.

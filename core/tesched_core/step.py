@@ -158,7 +158,7 @@ def step(
     intents = list(_not_held_when_due(intents, context))
     if paused:
         states = {**memory.policy_states}
-    memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
+    memory = _carried_out(memory, states, intents, context, levers)
     if counts_bystanders:
         memory = see_bystanders(memory, context)
     done = summary(served.plans, context, waiting, memory, not_now)
@@ -322,11 +322,20 @@ def _is_of_crontab(job: Job | None) -> bool:
     return job is not None and bool(job.of_crontab)
 
 
-def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContext, levers: Sequence[Lever]) -> Memory:
-    """Return the memory after the levers have carried the intents out, and put back what is not wanted any more."""
+def _carried_out(
+    memory: Memory,
+    states: Mapping[str, Any],
+    intents: Sequence[Intent],
+    context: CycleContext,
+    levers: Sequence[Lever],
+) -> Memory:
+    """Return the memory after the levers have carried the intents out, and put back what is not wanted any more.
+
+    The policies' `states` are as they are after this cycle.
+    """
     orders, jobs = dict(memory.orders), context.snapshot.jobs
     # Slurm refuses each change of a job of a crontab.
     intents = [one for one in intents if not (isinstance(one, LeverIntent) and _is_of_crontab(jobs.get(one.job_id)))]
     for lever in levers:
         lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
-    return context.draft.written(replace(memory, orders=orders))
+    return context.draft.written(replace(memory, orders=orders, policy_states=states))

@@ -99,7 +99,7 @@ def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> lis
     waiting = view.columns.waiting
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
     may[[*going]] = False
-    may &= _managed(view)
+    may[may] = _managed(view, waiting.job_id[may])
     boosted = view.memory.raised(By.QUEUE)
     may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in boosted]] = False
     rows = np.flatnonzero(may)
@@ -107,12 +107,11 @@ def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> lis
     return [int(row) for row in rows[np.argsort(-ratio, kind="stable")]]
 
 
-def _managed(view: View) -> NDArray[np.bool_]:
-    """Return [waiting] whether each job is the policy's to boost."""
+def _managed(view: View, job_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each of these jobs is the policy's to boost."""
     jobs = view.snapshot.jobs
-    waiting = (jobs[JobId(job_id)] for job_id in view.columns.waiting.job_id.tolist())
-    found = (view.scope.covers(job) and not job.of_crontab for job in waiting)
-    return np.fromiter(found, dtype=np.bool_, count=len(view.columns.waiting))
+    found = (view.scope.covers(job) and not job.of_crontab for job in (jobs[JobId(one)] for one in job_ids.tolist()))
+    return np.fromiter(found, dtype=np.bool_, count=len(job_ids))
 
 
 def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -47,8 +47,8 @@ def is_idle(before: Memory, after: Memory, decision: Decision) -> bool:
 _OF_NO_PLAN = frozenset(
     {RefusalCode.NO_VICTIM, RefusalCode.ORDER_OPEN, RefusalCode.IMPOSSIBLE, RefusalCode.UNSUPPORTED}
 )
-#: with fewer to be left out a step is hardly the quicker for it
-LEAST = 16
+#: with fewer to be left out it is hardly worth a step that may have to be done anew
+LEAST = 4
 
 
 class Hopeless:

@@ -1,6 +1,7 @@
 """Snapshots of the simulated cluster for the daemon's core, through the same ports as of a real one.
 
-A snapshot here is a view: a job's record is written out when it is read. It is valid until the clock moves on.
+A snapshot here is a view: a job's record is written out when it is first read, and stays so in it. It is valid until
+the clock moves on.
 
 Over 400 lines: one view of the cluster, whose parts read the same columns.
 """
@@ -369,11 +370,16 @@ class _Jobs(Mapping[JobId, Job]):
         self.eyes = eyes
         self._known = eyes.slurm.known
         self._arrays = eyes.slurm.arrays
+        #: records that were read
+        self._read: dict[JobId, Job] = {}
 
     def __getitem__(self, job_id: JobId) -> Job:
-        if job_id not in self:
-            raise KeyError(job_id)
-        return self.eyes.job(job_id - 1)
+        found = self._read.get(job_id)
+        if found is None:
+            if job_id not in self:
+                raise KeyError(job_id)
+            found = self._read[job_id] = self.eyes.job(job_id - 1)
+        return found
 
     def __contains__(self, job_id: object) -> bool:
         if not isinstance(job_id, int) or job_id - 1 not in self._known:
@@ -401,7 +407,7 @@ class _JobValues(ValuesView[Job]):
     _mapping: _Jobs
 
     def __iter__(self) -> Iterator[Job]:
-        return (self._mapping.eyes.job(job_id - 1) for job_id in self._mapping)
+        return (self._mapping[job_id] for job_id in self._mapping)
 
 
 class _JobItems(ItemsView[JobId, Job]):
@@ -410,7 +416,7 @@ class _JobItems(ItemsView[JobId, Job]):
     _mapping: _Jobs
 
     def __iter__(self) -> Iterator[tuple[JobId, Job]]:
-        return ((job_id, self._mapping.eyes.job(job_id - 1)) for job_id in self._mapping)
+        return ((job_id, self._mapping[job_id]) for job_id in self._mapping)
 
 
 def _traits(te: bool, grace_s: float, elastic: bool) -> Traits:
@@ -620,6 +626,14 @@ class _Columns:
     def hook_marked(self) -> Sequence[JobId]:
         marked = self._eyes.slurm.held_by_hook
         return [job_id for job_id in _Jobs(self._eyes) if job_id - 1 in marked] if marked else ()
+
+    @cached_property
+    def tasks(self) -> Mapping[JobId, Sequence[Job]]:
+        found: dict[JobId, list[Job]] = {}
+        for job in () if self._eyes.slurm.arrays is None else _Jobs(self._eyes).values():
+            if job.array_job_id is not None:
+                found.setdefault(job.array_job_id, []).append(job)
+        return found
 
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False

@@ -29,7 +29,7 @@ from tests.examples import examples
 NODES = ("n1", "n2", "n3", "n4")
 PARTITIONS = ("p", "q")
 USERS = ("ada", "eve", "bob")
-PARTS = ("capacity", "running", "trials", "waiting", "ends", "doubted", "hook_marked", "_queue")
+PARTS = ("capacity", "running", "trials", "waiting", "ends", "doubted", "hook_marked", "tasks", "_queue")
 
 
 def plain(value: Any) -> Any:
@@ -85,6 +85,7 @@ class Polls:
         return Job(
             job_id=JobId(next(self.numbers) if one(True, True, False) else 5000 - next(self.numbers)),
             name=one("a", "b"),
+            array_job_id=seldom(None, JobId(one(7, 8))),
             user=one(*USERS),
             partitions=one(("p",), ("q",), ("q", "p")),
             qos=seldom("normal", ""),

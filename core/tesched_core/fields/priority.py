@@ -28,7 +28,6 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.field import Field
 from tesched_core.model.order import Order, OrderState, Victim
-from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import AwaitRoom, Plan
 
@@ -167,13 +166,16 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext
     jobs = context.snapshot.jobs
     rivals = context.partitions_beside(job.partitions)
 
-    def among(job_id: JobId) -> bool:
-        return job_id in jobs and job_id != job.job_id and not rivals.isdisjoint(jobs[job_id].partitions)
+    def among(one: Job) -> bool:
+        return one.job_id != job.job_id and not rivals.isdisjoint(one.partitions)
 
-    paying = max((jobs[victim.job_id].priority for victim in victims if among(victim.job_id)), default=0)
-    place = (job.submit_time, job.job_id)
-    later = (jobs[one] for one in context.preemptors if among(one) and jobs[one].pending)
-    younger = max((one.priority for one in later if (one.submit_time, one.job_id) > place), default=0)
+    leaving = [jobs[victim.job_id] for victim in victims if victim.job_id in jobs]
+    paying = max((one.priority for one in leaving if among(one)), default=0)
+    place, younger = (job.submit_time, job.job_id), 0
+    for one in filter(None, map(jobs.get, context.preemptors)):
+        # What rules most of them out is checked first.
+        if one.priority > younger and (one.submit_time, one.job_id) > place and one.pending and among(one):
+            younger = one.priority
     excluded = context.preemptors | {job.job_id}
     return 1 + max(paying, younger, context.columns.first_in_queue(rivals, excluded))
 

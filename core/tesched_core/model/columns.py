@@ -214,6 +214,11 @@ class ClusterColumns(Protocol):
         """Jobs with the submission hook's mark (`model/hook.py`), in the snapshot's order: as a rule none."""
         ...
 
+    @property
+    def tasks(self) -> Mapping[JobId, Sequence[Job]]:
+        """Return by array its tasks with records of their own, and its record of those that wait, in order."""
+        ...
+
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
     ) -> int:

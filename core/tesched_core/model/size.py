@@ -98,7 +98,7 @@ def devices_in_all(request: Request, nodes: int) -> dict[str, int]:
     )
     found: dict[str, int] = {}
     for way, times in ways:
-        for name, count in with_bare_names(way):
+        for name, count in with_bare_names(way) if way else ():
             found[name] = max(found.get(name, 0), count * times)
     return found
 

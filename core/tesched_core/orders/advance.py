@@ -107,7 +107,8 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
     for victim, after in zip(order.victims, victims, strict=True):
         if after.settled and not victim.settled:
             add_delay(after, context)
-    order = replace(order, victims=victims)
+    if victims != order.victims:
+        order = replace(order, victims=victims)
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
@@ -252,7 +253,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     if victim.state is VictimState.LEFT:
         victim = _look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
-            victim = replace(victim, size=victim.size.waiting(job))
+            size = victim.size.waiting(job)
+            victim = victim if size is victim.size else replace(victim, size=size)
     if LEFT_HELD_RULE.releases(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
     place_victim(victim, order, context)

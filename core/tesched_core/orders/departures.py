@@ -52,7 +52,8 @@ def had_its_notice(victim: Victim) -> bool:
 
 def to_end(victim: Victim, job: Job) -> Victim:
     """Return the victim, which ends for good if its owner says so now, and if it leaves for a TE job."""
-    return replace(victim, ends=victim.purpose is Purpose.TE and ends_when_preempted(job.comment))
+    ends = victim.purpose is Purpose.TE and ends_when_preempted(job.comment)
+    return victim if ends == victim.ends else replace(victim, ends=ends)
 
 
 def _put_back(victim: Victim) -> Departure:

@@ -43,7 +43,7 @@ def without_plan(memory: Memory, context: CycleContext) -> Memory:
             continue
         if job.pending and not (job.doubt or job.partly_read):
             orders[order.order_id] = _after(order, job, order.waits_until, context)
-    return replace(memory, orders=orders)
+    return memory if orders == memory.orders else replace(memory, orders=orders)
 
 
 def _after(order: Order, job: Job, since: float, context: CycleContext) -> Order:

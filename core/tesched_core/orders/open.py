@@ -29,6 +29,8 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     next_order = memory.next_order if before else OrderId(order_id + 1)
     waits_until = plan.until if isinstance(plan, AwaitRoom) else None
     if before is not None and isinstance(plan, AwaitRoom):
+        if before.waits_until == plan.until:
+            return memory
         return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.until)})
     nodes = plan.nodes if isinstance(plan, MakeRoom) else ()
     victims = tuple(victim_of(one, snapshot) for one in (plan.victims if isinstance(plan, MakeRoom) else ()))

@@ -121,7 +121,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
             text = f"other jobs have taken the resources that were free on {','.join(order.nodes)}; others are searched"
             waits = replace(order, nodes=(), waits_until=context.now)
             orders[order.order_id] = context.order_step(order, waits, text)
-    return replace(memory, orders=orders)
+    return memory if orders == memory.orders else replace(memory, orders=orders)
 
 
 def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:

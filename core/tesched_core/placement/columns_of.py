@@ -237,6 +237,14 @@ class SnapshotColumns:
     def hook_marked(self) -> Sequence[JobId]:
         return self._ids_of("has_hook_mark")
 
+    @cached_property
+    def tasks(self) -> Mapping[JobId, Sequence[Job]]:
+        known = self.known.jobs
+        found: dict[JobId, list[Job]] = {}
+        for job in known.jobs[known.facts["is_of_array"]].tolist():
+            found.setdefault(job.array_job_id, []).append(job)
+        return found
+
     def _ids_of(self, what: str) -> list[JobId]:
         facts = self.known.jobs.facts
         return [JobId(job_id) for job_id in facts["job_id"][facts[what]].tolist()]

@@ -155,6 +155,8 @@ def demand_of(job: Job, snapshot: Snapshot, capacity: Capacity) -> Demand:
     modelled.
     """
     demands = demands_of(job, snapshot, capacity)
+    if len(demands) == 1:
+        return demands[0]
     if (
         len({(demand.nodes, demand.per_node.tobytes(), demand.all_memory) for demand in demands})
         == demands[0].nodes

@@ -36,6 +36,7 @@ JOB = np.dtype(
         ("is_be", np.bool_),
         ("is_doubted", np.bool_),
         ("has_hook_mark", np.bool_),
+        ("is_of_array", np.bool_),
     ]
 )
 #: entry of a job on nodes; of those that are not best effort, what only victims need is 0
@@ -154,6 +155,7 @@ def _job_entry(job: Job, traits: Traits | None) -> tuple[Any, ...]:
         job_class is JobClass.BE,
         bool(job.doubt),
         has_hook_mark(job),
+        job.array_job_id is not None,
     )
 
 

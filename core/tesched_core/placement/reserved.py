@@ -126,7 +126,7 @@ def _coming(order: Order, snapshot: Snapshot, capacity: Capacity) -> Iterator[Ch
     if order.state is not OrderState.OPEN or preemptor is None or not _will_be_there(order, preemptor):
         return
     there = [capacity.index[node] for node in order.nodes if node in capacity.index]
-    demand = demand_there(order, preemptor, snapshot, capacity)
+    demand = demand_there(order, preemptor, snapshot, capacity) if there else None
     if demand is None:
         return
     yield from zip(there, -share_on(demand, there, capacity.free), strict=True)

@@ -230,6 +230,17 @@ def test_jobs_that_the_hook_holds_are_found_as_their_records_say() -> None:
         SimulatedActuator(slurm).act(release(SECOND, WHY))
 
 
+def test_record_that_was_read_stays_in_its_snapshot_and_the_next_one_has_what_was_done() -> None:
+    site = three()
+    eyes = SimulatedObserver(site.slurm)
+    seen = eyes.observe()
+    before = seen.jobs[SECOND]
+    site.does(hold(SECOND, WHY))
+    assert seen.jobs[SECOND] is seen.jobs.get(SECOND) is before
+    assert seen.jobs[THIRD] in seen.jobs.values()
+    assert (before.held, eyes.observe().jobs[SECOND].held) == (False, True)
+
+
 def test_job_is_not_cancelled_as_its_owner_does_not_say_that_it_ends() -> None:
     site = three()
     assert site.hands.act(Cancel(job_id=FIRST, reason=WHY, restarts=0)).status is Status.SKIPPED

@@ -10,6 +10,7 @@ from tesched_core.model.actions import Reason, ReasonCode, SetField, sets
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
+from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import in_turn
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.slaq.policy import Slaq
@@ -105,6 +106,15 @@ def test_waiting_tasks_are_one_record_and_a_running_one_its_own() -> None:
     assert [job.label for job in jobs.values()] == ["20_0", "20_1", "20_[2-19%2]"]
     assert (jobs[JobId(20)].reason, jobs[JobId(20)].array_throttle) == ("JobArrayTaskLimit", 2)
     assert JobId(7) not in jobs
+
+
+def test_tasks_of_an_array_are_found_as_their_records_say() -> None:
+    run = begun(arrays(20, 5, throttle=2))
+    seen = SimulatedObserver(run.slurm).observe()
+    assert seen.columns is not None
+    found = {array: [job.job_id for job in tasks] for array, tasks in seen.columns.tasks.items()}
+    assert found == {20: [1, 2, 20], 25: [21, 22, 25]}
+    assert seen.columns.tasks == columns_of(seen).tasks
 
 
 def test_array_is_held_and_released_as_one() -> None:

@@ -229,8 +229,8 @@ def test_with_many_waiting_the_policy_weighs_few_of_them(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(daemon.eyes, "without", saw)
     run.go_on(100)
-    # The cycle in which the sixteenth comes is the first: those before it were refused, and it wants the same.
-    assert left_out == list(range(16, 41))
+    # The cycle in which the fourth comes is the first: those before it were refused, and it wants the same.
+    assert left_out == list(range(4, 41))
 
 
 def test_a_step_that_changes_an_order_is_done_anew_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
