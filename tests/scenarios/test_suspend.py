@@ -256,6 +256,7 @@ def test_another_trial_does_not_count_on_its_cpus() -> None:
 def test_no_job_is_brought_forward_onto_its_resources() -> None:
     drive = started()
     drive.best_effort = Fill()
+    drive.change(TE, time_limit_s=600)  # else nothing is known of the first job's start
     # The first in the queue does not fit, the second fits beside job 9, where job 1's CPUs are free for Slurm.
     drive.jobs[JobId(6)] = waiting(6, cpus=32, priority=60)
     drive.jobs[JobId(5)] = waiting(5, cpus=8, priority=50)
