@@ -626,7 +626,8 @@ end
 -- What starts no job sooner, or elsewhere, where a best-effort job must not wait for it. A change of these alone is let be;
 -- any other, also of what Slurm shows to no hook, may start a job.
 local HARMLESS = { "mail_user", "mail_type", "std_in", "std_out", "std_err" }
--- What else a change shows, by its value where it stays as it was: nothing, or what scontrol sends then.
+-- What else a change shows, by its value where it stays as it was: nothing, or what scontrol sends then. Not bitflags, in
+-- which Slurm sets bits of its own.
 local NO_VAL16 = 65534
 local SHOWN = { account = false, array_inx = false, batch_features = false, burst_buffer = false, clusters = false,
     comment = false, container = false, cpus_per_tres = false, dependency = false, exc_nodes = false, extra = false,
@@ -634,7 +635,7 @@ local SHOWN = { account = false, array_inx = false, batch_features = false, burs
     name = false, network = false, partition = false, prefer = false, qos = false, req_context = false, req_nodes = false,
     reservation = false, tres_bind = false, tres_freq = false, tres_per_job = false, tres_per_node = false,
     tres_per_socket = false, tres_per_task = false, wckey = false, work_dir = false,
-    begin_time = 0, bitflags = 0, end_time = 0, immediate = 0,
+    begin_time = 0, end_time = 0, immediate = 0,
     cpu_freq_gov = NO_VAL, cpu_freq_max = NO_VAL, cpu_freq_min = NO_VAL, delay_boot = NO_VAL, max_cpus = NO_VAL,
     max_nodes = NO_VAL, min_cpus = NO_VAL, min_nodes = NO_VAL, nice = NO_VAL, num_tasks = NO_VAL,
     pn_min_tmp_disk = NO_VAL, priority = NO_VAL, req_switch = NO_VAL, site_factor = NO_VAL, time_limit = NO_VAL,

@@ -141,7 +141,7 @@ UNCHANGED: Mapping[str, Any] = {
     "threads_per_core": NO_VAL16,
     "begin_time": 0,
     "end_time": 0,
-    "bitflags": 0,
+    "bitflags": 503316480,
     "immediate": 0,
     "power_flags": 0,
 }
