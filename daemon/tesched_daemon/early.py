@@ -59,7 +59,7 @@ FROM_S = 2.0
 LATER_S = 3.0
 #: New jobs that are read; where there are more, the poll reads them all.
 MOST_NEW = 10
-#: TE jobs that wait for something else and are read before any new one is served; where there are more, the poll is.
+#: TE jobs that wait for another reason and are read before any new one is served; where there are more, the poll is.
 MOST_BEFORE = 10
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2

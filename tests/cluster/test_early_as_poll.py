@@ -91,7 +91,7 @@ def test_a_trial_of_each_kind(site: LocalCluster, tmp_path: Path, kind: str, *, 
     assert alike(early) == alike(polled)
 
 
-#: sbatch's options of a trial that waits for something else than resources, and what ends that
+#: sbatch's options of a trial that waits for another reason than resources, and what ends that
 KEPT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "held": (("--hold",), ("scontrol", "release", "{older}")),
     "dependent": (("--dependency=afterany:{other}",), ("scontrol", "update", "jobid={older}", "dependency=")),

@@ -1,4 +1,4 @@
-"""An early turn serves TE jobs in their order: one that waited for something else may wait for resources by now."""
+"""An early turn serves TE jobs in their order: one that waited for another reason may wait for resources by now."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def before(number: int = 2, fields: Mapping[str, object] = MappingProxyType({}))
 
 
 def one_victim(kept: dict[str, object]) -> Site:
-    """Return a site with one job that may be a victim, and a trial that waits for something else."""
+    """Return a site with one job that may be a victim, and a trial that waits for another reason."""
     site = Site(reason="Resources")
     site.jobs |= {OTHER.job_id: replace(OTHER, requeueable=False), JobId(2): before(2, kept)}
     return site
 
 
 def served(site: Site) -> set[JobId]:
-    """Return the trials for which something is done."""
+    """Return the trials for which any action was taken."""
     return {one.job_id for one in site.acted if isinstance(one, SetField)}
 
 
