@@ -66,8 +66,8 @@ RECORD_MUTATIONS = (
     Mutation(
         "reservation: none is served in one that is unreadable",
         "core/tesched_core/placement/modelled.py",
-        "reservation is not None and reservation.doubt",
-        "False",
+        "(reservation.cores or reservation.doubt)",
+        "reservation.cores",
     ),
     Mutation(
         "reservation: an unreadable one may start none again",

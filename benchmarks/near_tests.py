@@ -17,6 +17,7 @@ _FILL = (
 )
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
+_SEVERAL = "tests/unit/core/guard/test_several_qos.py"
 _CRONTAB = "tests/scenarios/test_crontab.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
@@ -111,9 +112,11 @@ NEAR = {
         "tests/scenarios/test_refused_changes.py",
         _BETWEEN,
     ),
+    **dict.fromkeys(("policy", "matching"), (_SEVERAL, "tests/unit/core/intake/test_classify.py")),
     "eligibility": (
         _COMING,
         _AWAITS,
+        _SEVERAL,
         "tests/unit/core/guard/test_own_most.py",
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",

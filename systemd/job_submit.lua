@@ -594,7 +594,7 @@ end
 
 local function tesched_hold(file, job_desc, part_list)
     -- Held already, or an operator's own priority; with --immediate a hold would be the end of a job that seems BE.
-    -- One of a crontab (scrontab) nobody could release: slurmctld refuses each change of it.
+    -- One of a crontab (scrontab) could not be released: slurmctld refuses each change of it.
     if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 or job_desc.cron_job then
         return
     end

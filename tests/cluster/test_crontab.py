@@ -1,4 +1,4 @@
-"""Jobs of users' crontabs (scrontab) are left alone: a signal to one would end its series, and nobody may change one.
+"""Jobs of users' crontabs (scrontab) are left alone: a signal to one ends its series, and Slurm refuses to change one.
 
 Debian 12 has no scrontab: there it is built from the source of Slurm that the plugin was built with (`make plugin`).
 """

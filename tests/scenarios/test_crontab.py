@@ -1,4 +1,4 @@
-"""Jobs of users' crontabs (scrontab) are left to Slurm: it lets nobody change them, and a signal ends their series."""
+"""Jobs of users' crontabs (scrontab) are left to Slurm: it refuses to change them, and a signal ends their series."""
 
 from __future__ import annotations
 

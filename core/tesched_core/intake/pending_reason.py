@@ -77,8 +77,10 @@ _UNKNOWN = frozenset({RefusalCode.NOT_CONSIDERED_YET, RefusalCode.UNREAD, Refusa
 _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 
 
-#: Why no resources are freed for a job of a crontab, and it is held by nobody: Slurm refuses each change of it.
-OF_CRONTAB = "it is of its user's crontab (scrontab), and Slurm lets nobody change such a job; Slurm alone places it"
+#: Why no resources are freed for a job of a crontab, and it is not held.
+OF_CRONTAB = (
+    "it is of its user's crontab (scrontab), and Slurm refuses each change of such a job; Slurm alone places it"
+)
 
 
 def has_failed(job: Job) -> bool:

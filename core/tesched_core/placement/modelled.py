@@ -202,10 +202,9 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
         # Tried in this one, it wants whole nodes in the others, too.
         yield f"--exclusive=user with OverSubscribe=EXCLUSIVE of partition {alone[0]}"
     reservation = snapshot.reservations.get(job.reservation)
-    if reservation is not None and reservation.doubt:
-        yield f"--reservation={reservation.name} (its record could not be read)"
-    if reservation is not None and reservation.cores:
-        yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
+    if reservation is not None and (reservation.cores or reservation.doubt):
+        why = "its record could not be read" if reservation.doubt else "of cores, not of whole nodes"
+        yield f"--reservation={reservation.name} ({why})"
     if "," in job.reservation:
         yield f"--reservation={job.reservation}"
 

@@ -178,7 +178,9 @@ def test_an_unreadable_reservation_ends_no_poll_and_has_all_nodes_that_it_may_na
         one = found.pop("odd")
         assert (one.doubt != "", one.any_node, one.end_time) == (True, nodes is None, inf)
         assert one.nodes == (nodes or set())
-        assert all((other.doubt, other.end_time, other.nodes) == ("", 200.0, {"n1"}) for other in found.values())
+        assert all(
+            (other.doubt, other.end_time, other.nodes) == ("", 200.0, frozenset({"n1"})) for other in found.values()
+        )
 
 
 def test_defaults_of_the_site() -> None:

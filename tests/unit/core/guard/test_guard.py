@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.guard.admission import admitted
-from tesched_core.guard.eligibility import eligible_victims, protected
+from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import OrderId
-from tesched_core.model.cluster import Job, JobState, PluginSettings, Reservation, SlurmSettings
+from tesched_core.model.cluster import Job, JobState, Reservation, SlurmSettings
 from tesched_core.model.decision import Refusal, RefusalCode, Why
 from tesched_core.model.job_memory import JobMemory, Past
 from tesched_core.model.limits import Limits
@@ -18,7 +18,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
-from tesched_core.policy import ChosenVictim, MakeRoom, Scope
+from tesched_core.policy import ChosenVictim, MakeRoom
 
 from tests.builders import NOW, cluster, excused, node, running, share, view_of, waiting
 
@@ -84,8 +84,6 @@ def test_an_ordinary_job_may_be_preempted() -> None:
         (running(1, ONE, requeueable=False), C.NOT_REQUEUEABLE),
         (running(1, ONE, restarts=65_535), C.NOT_REQUEUEABLE),
         (running(1, ONE, het_job_id=JobId(1)), C.HETEROGENEOUS),
-        (running(1, ONE, of_crontab=True), C.CRON_JOB),
-        (running(1, ONE, of_crontab=None), C.UNREAD),
         (running(1, ONE, state=JobState.SUSPENDED), C.SUSPENDED),
     ],
 )
@@ -113,27 +111,6 @@ def test_a_job_that_is_or_is_about_to_be_suspended_is_excused_whatever_is_seen_o
 
 def test_an_order_that_has_ended_excuses_no_job() -> None:
     assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, OrderState.ENDED))) is None
-
-
-@pytest.mark.parametrize("qos", ["high,normal", "normal,high"])
-def test_a_job_with_several_qos_is_protected_by_any_of_them(qos: str) -> None:
-    """Slurm starts it in one of them, and does not say in which."""
-    assert protected(waiting(1, qos=qos), Limits(protected_qos=("hig?",)))
-    assert not protected(waiting(1, qos=qos), Limits(protected_qos=("high,*",)))
-
-
-def test_a_policy_manages_the_jobs_of_any_of_its_qos() -> None:
-    scope = Scope(qos=frozenset({"night"}))
-    assert [scope.covers(waiting(1, qos=qos)) for qos in ("night", "normal,night", "nights,normal")] == [
-        True,
-        True,
-        False,
-    ]
-
-
-def test_slurms_plugin_preempts_for_a_job_of_any_of_its_qos() -> None:
-    plugin = PluginSettings(te_qos=frozenset({"te"}))
-    assert [plugin.takes_for_te(waiting(1, qos=qos)) for qos in ("te", "normal,te", "tea,b")] == [True, True, False]
 
 
 @pytest.mark.parametrize(

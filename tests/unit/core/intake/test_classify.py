@@ -21,6 +21,11 @@ def seen(*jobs: Job) -> Snapshot:
     return Snapshot.of(NOW, jobs=jobs)
 
 
+@pytest.mark.parametrize(("qos", "matched"), [("te", True), ("te,normal", True), ("normal,te", True), ("tea,b", False)])
+def test_any_of_several_qos_will_do(qos: str, matched: bool) -> None:
+    assert matches(waiting(1, qos=qos), Match(qos=("te",))) is matched
+
+
 class TestMatch:
     """One rule's conditions."""
 
@@ -56,12 +61,6 @@ class TestMatch:
             comment="a try of mine",
         )
         assert matches(job, match) is matched
-
-    @pytest.mark.parametrize(
-        ("qos", "matched"), [("te", True), ("te,normal", True), ("normal,te", True), ("tea,b", False)]
-    )
-    def test_any_of_several_qos_will_do(self, qos: str, matched: bool) -> None:
-        assert matches(waiting(1, qos=qos), Match(qos=("te",))) is matched
 
     def test_interactive_is_what_sbatch_did_not_submit(self) -> None:
         job = waiting(1, batch=False)
