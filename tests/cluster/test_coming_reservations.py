@@ -1,0 +1,48 @@
+"""A maintenance that comes on a real Slurm: a job that would wait for its end, if it were requeued, is no victim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
+
+WHOLE = ("-c32", "--mem=100", "--output=/dev/null")
+
+
+def best_effort(cluster: LocalCluster, name: str, *options: str) -> int:
+    """Submit a job that fills this node, and wait until it runs."""
+    job_id = cluster.sbatch("--job-name=be", *WHOLE, f"--nodelist={name}", *options, wrap="sleep 1000")
+    cluster.wait_state(job_id, "RUNNING")
+    return job_id
+
+
+def trial(cluster: LocalCluster, *options: str) -> int:
+    return cluster.sbatch("--job-name=te", *WHOLE, "--time=5", *options, wrap="sleep 1000", user=ordinary_user())
+
+
+def test_of_two_jobs_the_one_that_starts_again_before_the_maintenance_leaves(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
+    # both are as good as victims but for their time limits
+    endless, short = best_effort(cluster, "n1"), best_effort(cluster, "n2", "--time=60")
+    cluster.create_reservation("works", nodes="ALL", start="now+2days", flags="maint,ignore_jobs")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = trial(cluster)
+        cluster.wait_state(te, "RUNNING")
+        assert cluster.put_back([endless, short]) == [short]
+        assert "end of reservation works" in daemon.ask("explain", str(te), "--json").stdout
+        cluster.run("scancel", str(te))
+        cluster.wait_state(short, "RUNNING")
+    # So it would have been: on an idle node it waits for the end of the maintenance.
+    cluster.run("scontrol", "requeue", str(endless))
+    cluster.wait_for(lambda: "Reserved_for_maintenance" in cluster.job(endless)["Reason"], "it to wait for that")
