@@ -40,7 +40,7 @@ class Wanted:
     tasks: int = 1
     #: how long each is expected to run, seconds
     run_s: float = inf
-    #: what it wants is known; else it is something on the `allowed` nodes
+    #: its demand is known; else it is any part of the `allowed` nodes
     is_weighed: bool = True
 
     def place(self, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
@@ -56,12 +56,12 @@ class Wanted:
         free[list(nodes)] -= self.on(nodes)
 
     def on(self, nodes: tuple[int, ...]) -> NDArray[np.int64]:
-        """Return what it takes of each of these, [nodes, resources]."""
+        """Return the resources that it takes of each of these, [nodes, resources]."""
         rows = list(nodes)
         return np.broadcast_to(self.each, (len(rows), len(self.each))) if self.each.ndim == 1 else self.each[rows]
 
     def shadow(self, view: View, free: NDArray[np.int64], ends: Ends) -> Shadow | None:
-        """Return when and where it will start, if every running job ends when expected; None if it is not weighed."""
+        """Return its shadow, if every running job ends when expected; None if it is not weighed."""
         if not self.is_weighed:
             return None
         return shadow_of(self.each, self.nodes, self.allowed, free, total=view.capacity.total, ends=ends, now=view.now)
@@ -87,7 +87,7 @@ class Queue:
     heads: Sequence[Head]
 
     def ends(self, view: View) -> Ends:
-        """Return when jobs leave their nodes: those that run, those that start now, and those that orders serve."""
+        """Return the ends of jobs on their nodes: those that run, those that start now, and those that orders serve."""
         known, now, free = view.columns.ends, view.now, view.columns.capacity.free
         found = [(nodes, now + wanted.run_s, wanted.on(nodes)) for wanted, nodes in self.starts]
         for order in view.reserving:
@@ -105,7 +105,7 @@ class Queue:
 
 
 def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
-    """Return what starts by itself, and the heads. Takes from `free` what starts."""
+    """Return the queue: jobs that start by themselves, and the heads. Takes from `free` what starts."""
     waiting, total = view.columns.waiting, view.capacity.total
     going: set[int] = set()
     starts: list[tuple[Wanted, tuple[int, ...]]] = []
@@ -122,7 +122,7 @@ def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
         if wanted is None or not (helped or (wanted.allowed & clear).any()):
             continue
         if wanted.is_weighed and wanted.place(total) is None:
-            continue  # it starts nowhere, whoever ends
+            continue  # it starts nowhere, whatever ends
         places = _places(wanted, free, None if helped else clear)
         starts += [(wanted, nodes) for nodes in places]
         if len(places) == wanted.tasks:
@@ -148,7 +148,7 @@ def trials_of(view: View) -> Iterator[Wanted]:
 
 
 def of_row(waiting: Waiting, row: int) -> Wanted:
-    """Return what a job of `Waiting` wants."""
+    """Return the demand of a job of `Waiting`."""
     return Wanted(
         job_id=JobId(int(waiting.job_id[row])),
         nodes=int(waiting.nodes[row]),
@@ -188,7 +188,7 @@ def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | 
 
 
 def _of_job(job: Job, view: View) -> Wanted | None:
-    """Return what the job wants; None if it wants what no node has."""
+    """Return the job's demand; None if no node has such resources."""
     capacity = view.capacity
     unknown = Wanted(
         job_id=job.job_id,

@@ -1,8 +1,8 @@
 """Names of jobs' users, which Slurm's clients get from the name service of this host.
 
 Where that is away, or does not know a user, Slurm shows `NO_NAME` for any: taken for a name, all such jobs would be one
-user's, and a protected user's jobs nobody's. So the last known name of the user's number stands, and a job of a number
-without one is in doubt.
+user's, and a protected user's jobs not protected. So the last known name of the user's number stands, and a job of a
+number without one is in doubt.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cache
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import NO_NAME
 
-#: of "nobody", on most systems
+#: the number of `NO_NAME`, on most systems
 _NOBODY = 65534
-NAMELESS = "the name of its user is not known (Slurm shows nobody)"
+NAMELESS = "the name of its user is not known (Slurm shows none)"
 
 
 @cache

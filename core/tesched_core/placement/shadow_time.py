@@ -18,7 +18,7 @@ from tesched_core.model.columns import Ends
 class Shadow:
     """Time and place where a job will start."""
 
-    #: inf: not known, and `nodes` are all on which it fits when nobody is there; without any it never starts
+    #: inf: not known, and `nodes` are all on which it fits when they are empty; without any it never starts
     at: float
     nodes: NDArray[np.intp]
     #: [nodes, resources] what will be free then on each of `nodes`; what is taken of it is taken off here

@@ -39,7 +39,7 @@ def test_so_does_another_job_of_that_user() -> None:
     assert read(queue, [another], scontrol(another))[2].user == "ada"
 
 
-def test_a_job_of_a_user_who_was_never_known_is_in_doubt_until_it_is_shown() -> None:
+def test_a_job_of_a_user_never_known_is_in_doubt_until_its_name_is_shown() -> None:
     queue = reading(Slurm())
     job = read(queue, [AWAY], scontrol(AWAY))[1]
     assert job.doubt == NAMELESS
@@ -47,7 +47,7 @@ def test_a_job_of_a_user_who_was_never_known_is_in_doubt_until_it_is_shown() -> 
     assert not read(queue, [PLAIN], scontrol(PLAIN))[1].doubt
 
 
-def test_nobody_is_a_user_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_of_that_name_is_one_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tesched_slurm.user_names._nobody", lambda: 1000)
     job = read(reading(Slurm()), [AWAY], scontrol(AWAY))[1]
     assert (job.user, job.doubt) == (NO_NAME, "")
