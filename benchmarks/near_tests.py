@@ -122,10 +122,14 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    **dict.fromkeys(
-        ("latest_start", "in_time", "awaits_reservation"), (_COMING, _AWAITS, "tests/unit/core/guard/test_guard.py")
+    **dict.fromkeys(("latest_start", "in_time", "awaits_reservation"), (_COMING, _AWAITS)),
+    "admission": (
+        "tests/unit/core/guard/test_guard.py",
+        "tests/unit/core/guard/test_moves_in_time.py",
+        _COMING,
+        _BETWEEN,
+        _CRONTAB,
     ),
-    "admission": ("tests/unit/core/guard/test_guard.py", _COMING, _BETWEEN, _CRONTAB),
     "spanning": ("tests/unit/policies/test_victim_search.py", "tests/properties/test_spanning_victims.py"),
     "cheapest": (
         "tests/unit/policies/test_among_equals.py",

@@ -9,7 +9,7 @@ import pytest
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import OrderId
-from tesched_core.model.cluster import Job, JobState, Reservation, SlurmSettings
+from tesched_core.model.cluster import Job, JobState, Reservation
 from tesched_core.model.decision import Refusal, RefusalCode, Why
 from tesched_core.model.job_memory import JobMemory, Past
 from tesched_core.model.limits import Limits
@@ -301,19 +301,6 @@ class TestLimits:
 def plan(preemptor: int, *victims: int) -> MakeRoom:
     chosen = tuple(ChosenVictim(job_id=JobId(job_id), score=1.0) for job_id in victims)
     return MakeRoom(preemptor=JobId(preemptor), nodes=("n1",), victims=chosen)
-
-
-@pytest.mark.parametrize(("begins_in_s", "moves"), [(30 + 30 + 121 + 600, True), (30 + 30 + 120 + 600, False)])
-def test_a_job_that_moves_also_waits_until_slurm_starts_it_again(begins_in_s: int, *, moves: bool) -> None:
-    # 30 s of grace, KillWait of 30 s, and 121 s in which a requeued job does not start
-    job = running(1, share("n1", 1), time_limit_s=600)
-    maintenance = Reservation(name="m", start_time=NOW + begins_in_s, end_time=NOW + 9999, nodes=frozenset({"n2"}))
-    settings = SlurmSettings(kill_wait_s=30, requeue_delay_s=121)
-    seen = cluster([node("n1"), node("n2")], [job], reservations=[maintenance], settings=settings)
-    dropped: list[Refusal] = []
-    move = replace(plan(1, 1), nodes=("n2",))
-    assert bool(admitted([move], view_of(seen), Limits(min_run_time_s=0), dropped.append)) is moves
-    assert [one.code for one in dropped] == ([] if moves else [C.RESERVATION])
 
 
 class TestAdmitted:
