@@ -30,7 +30,7 @@ _CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_submitted\(", re.MULTILINE)
 _ANSWER = re.compile(r"\breturn\s+tesched_submitted\(")
 _MODIFY_CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_modified\(", re.MULTILINE)
 #: a word that the hooks of earlier releases lack
-_NEWEST = "submitted_most"
+_NEWEST = "MOST_ARRAY_TEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ def test_new_rules_hold_for_running_jobs_by_what_they_were_at_their_start(store:
     assert look(store, replace(RUNS, name="renamed"), protected) == "exempt"
 
 
-def test_a_job_whose_time_limit_slurm_lowered_as_it_started_keeps_its_class_after_a_restart(store: Engine) -> None:
+def test_a_time_limit_that_slurm_lowered_as_a_run_began_changes_no_class_after_a_restart(store: Engine) -> None:
     waits = replace(TRIAL, time_limit_s=86_400)
     runs = replace(VICTIM, job_id=waits.job_id, submit_time=waits.submit_time, time_limit_s=300)
     cluster = Cluster(seen=replace(FULL_CLUSTER, jobs={waits.job_id: waits}))

@@ -131,8 +131,9 @@ def test_a_job_that_is_above_the_limits_alone_never_starts_and_has_that_reason(
     assert said in why
 
 
-def test_of_those_in_the_queue_the_first_so_many_are_served_whatever_they_wait_for() -> None:
-    later = replace(te(11), reason="Dependency")
+@pytest.mark.parametrize(("reason", "priority"), [("Dependency", 100), ("JobHeldUser", 0)])
+def test_of_those_in_the_queue_the_first_so_many_are_served_whatever_they_wait_for(reason: str, priority: int) -> None:
+    later = replace(te(11), reason=reason, priority=priority)
     jobs = [later, te(12, at=1), te(13, at=2), te(14, at=3, user="bob")]
     drive = site(*jobs, limits=TeLimits(max_submitted_per_user=2))
     assert held(drive, 0) == [13]

@@ -93,7 +93,7 @@ def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
     *_, finding = examine(limited, values)
     assert "drops the answer of tesched_submitted: no TE job is refused" in finding.text
     assert [one.level for one in of_hook(examine(BOUNDED, values))] == [Severity.OK, Severity.WARN]
-    hook.write_text(HOOK.replace("submitted_most", "most"))
+    hook.write_text(HOOK.replace("MOST_ARRAY_TEXT", "MOST"))
     (finding,) = of_hook(examine(BOUNDED, values))
     assert "is kept in part" in finding.text
     assert "is of an earlier release" in finding.text
