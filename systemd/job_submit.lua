@@ -625,7 +625,7 @@ end
 
 -- What starts no job sooner, or elsewhere, where a best-effort job must not wait for it. A change of these alone is let be;
 -- any other, also of what Slurm shows to no hook, may start a job.
-local HARMLESS = { "mail_user", "mail_type", "std_in", "std_out", "std_err" }
+local HARMLESS = { "mail_user", "mail_type", "std_in", "std_out", "std_err", "requeue", "wckey" }
 -- What else a change shows, by its value where it stays as it was: nothing, or what scontrol sends then. Not bitflags, in
 -- which Slurm sets bits of its own.
 local NO_VAL16 = 65534

@@ -53,9 +53,9 @@ class Follower:
         return frozenset(self._reader.seen)
 
     def look(self) -> int:
-        """Read what is new and report it; return how many losses that were. A file that is not there has none.
+        """Report the losses that are new, and count them. A file that is not there has none.
 
-        Raises OSError if it cannot be read, and ReadError if it is of another format; the next look begins where that
+        Raises OSError if it cannot be read, and ReadError if it is of another format; the next one begins where that
         was found, since it may have been half written.
         """
         before = self.found

@@ -1,7 +1,7 @@
 """Whether Slurm has considered a waiting job at the head of its queue, or says so since its submission.
 
 A job that takes whole nodes, of which Slurm finds none idle, has the reason Resources from its submission on (22.05 and
-26.05): no limit, licence or place in the queue has been looked at. A change of its nice value makes Slurm say None
+26.05): no limit, licence or place in the queue has been checked. A change of its nice value makes Slurm say None
 until its next pass, so what it says after a raise counts; and so does what it says once a pass must have come.
 """
 

@@ -146,7 +146,7 @@ def eligible_victims(
 def _leaves_too_late(
     running: Running, snapshot: Snapshot | None, limits: Limits, nodes: Mapping[str, int]
 ) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]] | None:
-    """Return what finds victims that leave too late. A suspended one leaves at once: there the guard alone finds it."""
+    """Search for victims that leave too late. A suspended one leaves at once: there the guard alone finds it."""
     if snapshot is None or limits.lever is YieldBy.AUTO:
         return None
     return leaves_too_late(running, snapshot, nodes)
