@@ -52,4 +52,10 @@ FILL_MUTATIONS = (
         "demand.takes if demand.takes.strides[0] else demand.per_node",
         "demand.per_node",
     ),
+    Mutation(
+        "fill: tasks that wait together are one record",
+        "sim/tesched_sim/observer.py",
+        "(row if row in arrays.started else arrays.record_of(row)) + 1",
+        "row + 1",
+    ),
 )
