@@ -42,7 +42,7 @@ FILL_MUTATIONS = (
     Mutation("fill: who fits nowhere is no first", _HEADS, "wanted.place(total) is None", "False"),
     Mutation("fill: of an array all tasks", _HEADS, "tasks_in(job) if job.array_tasks else 1", "1"),
     Mutation("fill: of an array those that may run", _HEADS, "min(tasks, job.array_throttle or tasks)", "tasks"),
-    Mutation("fill: what starts now ends", _HEADS, "for wanted, nodes in self.starts]", "for wanted, nodes in ()]"),
+    Mutation("fill: what starts now ends", _HEADS, "for one in self.starts]", "for one in ()]"),
     Mutation("fill: what is not weighed keeps its nodes", _FILL, "among &= ~one.allowed", "pass"),
     Mutation("fill: a start that is not known", _SHADOW, "self.at == inf or not ends_at", "not ends_at"),
     Mutation("fill: trials that are new", _HEADS, "(*view.ahead, *new)", "view.ahead"),
@@ -52,6 +52,7 @@ FILL_MUTATIONS = (
         "demand.takes if demand.takes.strides[0] else demand.per_node",
         "demand.per_node",
     ),
+    Mutation("fill: no more tasks than wait", _HEADS, "np.clip(most - before, 0, fit)", "fit"),
     Mutation(
         "fill: tasks that wait together are one record",
         "sim/tesched_sim/observer.py",
