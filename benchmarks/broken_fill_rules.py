@@ -52,6 +52,7 @@ FILL_MUTATIONS = (
         "demand.takes if demand.takes.strides[0] else demand.per_node",
         "demand.per_node",
     ),
+    Mutation("fill: of many first jobs some are weighed", _FILL, "one in heads[MOST_WEIGHED:]", "one in ()"),
     Mutation("fill: no more tasks than wait", _HEADS, "np.clip(most - before, 0, fit)", "fit"),
     Mutation(
         "fill: tasks that wait together are one record",

@@ -30,7 +30,8 @@ Worked example
     j4 would delay j1. ratio: j2 (600 + 300) / 300 = 3, j3 (240 + 60) / 60 = 5. j3 is next; 60 s later it is j2.
 
 Parameters
-    none. At most `MOST` jobs are brought forward in one cycle.
+    none. At most `MOST` jobs are brought forward in one cycle. Of the first jobs the shadows of at most `MOST_WEIGHED`
+    are considered; nodes of further ones are left alone.
 
 Source
     tesched's own. EASY: Lifka, JSSPP 1995. Expected run times instead of limits: Tsafrir, Etsion, Feitelson,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
+#: Most first jobs whose shadows are considered; nodes of further ones are left alone.
+MOST_WEIGHED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +124,15 @@ def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _with_shadows(view: View, queue: Queue, free: NDArray[np.int64]) -> list[tuple[Wanted, Shadow | None]]:
     """Return the jobs that must not be delayed."""
+    from tesched_core.placement.shadow_time import Leaving  # noqa: PLC0415 - a configuration needs none
+
     from tesched_policies.queue_heads import trials_of  # noqa: PLC0415 - a configuration needs none
 
-    ends = queue.ends(view)
-    return [(one, one.shadow(view, free, ends)) for one in (*(head.wanted for head in queue.heads), *trials_of(view))]
+    leaving, total = Leaving(queue.ends(view), free, view.now), view.capacity.total
+    heads = [head.wanted for head in queue.heads]
+    weighed, trials = heads[:MOST_WEIGHED], trials_of(view)
+    known = [(one, one.shadow(leaving, total)) for one in (*weighed, *trials)]
+    return known + [(one, None) for one in heads[MOST_WEIGHED:]]
 
 
 def _first_for(wanted: Wanted, heads: Sequence[Head]) -> JobId:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.resources import JobId
 from tesched_policies import queue_heads
+from tesched_policies.fill import MOST_WEIGHED
 from tesched_policies.queue_heads import Wanted
 
-from tests.scenarios.test_fill import drive, holder, queued
-from tests.scenarios.test_fill_heads import first
+from tests.scenarios.driver import Driver
+from tests.scenarios.test_fill import brought, drive, holder, queued
+from tests.scenarios.test_fill_heads import LONG_S, first
 
 
 def array(cpus: int, tasks: int, *, nodes: int = 1) -> Job:
@@ -68,3 +70,36 @@ def test_tasks_that_are_placed_together_are_where_they_would_be_one_by_one(nodes
         for start in starts:
             taken[list(start.nodes)] += start.takes
         assert (free - taken == slow).all()
+
+
+def pinned(count: int, *, on_last_alone: bool = False) -> Driver:
+    """Return a cluster in which each node has a first job of its own; a short one waits behind."""
+    names = [f"n{number}" for number in range(1, count + 1)]
+    holders = [holder(name=name, job_id=50 + number) for number, name in enumerate(names)]
+    heads = [
+        first(Request(cpus=32, mem_per_node_mib=1, required_nodes=(name,)), job_id=10 + number, priority=1000 - number)
+        for number, name in enumerate(names)
+    ]
+    elsewhere = tuple(names[:-1]) if on_last_alone else ()
+    short = first(Request(cpus=16, mem_per_node_mib=1, excluded_nodes=elsewhere), job_id=3, priority=98)
+    run_times = {f"j{head.job_id}": LONG_S for head in heads}
+    return drive(*holders, *heads, short, nodes=count, j3=60, **run_times)
+
+
+def test_of_many_first_jobs_some_are_weighed_and_nodes_of_the_others_are_left_alone() -> None:
+    assert brought(pinned(MOST_WEIGHED, on_last_alone=True)) == [3]
+    assert brought(pinned(MOST_WEIGHED + 1, on_last_alone=True)) == []
+    assert brought(pinned(MOST_WEIGHED + 1)) == [3]
+
+
+def test_ends_are_sorted_once_for_all_first_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    lexsort = np.lexsort
+
+    def counted(keys: Any) -> Any:
+        calls.append(1)
+        return lexsort(keys)
+
+    monkeypatch.setattr(np, "lexsort", counted)
+    assert brought(pinned(5)) == [3]
+    assert len(calls) == 1
