@@ -44,7 +44,8 @@ FILL_MUTATIONS = (
     Mutation("fill: of an array those that may run", _HEADS, "min(tasks, job.array_throttle or tasks)", "tasks"),
     Mutation("fill: what starts now ends", _HEADS, "for one in self.starts]", "for one in ()]"),
     Mutation("fill: what is not weighed keeps its nodes", _FILL, "among &= ~one.allowed", "pass"),
-    Mutation("fill: a start that is not known", _SHADOW, "self.at == inf or not ends_at", "not ends_at"),
+    Mutation("fill: a start that is not known", _SHADOW, "if needed > 0 else self.now", "if needed > 0 else inf"),
+    Mutation("fill: nodes that may be free at once", _SHADOW, "known[needed - 1]", "known[-1]"),
     Mutation("fill: trials that are new", _HEADS, "(*view.ahead, *new)", "view.ahead"),
     Mutation(
         "fill: all that a trial takes of a node",

@@ -7,7 +7,9 @@ Definitions
     ahead          TE jobs that wait and have no victims (`patient`), or that Slurm has yet to consider.
     shadow         when and where such a job will start, if every running job ends when expected: by what is known of
                    its run time, else by its time limit. Where that is not known of enough jobs, the time is not
-                   known, and the place is all nodes on which it would fit if they were empty.
+                   known, and the place is all nodes on which it would fit if they were empty. Then those of them
+                   of which no end is known may be free at once, and it starts when as many others are as it wants
+                   beside them, at the earliest: what ends by then does not delay it.
     ratio(j)       response ratio, (waited_j + run_j) / run_j, without unit; run_j is the expected run time, seconds.
                    Where that is learned from runs like it, the median: for the ratio, and for jobs that run (the
                    shadow). Whether j ends before the shadow is answered by what 4 in 5 such runs do not exceed.

@@ -83,7 +83,7 @@ def pinned(count: int, *, on_last_alone: bool = False) -> Driver:
     elsewhere = tuple(names[:-1]) if on_last_alone else ()
     short = first(Request(cpus=16, mem_per_node_mib=1, excluded_nodes=elsewhere), job_id=3, priority=98)
     run_times = {f"j{head.job_id}": LONG_S for head in heads}
-    return drive(*holders, *heads, short, nodes=count, j3=60, **run_times)
+    return drive(*holders, *heads, short, nodes=count, policy=None, j3=60, **run_times)
 
 
 def test_of_many_first_jobs_some_are_weighed_and_nodes_of_the_others_are_left_alone() -> None:

@@ -20,6 +20,8 @@ class Shadow:
 
     #: inf: not known, and `nodes` are all on which it fits when they are empty; without any it never starts
     at: float
+    #: it cannot start before; where its start is known, that; -inf: without any nodes
+    not_before: float
     nodes: NDArray[np.intp]
     #: [nodes, resources] what will be free then on each of `nodes`; what is taken of it is taken off here
     free: NDArray[np.int64]
@@ -28,7 +30,7 @@ class Shadow:
 
     def is_met_by(self, ends_at: float) -> bool:
         """Check whether a job that starts now, and ends at that time, may still be there when this one would start."""
-        return self.at == inf or not ends_at <= self.at
+        return not ends_at <= self.not_before
 
     def spared(self, count: int, other: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for each of `count` nodes whether a job that wants `other` [resources], and stays, delays no other."""
@@ -96,9 +98,18 @@ class Leaving:
         if starts_at == inf:
             nodes = nodes[:0] if total is None else np.flatnonzero((total >= each).all(axis=1) & allowed)
             nodes = nodes if len(nodes) >= count else nodes[:0]
-            return Shadow(inf, nodes, (free if total is None else total)[nodes].copy(), each[nodes])
+            not_before, then = self._not_before(when[nodes], count), free if total is None else total
+            return Shadow(inf, not_before, nodes, then[nodes].copy(), each[nodes])
         then = free[nodes].copy()
         for place, node in enumerate(nodes.tolist()):
             here = slice(*np.searchsorted(where, (node, node + 1)).tolist())
             then[place] += self.frees[here][self.at[here] <= starts_at].sum(axis=0)
-        return Shadow(starts_at, nodes, then, each[nodes])
+        return Shadow(starts_at, starts_at, nodes, then, each[nodes])
+
+    def _not_before(self, when: NDArray[np.float64], count: int) -> float:
+        """Return a time before which `count` nodes cannot be free together: one that is not known may be free now."""
+        known = np.sort(when[np.isfinite(when)])
+        needed = count - (len(when) - len(known))
+        if not len(when):
+            return -inf
+        return float(known[needed - 1]) if needed > 0 else self.now
