@@ -91,7 +91,7 @@ MUTATIONS = (
     Mutation(
         "spare resources are spare once", "sim/tesched_sim/slurm_scheduler.py", "shadow.take(nodes, demand)", "pass"
     ),
-    Mutation("a job that ends by then frees resources", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
+    Mutation("a job that ends by then frees resources", _SHADOW, "then[place] += self", "then[place] += 0 * self"),
     Mutation(
         "the queue waits for its pass",
         "sim/tesched_sim/slurm_scheduler.py",
@@ -265,8 +265,8 @@ MUTATIONS = (
     Mutation(
         "fill: trials that wait for such resources are not delayed",
         "policies/tesched_policies/fill.py",
-        "for one in (*(head.wanted for head in queue.heads), *trials_of(view))]",
-        "for one in [head.wanted for head in queue.heads]]",
+        "weighed, trials = heads[:MOST_WEIGHED], trials_of(view)",
+        "weighed, trials = heads[:MOST_WEIGHED], ()",
     ),
     Mutation(
         "fill: a job that was helped has its resources",

@@ -14,6 +14,7 @@ _FILL = (
     "tests/scenarios/test_fill_heads.py",
     "tests/scenarios/test_fill.py",
     "tests/scenarios/test_fill_free_resources.py",
+    "tests/scenarios/test_fill_many.py",
 )
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"

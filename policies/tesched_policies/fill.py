@@ -7,7 +7,9 @@ Definitions
     ahead          TE jobs that wait and have no victims (`patient`), or that Slurm has yet to consider.
     shadow         when and where such a job will start, if every running job ends when expected: by what is known of
                    its run time, else by its time limit. Where that is not known of enough jobs, the time is not
-                   known, and the place is all nodes on which it would fit if they were empty.
+                   known, and the place is all nodes on which it would fit if they were empty. Then those of them
+                   of which no end is known may be free at once, and it starts when as many others are as it wants
+                   beside them, at the earliest: what ends by then does not delay it.
     ratio(j)       response ratio, (waited_j + run_j) / run_j, without unit; run_j is the expected run time, seconds.
                    Where that is learned from runs like it, the median: for the ratio, and for jobs that run (the
                    shadow). Whether j ends before the shadow is answered by what 4 in 5 such runs do not exceed.
@@ -30,7 +32,8 @@ Worked example
     j4 would delay j1. ratio: j2 (600 + 300) / 300 = 3, j3 (240 + 60) / 60 = 5. j3 is next; 60 s later it is j2.
 
 Parameters
-    none. At most `MOST` jobs are brought forward in one cycle.
+    none. At most `MOST` jobs are brought forward in one cycle. Of the first jobs the shadows of at most `MOST_WEIGHED`
+    are considered; nodes of further ones are left alone.
 
 Source
     tesched's own. EASY: Lifka, JSSPP 1995. Expected run times instead of limits: Tsafrir, Etsion, Feitelson,
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
+#: Most first jobs whose shadows are considered; nodes of further ones are left alone.
+MOST_WEIGHED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +126,15 @@ def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _with_shadows(view: View, queue: Queue, free: NDArray[np.int64]) -> list[tuple[Wanted, Shadow | None]]:
     """Return the jobs that must not be delayed."""
+    from tesched_core.placement.shadow_time import Leaving  # noqa: PLC0415 - a configuration needs none
+
     from tesched_policies.queue_heads import trials_of  # noqa: PLC0415 - a configuration needs none
 
-    ends = queue.ends(view)
-    return [(one, one.shadow(view, free, ends)) for one in (*(head.wanted for head in queue.heads), *trials_of(view))]
+    leaving, total = Leaving(queue.ends(view), free, view.now), view.capacity.total
+    heads = [head.wanted for head in queue.heads]
+    weighed, trials = heads[:MOST_WEIGHED], trials_of(view)
+    known = [(one, one.shadow(leaving, total)) for one in (*weighed, *trials)]
+    return known + [(one, None) for one in heads[MOST_WEIGHED:]]
 
 
 def _first_for(wanted: Wanted, heads: Sequence[Head]) -> JobId:

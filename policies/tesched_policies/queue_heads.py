@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.reserved import unreserved_capacity
-from tesched_core.placement.shadow_time import Shadow, shadow_of
+from tesched_core.placement.shadow_time import Leaving, Shadow
 from tesched_core.policy import View
 
 
@@ -60,11 +60,31 @@ class Wanted:
         rows = list(nodes)
         return np.broadcast_to(self.each, (len(rows), len(self.each))) if self.each.ndim == 1 else self.each[rows]
 
-    def shadow(self, view: View, free: NDArray[np.int64], ends: Ends) -> Shadow | None:
+    def times(self, free: NDArray[np.int64], nodes: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return [nodes] how many times it fits into what is free on each of these."""
+        left, each = free[list(nodes)], self.on(nodes)
+        whole = np.where(each > 0, left // np.maximum(each, 1), np.where(left >= 0, self.tasks, 0))
+        found: NDArray[np.int64] = np.maximum(whole.min(axis=1, initial=self.tasks), 0)
+        return found
+
+    def shadow(self, leaving: Leaving, total: NDArray[np.int64]) -> Shadow | None:
         """Return its shadow, if every running job ends when expected; None if it is not weighed."""
-        if not self.is_weighed:
-            return None
-        return shadow_of(self.each, self.nodes, self.allowed, free, total=view.capacity.total, ends=ends, now=view.now)
+        return leaving.shadow(self.each, self.nodes, self.allowed, total) if self.is_weighed else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """A job that starts now, or tasks of one."""
+
+    wanted: Wanted
+    nodes: tuple[int, ...]
+    #: [nodes] tasks that have a part on each of `nodes`
+    tasks: NDArray[np.int64]
+
+    @property
+    def takes(self) -> NDArray[np.int64]:
+        """Resources that they take of each of `nodes`, [nodes, resources]."""
+        return self.wanted.on(self.nodes) * self.tasks[:, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,14 +102,14 @@ class Queue:
 
     #: rows of `Waiting` that start without help
     going: frozenset[int]
-    #: what starts now, that and others, and the nodes
-    starts: Sequence[tuple[Wanted, tuple[int, ...]]]
+    #: what starts now, that and others
+    starts: Sequence[Start]
     heads: Sequence[Head]
 
     def ends(self, view: View) -> Ends:
         """Return the ends of jobs on their nodes: those that run, those that start now, and those that orders serve."""
         known, now, free = view.columns.ends, view.now, view.columns.capacity.free
-        found = [(nodes, now + wanted.run_s, wanted.on(nodes)) for wanted, nodes in self.starts]
+        found = [(one.nodes, now + one.wanted.run_s, one.takes) for one in self.starts]
         for order in view.reserving:
             less = free - unreserved_capacity((order,), view.snapshot, view.columns.capacity).free
             rows = np.flatnonzero(_any(less != 0))
@@ -108,7 +128,7 @@ def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
     """Return the queue: jobs that start by themselves, and the heads. Takes from `free` what starts."""
     waiting, total = view.columns.waiting, view.capacity.total
     going: set[int] = set()
-    starts: list[tuple[Wanted, tuple[int, ...]]] = []
+    starts: list[Start] = []
     heads: list[Head] = []
     boosted = view.memory.raised(By.QUEUE)
     #: [nodes] that no head may use
@@ -123,9 +143,9 @@ def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
             continue
         if wanted.is_weighed and wanted.place(total) is None:
             continue  # it starts nowhere, whatever ends
-        places = _places(wanted, free, None if helped else clear)
-        starts += [(wanted, nodes) for nodes in places]
-        if len(places) == wanted.tasks:
+        placed, places = _places(wanted, free, None if helped else clear)
+        starts += places
+        if placed == wanted.tasks:
             going |= set() if row is None else {row}
             continue
         own = replace(wanted, allowed=wanted.allowed & clear)
@@ -175,16 +195,34 @@ def _in_line(waiting: Waiting) -> Iterator[tuple[int | None, JobId]]:
         yield None, job_id
 
 
-def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> list[tuple[int, ...]]:
-    """Take from `free` what it takes, or as many of its tasks as fit; return the nodes of each."""
-    found: list[tuple[int, ...]] = []
-    while wanted.is_weighed and len(found) < wanted.tasks:
+def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> tuple[int, list[Start]]:
+    """Take from `free` what it takes, or as many of its tasks as fit; return how many do, and where."""
+    placed, found = 0, list[Start]()
+    while wanted.is_weighed and placed < wanted.tasks:
         nodes = wanted.place(free, among)
         if nodes is None:
             break
-        wanted.take(nodes, free)
-        found.append(nodes)
-    return found
+        if wanted.nodes == 1 and wanted.tasks > 1:
+            start = _on_one_each(wanted, free, among, wanted.tasks - placed)
+            times = int(start.tasks.sum())
+        else:
+            times = min(int(wanted.times(free, nodes).min()), wanted.tasks - placed)
+            start = Start(wanted, nodes, np.full(len(nodes), times))
+        free[list(start.nodes)] -= start.takes
+        placed += times
+        found.append(start)
+    return placed, found
+
+
+def _on_one_each(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None, most: int) -> Start:
+    """Return the start of as many tasks of one node each as fit, at most so many, node by node."""
+    may = wanted.allowed if among is None else wanted.allowed & among
+    nodes = np.flatnonzero(may)
+    fit = wanted.times(free, tuple(nodes.tolist()))
+    before = np.cumsum(np.minimum(fit, most)) - np.minimum(fit, most)
+    tasks = np.clip(most - before, 0, fit)
+    has = tasks > 0
+    return Start(wanted, tuple(nodes[has].tolist()), tasks[has])
 
 
 def _of_job(job: Job, view: View) -> Wanted | None:

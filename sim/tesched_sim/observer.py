@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -118,10 +117,6 @@ class SimulatedObserver:
             priority_type=BASIC,
             plugin=PluginSettings(te_partitions=frozenset(names)) if has_plugin else None,
         )
-
-    def is_no_task(self, row: int) -> bool:
-        """Check whether a job is no task of an array."""
-        return self.slurm.arrays is None or self.slurm.arrays.of[row] < 0
 
     def partitions_of(self, row: int) -> tuple[str, ...]:
         """Partitions in which the job may run."""
@@ -580,14 +575,16 @@ class _Columns:
     @cached_property
     def waiting(self) -> Waiting:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
-        alone = slurm.arrays is None
+        arrays = slurm.arrays
         found: list[int] = []
-        others: list[tuple[int, JobId]] = []
-        for row in islice((row for row in slurm.lines[-1] if not slurm.te[row]), MOST_WAITING):
-            if alone or eyes.is_no_task(row):
+        others: dict[JobId, int] = {}
+        for row in (row for row in slurm.lines[-1] if not slurm.te[row]):
+            if arrays is None or arrays.of[row] < 0:
                 found.append(row)
             else:
-                others.append((len(found), JobId(row + 1)))
+                others.setdefault(JobId((row if row in arrays.started else arrays.record_of(row)) + 1), len(found))
+            if len(found) + len(others) == MOST_WAITING:
+                break
         rows = np.array(found, dtype=np.int64)
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
         return Waiting(
@@ -599,7 +596,7 @@ class _Columns:
             demand=workload.demand[rows],
             kind=workload.constraint[rows].astype(np.intp),
             allowed=workload.allowed & slurm.up,
-            others=tuple(others),
+            others=tuple((at, job_id) for job_id, at in others.items()),
         )
 
     @cached_property

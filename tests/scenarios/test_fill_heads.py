@@ -142,6 +142,25 @@ class TestShadowUnknown:
     def test_the_nodes_that_the_first_would_have_are_left_to_it(self, run_s: float) -> None:
         assert brought(drive(self.FOREVER, queued(2, 32), queued(3, 16), j2=60, j3=run_s)) == []
 
+    @pytest.mark.parametrize(
+        ("ends_in", "in_time_s"), [((600, 900), 900), ((600, None), 600), ((600, 900, None), 600), ((None, None), 0)]
+    )
+    def test_one_that_ends_before_it_could_start_goes_before_it(
+        self, ends_in: tuple[int | None, ...], in_time_s: float
+    ) -> None:
+        # Job 2 wants three nodes. Jobs without a limit may end at once; the others are expected to end then.
+        wide = first(Request(cpus=96, min_nodes=3, max_nodes=3, mem_per_node_mib=1))
+        held = [
+            replace(
+                self.FOREVER, job_id=JobId(50 + at), allocation=(share(f"n{at}", 16),), time_limit_s=end and 100 + end
+            )
+            for at, end in enumerate(ends_in, start=2)
+        ]
+        jobs = (self.FOREVER, *held, wide, queued(3, 16))
+        assert brought(drive(*jobs, nodes=1 + len(held), j2=60, j3=in_time_s + 1)) == []
+        if in_time_s:
+            assert brought(drive(*jobs, nodes=1 + len(held), j2=60, j3=in_time_s)) == [3]
+
     def test_what_it_leaves_there_may_be_taken_once(self) -> None:
         jobs = (queued(2, 20), queued(3, 12), queued(4, 4))
         assert brought(drive(self.FOREVER, *jobs, j2=60, j3=LONG_S, j4=LONG_S)) == [3]

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tesched_core.model.actions import Reason, ReasonCode, SetField, sets
+from tesched_core.model.columns import MOST_WAITING
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import in_turn
+from tesched_policies.fill import Fill
 from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 from tesched_policies.slaq.policy import Slaq
 from tesched_sim.actuator import SimulatedActuator
 from tesched_sim.arrays import TrainingModel, TrainingProgress
@@ -117,6 +120,15 @@ def test_tasks_of_an_array_are_found_as_their_records_say() -> None:
     assert seen.columns.tasks == columns_of(seen).tasks
 
 
+def test_an_array_has_one_place_in_the_queue_that_of_its_first_task() -> None:
+    run = begun(arrays(20, MOST_WAITING + 100, 5))
+    seen = SimulatedObserver(run.slurm).observe()
+    assert seen.columns is not None
+    others = seen.columns.waiting.others
+    assert [job_id for _, job_id in others] == [20, MOST_WAITING + 120, MOST_WAITING + 125]
+    assert {job_id for _, job_id in others} <= set(seen.jobs)
+
+
 def test_array_is_held_and_released_as_one() -> None:
     run = begun(arrays(20, throttle=2))
     hands = SimulatedActuator(run.slurm)
@@ -169,6 +181,16 @@ def test_slaq_throttles_the_training_that_would_keep_the_other_waiting() -> None
     throttled = {one.job_id for decision in seen for one in decision.actions if sets(one, Field.THROTTLE)}
     assert throttled == {100, 200}
     assert with_slaq.start_s[1] < without.start_s[1]
+
+
+def test_fill_runs_beside_an_array_that_waits() -> None:
+    run = Simulation(arrays(20, 20), Behaviour(poll_s=30.0), policies=in_turn(Patient(), Fill()))
+    seen: list[Decision] = []
+    assert run.daemon is not None
+    run.daemon.watchers.append(lambda _, decision: seen.append(decision))
+    assert run.run().finished.all()
+    assert seen
+    assert [one.summary for one in seen if "has failed" in one.summary] == []
 
 
 def test_the_record_of_an_array_is_known_for_as_long_as_one_of_its_tasks() -> None:
