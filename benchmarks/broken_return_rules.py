@@ -21,7 +21,13 @@ _AWAITS = "core/tesched_core/placement/awaits_reservation.py"
 
 RETURN_MUTATIONS = (
     Mutation("awaits: at all", _ELIGIBLE, "for job_id, name in running.awaits.items()})", "for job_id, name in ()})"),
-    Mutation("awaits: its limit", _AWAITS, "delay_s + planned_run_s(job)", "delay_s"),
+    Mutation("awaits: its limit", _AWAITS, "at + delay_s + run_s", "at + delay_s"),
+    Mutation("awaits: one that floats", _AWAITS, " and not floats_clear_of(one, run_s, at)", ""),
+    Mutation("in time: one that floats", _LATEST, "if floats_clear_of(one, run_s, snapshot.taken_at):", "if False:"),
+    Mutation(
+        "in time: one that floats too near", _LATEST, "reservation.start_time - run_s >= math.floor", "0 <= math.floor"
+    ),
+    Mutation("in time: one that floats, in whole seconds", _LATEST, ">= math.floor(taken_at)", ">= taken_at"),
     Mutation("awaits: the way back", _AWAITS, "leaves_within_s + self.snapshot.settings.requeue_delay_s", "0"),
     Mutation("awaits: one that is over", _AWAITS, "one.end_time > snapshot.taken_at and ", ""),
     Mutation("awaits: some cores", _AWAITS, "and not one.cores ", ""),

@@ -103,6 +103,15 @@ def test_a_reservation_that_keeps_it_from_nothing_counts_for_no_victim(which: st
     assert notified(drive) == [BE]
 
 
+@pytest.mark.parametrize(("at_s", "victims"), [(599, []), (600, [BE]), (700, [BE])])
+def test_one_that_floats_stays_as_far_ahead_while_a_victim_leaves(at_s: float, victims: list[int]) -> None:
+    # TIME_FLOAT: at each query Slurm gives its begin as so many seconds from then
+    floats = replace(reserved(at_s, "n1"), flags=frozenset({"TIME_FLOAT"}))
+    drive = busy(floats, graces={BE: 300}, nodes=["n1"])
+    drive.cycle(0.9)  # and in whole seconds
+    assert notified(drive) == victims
+
+
 @pytest.mark.parametrize(("at_s", "victims"), [(929, []), (930, [BE, 2])])
 def test_the_slowest_victim_counts_for_each_node(at_s: float, victims: list[int]) -> None:
     # n1, which is reserved, is free within 40 s, and n2 within 330 s

@@ -2,7 +2,8 @@
 
 Definitions
     in its way    a reservation of whole nodes for others that begins before the job could have left, been requeued and
-                  reached its time limit (without one, a year), and is not over yet
+                  reached its time limit (without one, a year), and is not over yet. One that floats (TIME_FLOAT)
+                  is as far ahead by then, so that the limit alone counts
     its nodes     those of its partition that are large enough for its least share, have the features that it asks for,
                   and that it does not exclude
 
@@ -35,7 +36,7 @@ from tesched_core.model.cluster import Job, Node, Reservation
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedConstraintError, has_features
-from tesched_core.placement.latest_start import planned_run_s
+from tesched_core.placement.latest_start import floats_clear_of, planned_run_s
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,8 +64,12 @@ class ReservationsAhead:
         if job.reservation:
             return ""
         delay_s = leaves_within_s + self.snapshot.settings.requeue_delay_s
-        ends_by = self.snapshot.taken_at + delay_s + planned_run_s(job)
-        in_its_way = tuple(one for one in self.reservations if one.start_time < ends_by)
+        at, run_s = self.snapshot.taken_at, planned_run_s(job)
+        in_its_way = tuple(
+            one
+            for one in self.reservations
+            if one.start_time < at + delay_s + run_s and not floats_clear_of(one, run_s, at)
+        )
         here = next((one.name for one in in_its_way if not one.nodes.isdisjoint(job.nodes)), "")
         return here if here and not self._has_others(job, in_its_way) else ""
 

@@ -6,6 +6,8 @@ Definitions
     deadline      a time by which it must have ended (sbatch --deadline)
     latest start  on a reservation's nodes: the reservation's begin less the run; on any: its deadline less its time
                   limit
+    floating      (TIME_FLOAT) of a reservation whose begin stays as far ahead as it is: Slurm gives it as so many
+                  seconds from each query, and a job whose run is no longer than that may start whenever it likes
     leaves within of a victim: its grace period, if it gets a notice, and KillWait, after which Slurm kills it. One that
                   is suspended leaves at once
 
@@ -30,13 +32,14 @@ Source
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, Reservation
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.order import Victim
@@ -50,6 +53,14 @@ YEAR_S = 365 * 86400
 def planned_run_s(job: Job) -> int:
     """Seconds for which Slurm takes a job to run where it holds it against a reservation."""
     return YEAR_S if job.time_limit_s is None else job.time_limit_s
+
+
+def floats_clear_of(reservation: Reservation, run_s: float, taken_at: UnixSeconds) -> bool:
+    """Check whether it floats, and so far ahead that a job with this run may start at any time.
+
+    Slurm gives its begin in whole seconds from the query, which comes after `taken_at`.
+    """
+    return "TIME_FLOAT" in reservation.flags and reservation.start_time - run_s >= math.floor(taken_at)
 
 
 def leaves_within_s(victim: Traits | Victim, kill_wait_s: int) -> float:
@@ -76,6 +87,8 @@ def latest_starts(job: Job, snapshot: Snapshot) -> Iterator[LatestStart]:
         yield LatestStart(at=at, nodes=None, before="its own deadline (--deadline)", code=RefusalCode.LIMIT)
     run_s = planned_run_s(job)
     for one in snapshot.reservations.values():
+        if floats_clear_of(one, run_s, snapshot.taken_at):
+            continue  # as far ahead when the last victim has left
         if one.name != job.reservation and one.end_time > snapshot.taken_at:
             at, before = one.start_time - run_s, f"reservation {one.name} begins"
             yield LatestStart(at=at, nodes=one.nodes, before=before, code=RefusalCode.RESERVATION)
