@@ -59,12 +59,7 @@ RETURN_MUTATIONS = (
     Mutation(
         "in time: a deadline", _LATEST, "if job.deadline is not None and job.time_limit_s is not None:", "if False:"
     ),
-    Mutation(
-        "in time: a deadline of each",
-        _LATEST,
-        "np.full(len(running), one.nodes is None)",
-        "np.full(len(running), False)",
-    ),
+    Mutation("in time: a deadline of each", _LATEST, "np.flatnonzero(leaves_s > left_s)", "np.arange(0)"),
     Mutation("in time: of its own deadline", _BY, "te.reservation, te.deadline", "te.reservation, None"),
     Mutation(
         "in time: no hold",
@@ -88,8 +83,10 @@ RETURN_MUTATIONS = (
     Mutation("in time: its own reservation", _LATEST, "one.name != job.reservation and ", ""),
     Mutation("in time: one that is over", _LATEST, " and one.end_time > snapshot.taken_at", ""),
     Mutation("in time: elsewhere", _LATEST, " and (one.nodes is None or not nodes.isdisjoint(one.nodes))", ""),
-    Mutation("in time: a quicker victim", _LATEST, "there & (leaves_s > left_s)", "there & False"),
-    Mutation("in time: victims elsewhere", _LATEST, "there & (leaves_s > left_s)", "leaves_s > left_s"),
+    Mutation("in time: a quicker victim", _LATEST, "leaves_s[jobs] > left_of_node[where]", "leaves_s[jobs] < 0"),
+    Mutation("in time: victims elsewhere", _LATEST, "> left_of_node[where]", "> left_of_node.min()"),
+    Mutation("in time: a victim on several nodes", _LATEST, "        which[jobs[~is_late]] = -1\n", ""),
+    Mutation("in time: reserved already", _LATEST, "elif left_s >= 0:", "else:"),
     Mutation("in time: a year", _LATEST, "365 * 86400", "10**9"),
     Mutation(
         "in time: the guard",

@@ -17,8 +17,8 @@ Principle
     that could not end by its deadline any more Slurm ends at once (DEADLINE), and its victims would have left in vain.
 
     A victim with a shorter grace period may leave in time where another one would not. So each is held against that
-    before a policy chooses, the guard holds each plan against it, and an order that has waited is held against it again
-    before one more of its victims is notified.
+    before a policy chooses, and is none if it leaves late on each of its nodes. The guard holds each plan against it,
+    and an order that has waited is held against it again before one more of its victims is notified.
 
 Worked example
     A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there
@@ -113,19 +113,35 @@ def leaves_too_late(
     """
     leaves_s = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
     longest_s = float(leaves_s.max(initial=0.0))
+    jobs, where = running.share_job, running.share_node
+
+    def because(one: LatestStart) -> Why:
+        return RefusalCode.NOT_ALLOWED_NODE, f"it leaves too late: the TE job would not end before {one.before}"
 
     def find(te: Job) -> Iterator[tuple[NDArray[np.intp], Why]]:
+        left_of_node = np.full(max(len(rows_of), int(where.max(initial=-1)) + 1), np.inf)
+        by = np.full(len(left_of_node), -1)
+        ahead: list[LatestStart] = []
         for one in latest_starts(te, snapshot):
             left_s = one.at - snapshot.taken_at
             if left_s >= longest_s:
                 continue
-            there = np.full(len(running), one.nodes is None)
-            if one.nodes is not None:
-                nodes = [rows_of[name] for name in one.nodes if name in rows_of]
-                there[running.share_job[np.isin(running.share_node, nodes)]] = True
-            late = np.flatnonzero(there & (leaves_s > left_s))
+            if one.nodes is None:
+                yield np.flatnonzero(leaves_s > left_s), because(one)
+            elif left_s >= 0:  # else its nodes are none of the TE job's, whatever leaves
+                nodes = np.array([rows_of[name] for name in one.nodes if name in rows_of], dtype=np.intp)
+                nodes = nodes[left_of_node[nodes] > left_s]
+                left_of_node[nodes], by[nodes] = left_s, len(ahead)
+                ahead.append(one)
+        if not ahead:
+            return
+        is_late = leaves_s[jobs] > left_of_node[where]
+        which = np.full(len(running), -1)
+        which[jobs[is_late]] = by[where[is_late]]
+        which[jobs[~is_late]] = -1
+        for number, one in enumerate(ahead):
+            late = np.flatnonzero(which == number)
             if len(late):
-                text = f"it leaves too late: the TE job would not end before {one.before}"
-                yield late, (RefusalCode.NOT_ALLOWED_NODE, text)
+                yield late, because(one)
 
     return find
