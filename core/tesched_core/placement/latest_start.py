@@ -109,11 +109,17 @@ def leaves_too_late(
 ) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]]:
     """Return what finds victims that leave too late for a TE job, as rows of `running`, and why.
 
-    `rows_of` are the nodes' rows, by name.
+    `rows_of` are the nodes' rows, by name. Each reservation's are found once, however many TE jobs there are.
     """
     leaves_s = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
     longest_s = float(leaves_s.max(initial=0.0))
     jobs, where = running.share_job, running.share_node
+    rows_at: dict[frozenset[str], NDArray[np.intp]] = {}
+
+    def rows(names: frozenset[str]) -> NDArray[np.intp]:
+        if names not in rows_at:
+            rows_at[names] = np.array([rows_of[name] for name in names if name in rows_of], dtype=np.intp)
+        return rows_at[names]
 
     def because(one: LatestStart) -> Why:
         return RefusalCode.NOT_ALLOWED_NODE, f"it leaves too late: the TE job would not end before {one.before}"
@@ -129,7 +135,7 @@ def leaves_too_late(
             if one.nodes is None:
                 yield np.flatnonzero(leaves_s > left_s), because(one)
             elif left_s >= 0:  # else its nodes are none of the TE job's, whatever leaves
-                nodes = np.array([rows_of[name] for name in one.nodes if name in rows_of], dtype=np.intp)
+                nodes = rows(one.nodes)
                 nodes = nodes[left_of_node[nodes] > left_s]
                 left_of_node[nodes], by[nodes] = left_s, len(ahead)
                 ahead.append(one)
