@@ -40,7 +40,7 @@ RETURN_MUTATIONS = (
         "if any(not one.nodes.isdisjoint(request.required_nodes) for one in in_its_way):",
         "if False:",
     ),
-    Mutation("awaits: nodes that are too small", _AWAITS, "    if any(total.get(name, 0) < amount", "    if any(False"),
+    Mutation("awaits: nodes that are too small", _AWAITS, "if total.cpus < least.cpus or", "if"),
     Mutation(
         "awaits: a feature",
         _AWAITS,
@@ -48,7 +48,8 @@ RETURN_MUTATIONS = (
         "True",
     ),
     Mutation("awaits: how many nodes", _AWAITS, "wanted = max(job.request.min_nodes, 1)", "wanted = 1"),
-    Mutation("awaits: nodes that it excludes", _AWAITS, "difference(job.request.excluded_nodes, ", "difference("),
+    Mutation("awaits: nodes that it excludes", _AWAITS, "one not in excluded and ", ""),
+    Mutation("awaits: so many shapes", _AWAITS, "if len(self._enough) >= MOST_SHAPES:", "if False:"),
     Mutation(
         "awaits: again before a notice",
         "core/tesched_core/orders/advance.py",
