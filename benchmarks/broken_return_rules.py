@@ -21,7 +21,13 @@ _AWAITS = "core/tesched_core/placement/awaits_reservation.py"
 
 RETURN_MUTATIONS = (
     Mutation("awaits: at all", _ELIGIBLE, "for job_id, name in running.awaits.items()})", "for job_id, name in ()})"),
-    Mutation("awaits: its limit", _AWAITS, "delay_s + planned_run_s(job)", "delay_s"),
+    Mutation("awaits: its limit", _AWAITS, "at + delay_s + run_s", "at + delay_s"),
+    Mutation("awaits: one that floats", _AWAITS, " and not floats_clear_of(one, run_s, at)", ""),
+    Mutation("in time: one that floats", _LATEST, "if floats_clear_of(one, run_s, snapshot.taken_at):", "if False:"),
+    Mutation(
+        "in time: one that floats too near", _LATEST, "reservation.start_time - run_s >= math.floor", "0 <= math.floor"
+    ),
+    Mutation("in time: one that floats, in whole seconds", _LATEST, ">= math.floor(taken_at)", ">= taken_at"),
     Mutation("awaits: the way back", _AWAITS, "leaves_within_s + self.snapshot.settings.requeue_delay_s", "0"),
     Mutation("awaits: one that is over", _AWAITS, "one.end_time > snapshot.taken_at and ", ""),
     Mutation("awaits: some cores", _AWAITS, "and not one.cores ", ""),
@@ -34,7 +40,7 @@ RETURN_MUTATIONS = (
         "if any(not one.nodes.isdisjoint(request.required_nodes) for one in in_its_way):",
         "if False:",
     ),
-    Mutation("awaits: nodes that are too small", _AWAITS, "    if any(total.get(name, 0) < amount", "    if any(False"),
+    Mutation("awaits: nodes that are too small", _AWAITS, "if total.cpus < least.cpus or", "if"),
     Mutation(
         "awaits: a feature",
         _AWAITS,
@@ -42,7 +48,8 @@ RETURN_MUTATIONS = (
         "True",
     ),
     Mutation("awaits: how many nodes", _AWAITS, "wanted = max(job.request.min_nodes, 1)", "wanted = 1"),
-    Mutation("awaits: nodes that it excludes", _AWAITS, "difference(job.request.excluded_nodes, ", "difference("),
+    Mutation("awaits: nodes that it excludes", _AWAITS, "one not in excluded and ", ""),
+    Mutation("awaits: so many shapes", _AWAITS, "if len(self._enough) >= MOST_SHAPES:", "if False:"),
     Mutation(
         "awaits: again before a notice",
         "core/tesched_core/orders/advance.py",
@@ -53,12 +60,7 @@ RETURN_MUTATIONS = (
     Mutation(
         "in time: a deadline", _LATEST, "if job.deadline is not None and job.time_limit_s is not None:", "if False:"
     ),
-    Mutation(
-        "in time: a deadline of each",
-        _LATEST,
-        "np.full(len(running), one.nodes is None)",
-        "np.full(len(running), False)",
-    ),
+    Mutation("in time: a deadline of each", _LATEST, "np.flatnonzero(leaves_s > left_s)", "np.arange(0)"),
     Mutation("in time: of its own deadline", _BY, "te.reservation, te.deadline", "te.reservation, None"),
     Mutation(
         "in time: no hold",
@@ -82,8 +84,10 @@ RETURN_MUTATIONS = (
     Mutation("in time: its own reservation", _LATEST, "one.name != job.reservation and ", ""),
     Mutation("in time: one that is over", _LATEST, " and one.end_time > snapshot.taken_at", ""),
     Mutation("in time: elsewhere", _LATEST, " and (one.nodes is None or not nodes.isdisjoint(one.nodes))", ""),
-    Mutation("in time: a quicker victim", _LATEST, "there & (leaves_s > left_s)", "there & False"),
-    Mutation("in time: victims elsewhere", _LATEST, "there & (leaves_s > left_s)", "leaves_s > left_s"),
+    Mutation("in time: a quicker victim", _LATEST, "leaves_s[jobs] > left_of_node[where]", "leaves_s[jobs] < 0"),
+    Mutation("in time: victims elsewhere", _LATEST, "> left_of_node[where]", "> left_of_node.min()"),
+    Mutation("in time: a victim on several nodes", _LATEST, "        which[jobs[~is_late]] = -1\n", ""),
+    Mutation("in time: reserved already", _LATEST, "elif left_s >= 0:", "else:"),
     Mutation("in time: a year", _LATEST, "365 * 86400", "10**9"),
     Mutation(
         "in time: the guard",

@@ -123,7 +123,8 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    **dict.fromkeys(("latest_start", "in_time", "awaits_reservation"), (_COMING, _AWAITS)),
+    **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
+    "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_moves_in_time.py",

@@ -72,6 +72,14 @@ def test_a_job_without_a_time_limit_counts_for_a_year(days: int, victims: list[i
     assert notified(drive) == victims
 
 
+@pytest.mark.parametrize(("limit_s", "victims"), [(DAY, [BE]), (DAY + 1, [])])
+def test_one_that_floats_is_as_far_ahead_when_the_job_is_back_in_the_queue(limit_s: int, victims: list[int]) -> None:
+    floats = replace(MAINTENANCE, flags=frozenset({"TIME_FLOAT"}))
+    drive = site(on("n1", time_limit_s=limit_s), on("n2", 2, batch=False), reservation=floats)
+    drive.cycle(0)
+    assert notified(drive) == victims
+
+
 def test_it_is_weighed_anew_as_time_goes_by() -> None:
     # the same jobs, unchanged: the reservation comes nearer, and is over or gone
     drive = site(on("n1", time_limit_s=LONGEST_S - 100), on("n2", 2, batch=False))

@@ -91,6 +91,29 @@ def test_a_quicker_victim_on_the_same_nodes_is_selected() -> None:
         assert notified(drive) == [victim]
 
 
+@pytest.mark.parametrize(("at_s", "n2_at_s", "victims"), [(None, 700, [BE]), (700, 800, []), (-10, None, [BE])])
+def test_a_victim_that_also_frees_a_node_in_time_may_leave_for_that(
+    at_s: float | None, n2_at_s: float | None, victims: list[int]
+) -> None:
+    # the other is kept from it: by a coming reservation, or by one that is on and ignores running jobs
+    both = running(BE, share("n1", 32), share("n2", 32), time_limit_s=DAY)
+    te = waiting(TE, cpus=16, time_limit_s=600)
+    kept = [reserved(at, name, name=name) for name, at in (("n1", at_s), ("n2", n2_at_s)) if at is not None]
+    # two nodes elsewhere, where the victim may start again
+    elsewhere = node("n8"), running(8, share("n8", 32), batch=False)
+    drive = Driver(
+        [node("n1"), node("n2"), ELSEWHERE[0], elsewhere[0]],
+        [both, ELSEWHERE[1], elsewhere[1], te],
+        graces={BE: 300},
+        limits=LIMITS,
+        reservations=kept,
+    )
+    drive.cycle(0)
+    assert notified(drive) == victims
+    late = [one for one in drive.decision.refusals if one.job_id == BE and "leaves too late" in one.text]
+    assert bool(late) is not bool(victims)
+
+
 @pytest.mark.parametrize("which", ["own", "over", "elsewhere"])
 def test_a_reservation_that_keeps_it_from_nothing_counts_for_no_victim(which: str) -> None:
     one = {
@@ -101,6 +124,15 @@ def test_a_reservation_that_keeps_it_from_nothing_counts_for_no_victim(which: st
     drive = busy(one, graces={BE: 300}, nodes=["n1"], own="mine" if which == "own" else "")
     drive.cycle(0)
     assert notified(drive) == [BE]
+
+
+@pytest.mark.parametrize(("at_s", "victims"), [(599, []), (600, [BE]), (700, [BE])])
+def test_one_that_floats_stays_as_far_ahead_while_a_victim_leaves(at_s: float, victims: list[int]) -> None:
+    # TIME_FLOAT: at each query Slurm gives its begin as so many seconds from then
+    floats = replace(reserved(at_s, "n1"), flags=frozenset({"TIME_FLOAT"}))
+    drive = busy(floats, graces={BE: 300}, nodes=["n1"])
+    drive.cycle(0.9)  # and in whole seconds
+    assert notified(drive) == victims
 
 
 @pytest.mark.parametrize(("at_s", "victims"), [(929, []), (930, [BE, 2])])

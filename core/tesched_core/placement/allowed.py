@@ -15,7 +15,7 @@ from tesched_core.model.column_layout import ALONE, SHARD
 from tesched_core.model.request import gpus_in_all
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
-from tesched_core.placement.latest_start import planned_run_s
+from tesched_core.placement.latest_start import floats_clear_of, planned_run_s
 
 
 def memory_allowed(request: Request, partition: Partition) -> bool:
@@ -209,9 +209,11 @@ def barred_by(job: Job, snapshot: Snapshot) -> tuple[str, ...]:
     """Return the names of the reservations of others that would begin while it ran, or have begun."""
     if not snapshot.reservations:
         return ()
-    ends_at = snapshot.taken_at + planned_run_s(job)
+    run_s = planned_run_s(job)
+    ends_at = snapshot.taken_at + run_s
     return tuple(
         one.name
         for one in snapshot.reservations.values()
         if one.name != job.reservation and one.start_time < ends_at and one.end_time > snapshot.taken_at
+        if not floats_clear_of(one, run_s, snapshot.taken_at)
     )

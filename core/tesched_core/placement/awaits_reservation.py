@@ -2,7 +2,8 @@
 
 Definitions
     in its way    a reservation of whole nodes for others that begins before the job could have left, been requeued and
-                  reached its time limit (without one, a year), and is not over yet
+                  reached its time limit (without one, a year), and is not over yet. One that floats (TIME_FLOAT)
+                  is as far ahead by then, so that the limit alone counts
     its nodes     those of its partition that are large enough for its least share, have the features that it asks for,
                   and that it does not exclude
 
@@ -14,7 +15,8 @@ Principle
 
     Where all jobs are without a time limit, and a maintenance is within a year, no job is a victim until it is over:
     Slurm would not start any of them again before. In doubt a job is one: in a reservation of its own, where a
-    reservation keeps some cores alone, or takes in any job that may use it (MAGNETIC).
+    reservation keeps some cores alone, or takes in any job that may use it (MAGNETIC), and where a poll has weighed as
+    many shapes of jobs as it may already, as that takes a moment for each on a large cluster.
 
 Worked example
     A maintenance of all nodes begins in a day. Job 1 has no time limit, job 2 one of an hour, and both are as good as
@@ -30,12 +32,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tesched_core.model.cluster import Job, Node, Reservation
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedConstraintError, has_features
-from tesched_core.placement.latest_start import planned_run_s
+from tesched_core.placement.latest_start import floats_clear_of, planned_run_s
+
+#: so many shapes of jobs are weighed in a poll: their nodes, partitions, and what is in their way
+MOST_SHAPES = 200
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +50,9 @@ class ReservationsAhead:
 
     snapshot: Snapshot
     reservations: tuple[Reservation, ...]
+    #: by partition and what is in the way: the nodes that are left
+    _left: dict[Hashable, tuple[str, ...]] = field(default_factory=dict, init=False)
+    #: by what counts of a job
     _enough: dict[Hashable, bool] = field(default_factory=dict, init=False)
 
     @staticmethod
@@ -63,8 +72,12 @@ class ReservationsAhead:
         if job.reservation:
             return ""
         delay_s = leaves_within_s + self.snapshot.settings.requeue_delay_s
-        ends_by = self.snapshot.taken_at + delay_s + planned_run_s(job)
-        in_its_way = tuple(one for one in self.reservations if one.start_time < ends_by)
+        at, run_s = self.snapshot.taken_at, planned_run_s(job)
+        in_its_way = tuple(
+            one
+            for one in self.reservations
+            if one.start_time < at + delay_s + run_s and not floats_clear_of(one, run_s, at)
+        )
         here = next((one.name for one in in_its_way if not one.nodes.isdisjoint(job.nodes)), "")
         return here if here and not self._has_others(job, in_its_way) else ""
 
@@ -77,6 +90,8 @@ class ReservationsAhead:
         of_request = request.min_nodes, request.features, request.excluded_nodes, least
         key = job.partitions, tuple(one.name for one in in_its_way), of_request
         if key not in self._enough:
+            if len(self._enough) >= MOST_SHAPES:
+                return True
             self._enough[key] = any(self._enough_in(name, job, in_its_way, least) for name in job.partitions)
         return self._enough[key]
 
@@ -84,18 +99,32 @@ class ReservationsAhead:
         partition = self.snapshot.partitions.get(name)
         if partition is None or partition.doubt or not partition.nodes:
             return True
-        left = partition.nodes.difference(job.request.excluded_nodes, *(one.nodes for one in in_its_way))
-        nodes = (self.snapshot.nodes.get(one) for one in left)
+        key = name, tuple(one.name for one in in_its_way)
+        if key not in self._left:
+            self._left[key] = tuple(partition.nodes.difference(*(one.nodes for one in in_its_way)))
+        nodes, excluded = self.snapshot.nodes, frozenset(job.request.excluded_nodes)
+        enough = (
+            one
+            for one in self._left[key]
+            if one not in excluded and (node := nodes.get(one)) is not None and _is_enough(node, job, least)
+        )
         wanted = max(job.request.min_nodes, 1)
-        return sum(node is not None and _is_enough(node, job, least) for node in nodes) >= wanted
+        return sum(1 for _ in islice(enough, wanted)) == wanted
+
+
+def _has_gres(total: Tres, least: Tres) -> bool:
+    counts = dict(total.gres)
+    return all(counts.get(name, 0) >= count for name, count in least.gres)
 
 
 def _is_enough(node: Node, job: Job, least: Tres) -> bool:
     """Check whether an empty node is large enough, and has what the job asks for. One not read is."""
     if node.doubt:
         return True
-    total = node.total.as_mapping()
-    if any(total.get(name, 0) < amount for name, amount in least.as_mapping().items()):
+    total = node.total
+    if total.cpus < least.cpus or total.mem_mib < least.mem_mib:
+        return False
+    if least.gres and not _has_gres(total, least):
         return False
     try:
         return not job.request.features or has_features(job.request.features, node.features)

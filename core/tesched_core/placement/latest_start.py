@@ -6,6 +6,8 @@ Definitions
     deadline      a time by which it must have ended (sbatch --deadline)
     latest start  on a reservation's nodes: the reservation's begin less the run; on any: its deadline less its time
                   limit
+    floating      (TIME_FLOAT) of a reservation whose begin stays as far ahead as it is: Slurm gives it as so many
+                  seconds from each query, and a job whose run is no longer than that may start whenever it likes
     leaves within of a victim: its grace period, if it gets a notice, and KillWait, after which Slurm kills it. One that
                   is suspended leaves at once
 
@@ -15,8 +17,8 @@ Principle
     that could not end by its deadline any more Slurm ends at once (DEADLINE), and its victims would have left in vain.
 
     A victim with a shorter grace period may leave in time where another one would not. So each is held against that
-    before a policy chooses, the guard holds each plan against it, and an order that has waited is held against it again
-    before one more of its victims is notified.
+    before a policy chooses, and is none if it leaves late on each of its nodes. The guard holds each plan against it,
+    and an order that has waited is held against it again before one more of its victims is notified.
 
 Worked example
     A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there
@@ -30,13 +32,14 @@ Source
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, Reservation
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.order import Victim
@@ -50,6 +53,14 @@ YEAR_S = 365 * 86400
 def planned_run_s(job: Job) -> int:
     """Seconds for which Slurm takes a job to run where it holds it against a reservation."""
     return YEAR_S if job.time_limit_s is None else job.time_limit_s
+
+
+def floats_clear_of(reservation: Reservation, run_s: float, taken_at: UnixSeconds) -> bool:
+    """Check whether it floats, and so far ahead that a job with this run may start at any time.
+
+    Slurm gives its begin in whole seconds from the query, which comes after `taken_at`.
+    """
+    return "TIME_FLOAT" in reservation.flags and reservation.start_time - run_s >= math.floor(taken_at)
 
 
 def leaves_within_s(victim: Traits | Victim, kill_wait_s: int) -> float:
@@ -76,6 +87,8 @@ def latest_starts(job: Job, snapshot: Snapshot) -> Iterator[LatestStart]:
         yield LatestStart(at=at, nodes=None, before="its own deadline (--deadline)", code=RefusalCode.LIMIT)
     run_s = planned_run_s(job)
     for one in snapshot.reservations.values():
+        if floats_clear_of(one, run_s, snapshot.taken_at):
+            continue  # as far ahead when the last victim has left
         if one.name != job.reservation and one.end_time > snapshot.taken_at:
             at, before = one.start_time - run_s, f"reservation {one.name} begins"
             yield LatestStart(at=at, nodes=one.nodes, before=before, code=RefusalCode.RESERVATION)
@@ -96,23 +109,45 @@ def leaves_too_late(
 ) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]]:
     """Return what finds victims that leave too late for a TE job, as rows of `running`, and why.
 
-    `rows_of` are the nodes' rows, by name.
+    `rows_of` are the nodes' rows, by name. Each reservation's are found once, however many TE jobs there are.
     """
     leaves_s = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
     longest_s = float(leaves_s.max(initial=0.0))
+    jobs, where = running.share_job, running.share_node
+    rows_at: dict[frozenset[str], NDArray[np.intp]] = {}
+
+    def rows(names: frozenset[str]) -> NDArray[np.intp]:
+        if names not in rows_at:
+            rows_at[names] = np.array([rows_of[name] for name in names if name in rows_of], dtype=np.intp)
+        return rows_at[names]
+
+    def because(one: LatestStart) -> Why:
+        return RefusalCode.NOT_ALLOWED_NODE, f"it leaves too late: the TE job would not end before {one.before}"
 
     def find(te: Job) -> Iterator[tuple[NDArray[np.intp], Why]]:
+        left_of_node = np.full(max(len(rows_of), int(where.max(initial=-1)) + 1), np.inf)
+        by = np.full(len(left_of_node), -1)
+        ahead: list[LatestStart] = []
         for one in latest_starts(te, snapshot):
             left_s = one.at - snapshot.taken_at
             if left_s >= longest_s:
                 continue
-            there = np.full(len(running), one.nodes is None)
-            if one.nodes is not None:
-                nodes = [rows_of[name] for name in one.nodes if name in rows_of]
-                there[running.share_job[np.isin(running.share_node, nodes)]] = True
-            late = np.flatnonzero(there & (leaves_s > left_s))
+            if one.nodes is None:
+                yield np.flatnonzero(leaves_s > left_s), because(one)
+            elif left_s >= 0:  # else its nodes are none of the TE job's, whatever leaves
+                nodes = rows(one.nodes)
+                nodes = nodes[left_of_node[nodes] > left_s]
+                left_of_node[nodes], by[nodes] = left_s, len(ahead)
+                ahead.append(one)
+        if not ahead:
+            return
+        is_late = leaves_s[jobs] > left_of_node[where]
+        which = np.full(len(running), -1)
+        which[jobs[is_late]] = by[where[is_late]]
+        which[jobs[~is_late]] = -1
+        for number, one in enumerate(ahead):
+            late = np.flatnonzero(which == number)
             if len(late):
-                text = f"it leaves too late: the TE job would not end before {one.before}"
-                yield late, (RefusalCode.NOT_ALLOWED_NODE, text)
+                yield late, because(one)
 
     return find
