@@ -218,8 +218,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: no victim before it",
         "core/tesched_core/orders/first_look.py",
-        "            or not plan.victims\n            or seen",
-        "            or True\n            or seen",
+        "            or not plan.victims\n            or considered",
+        "            or True\n            or considered",
     ),
     Mutation(
         "look: the site may say that it has no limits",

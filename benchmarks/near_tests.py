@@ -305,6 +305,7 @@ NEAR = {
     "one_line_errors": ("tests/integration/test_cli.py",),
     "narrow_table": ("tests/unit/cli/test_narrow_table.py",),
     "remembered": ("tests/integration/test_start_up.py",),
+    "observer": ("tests/unit/sim/test_arrays.py", "tests/unit/sim/test_shards.py"),
     "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
     "fill": (*_FILL, _CRONTAB),
     "queue_heads": _FILL,

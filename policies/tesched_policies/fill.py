@@ -56,7 +56,7 @@ from tesched_core.policy import BoostJob, Policy, Proposal, View
 if TYPE_CHECKING:
     from tesched_core.placement.shadow_time import Shadow
 
-    from tesched_policies.queue_heads import Head, Queue, Wanted
+    from tesched_policies.queue_heads import Head, QueueHeads, WantedNodes
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
@@ -79,7 +79,7 @@ class Fill(Policy[None]):
         queue = queue_of(view, free)
         if not queue.heads:
             return Proposal()
-        before: list[tuple[Wanted, Shadow | None]] = []
+        before: list[tuple[WantedNodes, Shadow | None]] = []
         forward: list[BoostJob] = []
         refusals: list[Refusal] = []
         for row in _in_order(view, queue.going, free):
@@ -113,7 +113,7 @@ def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> lis
 
 
 def _managed(view: View, job_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each of these jobs is the policy's to boost."""
+    """Check of each of these jobs whether it is the policy's to boost."""
     jobs = view.snapshot.jobs
     found = (view.scope.covers(job) and not job.of_crontab for job in (jobs[JobId(one)] for one in job_ids.tolist()))
     return np.fromiter(found, dtype=np.bool_, count=len(job_ids))
@@ -124,7 +124,7 @@ def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     return 1 + np.maximum(view.now - view.columns.waiting.since[rows], 0) / np.maximum(run_s, 1)
 
 
-def _with_shadows(view: View, queue: Queue, free: NDArray[np.int64]) -> list[tuple[Wanted, Shadow | None]]:
+def _with_shadows(view: View, queue: QueueHeads, free: NDArray[np.int64]) -> list[tuple[WantedNodes, Shadow | None]]:
     """Return the jobs that must not be delayed."""
     from tesched_core.placement.shadow_time import Leaving  # noqa: PLC0415 - a configuration needs none
 
@@ -137,7 +137,7 @@ def _with_shadows(view: View, queue: Queue, free: NDArray[np.int64]) -> list[tup
     return known + [(one, None) for one in heads[MOST_WEIGHED:]]
 
 
-def _first_for(wanted: Wanted, heads: Sequence[Head]) -> JobId:
+def _first_for(wanted: WantedNodes, heads: Sequence[Head]) -> JobId:
     """Return the first job that does not fit of those that may use the same nodes."""
     others = [head for head in heads if head.wanted.job_id != wanted.job_id] or heads
     return next((one for one in others if (one.allowed & wanted.allowed).any()), others[0]).wanted.job_id
@@ -146,9 +146,9 @@ def _first_for(wanted: Wanted, heads: Sequence[Head]) -> JobId:
 def _without_delay(
     view: View,
     row: int,
-    wanted: Wanted,
+    wanted: WantedNodes,
     free: NDArray[np.int64],
-    before: Sequence[tuple[Wanted, Shadow | None]],
+    before: Sequence[tuple[WantedNodes, Shadow | None]],
 ) -> tuple[int, ...] | None:
     """Return nodes on which it delays no other job, and take of what the shadows spare; None if there are none."""
     others = [(one, shadow) for one, shadow in before if one.job_id != wanted.job_id]
@@ -178,7 +178,7 @@ def _forward(view: View, row: int, first: JobId, nodes: tuple[int, ...]) -> Boos
     return BoostJob(job_id=JobId(int(waiting.job_id[row])), why=f"on {where} {text}")
 
 
-def _would_delay(wanted: Wanted, first: JobId) -> Refusal:
+def _would_delay(wanted: WantedNodes, first: JobId) -> Refusal:
     return Refusal(
         job_id=wanted.job_id,
         preemptor=first,

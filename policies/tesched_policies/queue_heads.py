@@ -26,7 +26,7 @@ from tesched_core.policy import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wanted:
+class WantedNodes:
     """What a waiting job wants of the nodes."""
 
     job_id: JobId
@@ -76,7 +76,7 @@ class Wanted:
 class Start:
     """A job that starts now, or tasks of one."""
 
-    wanted: Wanted
+    wanted: WantedNodes
     nodes: tuple[int, ...]
     #: [nodes] tasks that have a part on each of `nodes`
     tasks: NDArray[np.int64]
@@ -91,13 +91,13 @@ class Start:
 class Head:
     """A job that does not fit, and that no other may delay."""
 
-    wanted: Wanted
+    wanted: WantedNodes
     #: [nodes] where it may run; `wanted` is on those of them alone that no head before it may use, if they are enough
     allowed: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class QueueHeads:
     """What will become of the queue by itself."""
 
     #: rows of `Waiting` that start without help
@@ -124,7 +124,7 @@ class Queue:
         )
 
 
-def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
+def queue_of(view: View, free: NDArray[np.int64]) -> QueueHeads:
     """Return the queue: jobs that start by themselves, and the heads. Takes from `free` what starts."""
     waiting, total = view.columns.waiting, view.capacity.total
     going: set[int] = set()
@@ -154,10 +154,10 @@ def queue_of(view: View, free: NDArray[np.int64]) -> Queue:
         is_clear = _any(waiting.allowed & clear)
         if not (boosted or clear.any()):
             break
-    return Queue(going=frozenset(going), starts=starts, heads=heads)
+    return QueueHeads(going=frozenset(going), starts=starts, heads=heads)
 
 
-def trials_of(view: View) -> Iterator[Wanted]:
+def trials_of(view: View) -> Iterator[WantedNodes]:
     """Yield what the TE jobs want that come before every BE job, and for which nothing is reserved."""
     known = {job.job_id for job in view.waiting} | {order.preemptor for order in view.reserving}
     new = (job for job in view.columns.trials if job.job_id not in known and starts_by_itself(job, view.now, 0))
@@ -167,9 +167,9 @@ def trials_of(view: View) -> Iterator[Wanted]:
             yield wanted
 
 
-def of_row(waiting: Waiting, row: int) -> Wanted:
+def of_row(waiting: Waiting, row: int) -> WantedNodes:
     """Return the demand of a job of `Waiting`."""
-    return Wanted(
+    return WantedNodes(
         job_id=JobId(int(waiting.job_id[row])),
         nodes=int(waiting.nodes[row]),
         each=waiting.demand[row],
@@ -195,7 +195,7 @@ def _in_line(waiting: Waiting) -> Iterator[tuple[int | None, JobId]]:
         yield None, job_id
 
 
-def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> tuple[int, list[Start]]:
+def _places(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> tuple[int, list[Start]]:
     """Take from `free` what it takes, or as many of its tasks as fit; return how many do, and where."""
     placed, found = 0, list[Start]()
     while wanted.is_weighed and placed < wanted.tasks:
@@ -214,7 +214,7 @@ def _places(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | 
     return placed, found
 
 
-def _on_one_each(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None, most: int) -> Start:
+def _on_one_each(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None, most: int) -> Start:
     """Return the start of as many tasks of one node each as fit, at most so many, node by node."""
     may = wanted.allowed if among is None else wanted.allowed & among
     nodes = np.flatnonzero(may)
@@ -225,10 +225,10 @@ def _on_one_each(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool
     return Start(wanted, tuple(nodes[has].tolist()), tasks[has])
 
 
-def _of_job(job: Job, view: View) -> Wanted | None:
+def _of_job(job: Job, view: View) -> WantedNodes | None:
     """Return the job's demand; None if no node has such resources."""
     capacity = view.capacity
-    unknown = Wanted(
+    unknown = WantedNodes(
         job_id=job.job_id,
         nodes=1,
         each=np.zeros(len(capacity.resources), dtype=np.int64),
@@ -247,7 +247,7 @@ def _of_job(job: Job, view: View) -> Wanted | None:
         return replace(unknown, allowed=demand.allowed)
     each = demand.takes if demand.takes.strides[0] else demand.per_node
     tasks = tasks_in(job) if job.array_tasks else 1
-    return Wanted(
+    return WantedNodes(
         job_id=job.job_id,
         nodes=demand.nodes,
         each=each,

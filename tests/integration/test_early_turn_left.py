@@ -101,7 +101,7 @@ def test_the_lease_lasts_until_the_announced_poll_or_until_the_next_can_begin(
 
 def ended(number: int, at: float) -> Job:
     """Return a job that held a node and has ended by itself."""
-    return replace(OTHER, job_id=JobId(number), state=JobState.COMPLETED, end_time=at, allocation=())
+    return replace(OTHER, job_id=JobId(number), state=JobState.COMPLETED, end_time=at, allocation=(), ran_on=("n1",))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tesched_core.model.cluster import Job, Request
 from tesched_core.model.resources import JobId
 from tesched_policies import queue_heads
 from tesched_policies.fill import MOST_WEIGHED
-from tesched_policies.queue_heads import Wanted
+from tesched_policies.queue_heads import WantedNodes
 
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_fill import brought, drive, holder, queued
@@ -30,20 +30,20 @@ def array(cpus: int, tasks: int, *, nodes: int = 1) -> Job:
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_tasks_of_an_array_are_placed_together(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
     calls: list[int] = []
-    place = Wanted.place
+    place = WantedNodes.place
 
-    def counted(wanted: Wanted, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None) -> Any:
+    def counted(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None) -> Any:
         calls.append(1)
         return place(wanted, free, among)
 
-    monkeypatch.setattr(Wanted, "place", counted)
+    monkeypatch.setattr(WantedNodes, "place", counted)
     jobs = (holder(1, name="n1"), holder(1, name="n2", job_id=5), array(1, 3000, nodes=nodes), queued(3, 32))
     driver = drive(*jobs, nodes=2, j2=60, j3=60)
     driver.cycle(0)
     assert 1 <= len(calls) < 10
 
 
-def one_by_one(wanted: Wanted, free: NDArray[np.int64]) -> int:
+def one_by_one(wanted: WantedNodes, free: NDArray[np.int64]) -> int:
     """Place tasks one after the other; return how many."""
     for count in range(wanted.tasks):
         nodes = wanted.place(free)
@@ -61,7 +61,7 @@ def test_tasks_that_are_placed_together_are_where_they_would_be_one_by_one(nodes
         free = rng.integers(-1, 12, size=(6, 2))
         each = rng.integers(0, 4, size=2 if rng.random() < 0.5 else (6, 2))
         each[..., 0] += 1
-        wanted = Wanted(job_id=JobId(1), nodes=nodes, each=each, allowed=rng.random(6) < 0.8, tasks=tasks)
+        wanted = WantedNodes(job_id=JobId(1), nodes=nodes, each=each, allowed=rng.random(6) < 0.8, tasks=tasks)
         slow, fast = free.copy(), free.copy()
         placed, starts = queue_heads._places(wanted, fast, None)
         assert placed == one_by_one(wanted, slow)

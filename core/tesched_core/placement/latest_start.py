@@ -107,7 +107,7 @@ def why_too_late(job: Job, nodes: Iterable[str], at: UnixSeconds, snapshot: Snap
 def leaves_too_late(
     running: Running, snapshot: Snapshot, rows_of: Mapping[str, int]
 ) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]]:
-    """Return what finds victims that leave too late for a TE job, as rows of `running`, and why.
+    """Search for victims that leave too late for a TE job: rows of `running`, and why.
 
     `rows_of` are the nodes' rows, by name. Each reservation's are found once, however many TE jobs there are.
     """
