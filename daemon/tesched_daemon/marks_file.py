@@ -38,7 +38,7 @@ class MarksFile:
     failure: str = ""
     #: barred users without an id on this host: their limits are not in the file
     unknown: tuple[str, ...] = ()
-    #: barred users, where they are more than the plugin takes
+    #: excluded users, where they are more than the plugin takes
     too_many: int = 0
     _written: tuple[int, ...] | None = field(default=None)
     _own: OwnFile = field(init=False)
@@ -157,7 +157,7 @@ def text_of(
     """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then a line a job, by its id.
 
     A mark that the plugin would not read is left out: its job is not preemptable, the others are. So are TE jobs that
-    came back where there are more lines than it takes. Of more barred users than it takes, which would make the file
+    came back where there are more lines than it takes. Of more excluded users than it takes, which would make the file
     wrong as a whole, none is in it, and so no mark.
     """
     if len(barred) > MOST_BARRED:

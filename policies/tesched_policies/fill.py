@@ -126,11 +126,11 @@ def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
 
 def _with_shadows(view: View, queue: QueueHeads, free: NDArray[np.int64]) -> list[tuple[WantedNodes, Shadow | None]]:
     """Return the jobs that must not be delayed."""
-    from tesched_core.placement.shadow_time import Leaving  # noqa: PLC0415 - a configuration needs none
+    from tesched_core.placement.shadow_time import EndsInTurn  # noqa: PLC0415 - a configuration needs none
 
     from tesched_policies.queue_heads import trials_of  # noqa: PLC0415 - a configuration needs none
 
-    leaving, total = Leaving(queue.ends(view), free, view.now), view.capacity.total
+    leaving, total = EndsInTurn(queue.ends(view), free, view.now), view.capacity.total
     heads = [head.wanted for head in queue.heads]
     weighed, trials = heads[:MOST_WEIGHED], trials_of(view)
     known = [(one, one.shadow(leaving, total)) for one in (*weighed, *trials)]

@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.reserved import unreserved_capacity
-from tesched_core.placement.shadow_time import Leaving, Shadow
+from tesched_core.placement.shadow_time import EndsInTurn, Shadow
 from tesched_core.policy import View
 
 
@@ -67,7 +67,7 @@ class WantedNodes:
         found: NDArray[np.int64] = np.maximum(whole.min(axis=1, initial=self.tasks), 0)
         return found
 
-    def shadow(self, leaving: Leaving, total: NDArray[np.int64]) -> Shadow | None:
+    def shadow(self, leaving: EndsInTurn, total: NDArray[np.int64]) -> Shadow | None:
         """Return its shadow, if every running job ends when expected; None if it is not weighed."""
         return leaving.shadow(self.each, self.nodes, self.allowed, total) if self.is_weighed else None
 

@@ -59,10 +59,10 @@ def shadow_of(
     there is: with that, a job whose start is not known keeps the nodes on which it can start. A job that should have
     left by now is expected to leave now.
     """
-    return Leaving(ends, free, now).shadow(wants, count, allowed, total)
+    return EndsInTurn(ends, free, now).shadow(wants, count, allowed, total)
 
 
-class Leaving:
+class EndsInTurn:
     """What will be free on each node, and when: for the shadows of many jobs."""
 
     def __init__(self, ends: Ends, free: NDArray[np.int64], now: float) -> None:
