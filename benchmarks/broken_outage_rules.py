@@ -23,12 +23,6 @@ OUTAGE_MUTATIONS = (
         "False and not job.doubt",
     ),
     Mutation(
-        "name service: two without a name",
-        "core/tesched_core/model/payment.py",
-        'self.user not in {"", NO_NAME}',
-        "bool(self.user)",
-    ),
-    Mutation(
         "name service: by pyslurm",
         "slurm/tesched_slurm/pyslurm_client.py",
         "named = [self._named(record) for record in seen.jobs]",

@@ -15,12 +15,7 @@ _IDLE = "daemon/tesched_daemon/idle_file.py"
 _FEWEST = "core/tesched_core/placement/fewest.py"
 
 OWN_USER_MUTATIONS = (
-    Mutation(
-        "own: users that are not known",
-        _ORDER,
-        'self.user not in {"", NO_NAME} and self.user ==',
-        "self.user != NO_NAME and self.user ==",
-    ),
+    Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
     Mutation("own: no P, no cool-down", _ORDER, "Purpose.TE and not self.of_own_user", "Purpose.TE"),
     Mutation("own: nor for a turn", _ORDER, "self.purpose is Purpose.TE and not", "not"),
     Mutation("grown: it is said why", "core/tesched_core/fields/nice.py", 'f": {why}" if why else ""', '""'),

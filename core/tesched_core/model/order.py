@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from tesched_core.model.actions import OrderId
 from tesched_core.model.notice import ExitZero, Target, gets_notice
-from tesched_core.model.resources import NO_NAME, JobId, UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
 
@@ -193,7 +193,7 @@ class Victim:
 
         Users count, not accounts: without slurmdbd a user may name any account, and so take away another's claim.
         """
-        return self.user not in {"", NO_NAME} and self.user == self.for_user
+        return bool(self.user) and self.user == self.for_user
 
     @property
     def gets_notice(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.order import Purpose
-from tesched_core.model.resources import NO_NAME, JobId, UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0
@@ -49,4 +49,4 @@ class Paid:
     @property
     def of_own_user(self) -> bool:
         """Check whether it left for a TE job of its own user (`Victim.of_own_user`)."""
-        return self.user not in {"", NO_NAME} and self.user == self.for_user
+        return bool(self.user) and self.user == self.for_user

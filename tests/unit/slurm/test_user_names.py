@@ -80,7 +80,7 @@ def test_with_pyslurm_it_keeps_the_name_as_well() -> None:
     assert found == [(NO_NAME, NAMELESS), ("ada", ""), ("ada", "")]
 
 
-@pytest.mark.parametrize(("user", "own"), [("ada", True), (NO_NAME, False), ("", False)])
-def test_two_without_a_name_are_not_one_user(user: str, own: bool) -> None:
+@pytest.mark.parametrize(("user", "own"), [("ada", True), (NO_NAME, True), ("", False)])
+def test_the_real_user_of_that_name_is_one_like_any_other(user: str, own: bool) -> None:
     paid = Paid(at=0, job_id=JobId(1), user=user, account="", nodes=("n1",), node_s=1, for_user=user)
     assert paid.of_own_user is own
