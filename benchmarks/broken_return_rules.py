@@ -13,6 +13,7 @@ _READ = "slurm/tesched_slurm/scontrol_limits.py"
 _IN_DATABASE = "slurm/tesched_slurm/sacctmgr_qos.py"
 _MEMBERS = "slurm/tesched_slurm/group_members.py"
 
+_SEARCH = "policies/tesched_policies/victim_search.py"
 _LATEST, _IN_TIME = "core/tesched_core/placement/latest_start.py", "core/tesched_core/orders/in_time.py"
 _ADMISSION = "core/tesched_core/guard/admission.py"
 _ELIGIBLE, _BY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/placement/eligibility.py"
@@ -98,10 +99,24 @@ RETURN_MUTATIONS = (
     Mutation(
         "in time: suspended",
         _ADMISSION,
-        "    if plan.by_suspending:\n        leave_s = 0.0",
-        "    if False:\n        leave_s = 0.0",
+        "    if plan.by_suspending:\n        return view.now",
+        "    if False:\n        return view.now",
     ),
-    Mutation("in time: it moves", _ADMISSION, "leave_s += snapshot.settings.requeue_delay_s", "leave_s += 0"),
+    Mutation("in time: it moves", _ADMISSION, "moves_s = settings.requeue_delay_s if", "moves_s = 0 if"),
+    Mutation("in time: planned anew", _SEARCH, "        while late:\n", "        while False:\n"),
+    Mutation("in time: what was refused first", _SEARCH, "> before else first", "> before else refusals"),
+    Mutation(
+        "in time: what was avoided already",
+        _SEARCH,
+        "tuple(sorted(late.union(job.request.excluded_nodes)))",
+        "tuple(late)",
+    ),
+    Mutation(
+        "in time: nodes that are met",
+        _LATEST,
+        "for one in latest_starts(job, snapshot) if at > one.at and",
+        "for one in latest_starts(job, snapshot) if",
+    ),
     Mutation("in time: one that may be suspended", _ELIGIBLE, " or limits.lever is YieldBy.AUTO:", ":"),
     Mutation(
         "in time: of its own reservation", _BY, "te.user, most_run_s(te), te.reservation", 'te.user, most_run_s(te), ""'

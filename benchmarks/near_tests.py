@@ -140,6 +140,7 @@ NEAR = {
         "tests/unit/policies/test_victim_search.py",
     ),
     "victim_search": (
+        _COMING,
         "tests/unit/policies/test_admission_of_plans.py",
         "tests/properties/test_many_te_jobs.py",
         "tests/unit/policies/test_victim_search.py",

@@ -67,6 +67,10 @@ class PlanAdmission(Protocol):
         """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
         ...
 
+    def late_nodes(self, plan: MakeRoom) -> frozenset[str]:
+        """Nodes that the plan's victims leave too late for its job: without these another plan may be admitted."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:

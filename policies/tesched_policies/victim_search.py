@@ -25,12 +25,13 @@ from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import Demand
 from tesched_core.placement.node_prices import NodePrices
 from tesched_core.placement.spanning import Spanning, fewest_on, least_where_jobs_span, sets_of_nodes
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, PlanAdmission, Proposal, View
 
-from tesched_policies.among_equals import Prices
+from tesched_policies.candidates import Candidates
 from tesched_policies.cheapest import cheapest_victims
 from tesched_policies.ground import FoundVictims, Ground, Search, VictimQuestion
 from tesched_policies.passed_over import Pool, would_do
@@ -206,81 +207,113 @@ def plan_all(
 
     `why` is what is recorded of each victim; "{score}" in it is its score. `drawn`: scores are draws from 0 to 1.
     """
-    ground, running = Ground.of(view, search, drawn=drawn), view.running
-    refusals: list[Part] = []
-    admission = _Admission(view.admission(view) if view.admission else None, is_patient=patience is not None)
+    planning = _Planning(
+        view=view,
+        ground=Ground.of(view, search, drawn=drawn),
+        admission=_Admission(view.admission(view) if view.admission else None, is_patient=patience is not None),
+        rank=rank,
+        patience=patience,
+        why=why,
+    )
+    refusals = [part for job in view.waiting for part in planning.plan(job)]
+    return Proposal(intents=tuple(planning.admission.plans), refusals=Refusals(refusals))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planning:
+    """Planning for one TE job after the other."""
+
+    view: View
+    ground: Ground
+    admission: _Admission
+    rank: Rank
+    patience: Patience | None
+    why: str
     #: why a job has no victim, by how many may be
-    why_nobody: dict[int, str] = {}
-    #: victims of this TE job that go first among equals, and why
-    first: dict[int, str] = {}
-    for job in view.waiting:
+    _why_nobody: dict[int, str] = field(default_factory=dict, init=False)
+
+    def plan(self, job: Job) -> list[Part]:
+        """Take in a plan for the job, if there is one that is admitted; return what was refused.
+
+        Where some of its nodes are reserved before its slowest victim has left, also without these.
+        """
+        before = len(self.admission.plans)
+        first, late = self._try(job)
+        refusals = first
+        while late:
+            excluded = tuple(sorted(late.union(job.request.excluded_nodes)))
+            job = replace(job, request=replace(job.request, excluded_nodes=excluded))
+            refusals, late = self._try(job)
+        return refusals if len(self.admission.plans) > before else first
+
+    def _try(self, job: Job) -> tuple[list[Part], frozenset[str]]:
+        """Return what was refused, and the nodes that the victims of a plan that was refused leave too late."""
+        none: frozenset[str] = frozenset()
         try:
-            candidates, kind = ground.candidates(job)
+            candidates, kind = self.ground.candidates(job)
         except UnsupportedRequestError as error:
             text = f"its request has an option that tesched does not model ({error}); Slurm alone places it"
-            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
-            continue
+            return [_of_preemptor(job, RefusalCode.UNSUPPORTED, text)], none
         if candidates.impossible:
-            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
-            continue
-        if (full := admission.full(job)) is not None:
-            refusals.append(full)
-            continue
-        at_once = ground.at_once(candidates, kind)
-        if at_once is None and (full := admission.full(job, victims=1)) is not None:
-            refusals.append(full)
-            continue
+            return [_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible)], none
+        if (full := self.admission.full(job)) is not None:
+            return [full], none
+        at_once = self.ground.at_once(candidates, kind)
         if at_once is not None:
-            demand, found, prices = at_once[0], FoundVictims((), at_once[1]), _NO_PRICES
-        else:
-            prices = ground.prices(job, rank(view, job))
-            eligibility = view.eligibility.by(job)
-            asker = (
-                ""
-                if eligibility is view.eligibility
-                else f"{job.user} {job.time_limit_s} {job.reservation} {job.deadline}"
-            )
-            pool = ground.pool_of(eligibility)
-            answer: FoundVictims | None = None
-            demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
-            left = ground.left_in(pool)
-            if left:
-                ask = partial(cheapest_victims, ground, candidates, pool, asker, prices)
-                key = cheapest_victims, id(pool), id(prices.price)
-                pair, may_shrink, prices = ask() if kind is None else ground.of_kind(kind, key, ask)
-                if may_shrink:
-                    refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
-                    continue
-                demand, answer = pair or (demand, None)
-            until = patience(view, job, answer) if patience and answer else 0.0
-            if until > view.snapshot.taken_at:
-                refusals += admission.refused(AwaitRoom(preemptor=job.job_id, until=until))
-                continue
-            refusals += may_be.excused(job.job_id)
-            found = answer or FoundVictims((), ())
-            first = {}
-            if found.victims:
-                others = partial(would_do, demand, running, pool, found, ground.capacity)
-                first = prices.go_first(found.victims, running, others)
-            if left:
-                refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
-            if answer is None:
-                if left not in why_nobody:
-                    why_nobody[left] = _why_nobody(view, left)
-                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, why_nobody[left]))
-                continue
-        by_suspending = suffices(demand, view, found.victims, found.nodes, ground.capacity)
-        plan = MakeRoom(
-            preemptor=job.job_id,
-            by_suspending=by_suspending,
-            nodes=tuple(ground.capacity.names[row] for row in found.nodes),
-            victims=tuple(_chosen(row, running, prices.score, first.get(row, why)) for row in found.victims),
-        )
-        refused = admission.refused(plan)
-        refusals += refused
-        if not refused:
-            ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
-    return Proposal(intents=tuple(admission.plans), refusals=Refusals(refusals))
+            return self._admitted(job, at_once[0], FoundVictims((), at_once[1]), ())
+        if (full := self.admission.full(job, victims=1)) is not None:
+            return [full], none
+        return self._with_victims(job, candidates, kind)
+
+    def _with_victims(self, job: Job, candidates: Candidates, kind: int | None) -> tuple[list[Part], frozenset[str]]:
+        ground, running, none = self.ground, self.view.running, frozenset[str]()
+        prices = ground.prices(job, self.rank(self.view, job))
+        eligibility = self.view.eligibility.by(job)
+        is_usual = eligibility is self.view.eligibility
+        asker = "" if is_usual else f"{job.user} {job.time_limit_s} {job.reservation} {job.deadline}"
+        pool = ground.pool_of(eligibility)
+        answer: FoundVictims | None = None
+        demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
+        left = ground.left_in(pool)
+        if left:
+            ask = partial(cheapest_victims, ground, candidates, pool, asker, prices)
+            key = cheapest_victims, id(pool), id(prices.price)
+            pair, may_shrink, prices = ask() if kind is None else ground.of_kind(kind, key, ask)
+            if may_shrink:
+                return [_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK)], none
+            demand, answer = pair or (demand, None)
+        until = self.patience(self.view, job, answer) if self.patience and answer else 0.0
+        if until > self.view.snapshot.taken_at:
+            return list(self.admission.refused(AwaitRoom(preemptor=job.job_id, until=until))), none
+        refusals: list[Part] = [*may_be.excused(job.job_id)]
+        found = answer or FoundVictims((), ())
+        #: victims of this TE job that go first among equals, and why
+        first: dict[int, str] = {}
+        if found.victims:
+            others = partial(would_do, demand, running, pool, found, ground.capacity)
+            first = prices.go_first(found.victims, running, others)
+        if left:
+            refusals.append(may_be.not_taken(job.job_id, demand, prices.score, found, equals=bool(first)))
+        if answer is None:
+            if left not in self._why_nobody:
+                self._why_nobody[left] = _why_nobody(self.view, left)
+            return [*refusals, _of_preemptor(job, RefusalCode.NO_VICTIM, self._why_nobody[left])], none
+        chosen = (_chosen(row, running, prices.score, first.get(row, self.why)) for row in found.victims)
+        refused, late = self._admitted(job, demand, found, tuple(chosen))
+        return refusals + refused, late
+
+    def _admitted(
+        self, job: Job, demand: Demand, found: FoundVictims, victims: tuple[ChosenVictim, ...]
+    ) -> tuple[list[Part], frozenset[str]]:
+        ground = self.ground
+        by_suspending = suffices(demand, self.view, found.victims, found.nodes, ground.capacity)
+        nodes = tuple(ground.capacity.names[row] for row in found.nodes)
+        plan = MakeRoom(preemptor=job.job_id, by_suspending=by_suspending, nodes=nodes, victims=victims)
+        refused = self.admission.refused(plan)
+        if refused:
+            return list(refused), self.admission.late_nodes(plan)
+        ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
+        return [], frozenset()
 
 
 @dataclass(slots=True)
@@ -309,8 +342,9 @@ class _Admission:
             return ()
         return (why,)
 
-
-_NO_PRICES = Prices(score=np.zeros(0), price=np.zeros(0))
+    def late_nodes(self, plan: MakeRoom) -> frozenset[str]:
+        """Nodes of a refused plan that its victims leave too late."""
+        return frozenset() if self.guard is None else self.guard.late_nodes(plan)
 
 
 def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) -> ChosenVictim:

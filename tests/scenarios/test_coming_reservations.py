@@ -16,8 +16,11 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Ending, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.policy import Policy
+from tesched_policies.baselines import LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import NOW, node, running, share, waiting
+from tests.builders import NODE_MEM_MIB, NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0)
@@ -150,6 +153,62 @@ def test_the_slowest_victim_counts_for_each_node(at_s: float, victims: list[int]
     drive.cycle(0)
     assert sorted(notified(drive)) == victims
     assert drive.why_not(TE) is (None if victims else RefusalCode.RESERVATION)
+
+
+TWO_NODES = waiting(TE, Request(cpus=64, min_nodes=2, max_nodes=2, mem_per_node_mib=1), time_limit_s=600)
+
+
+@pytest.mark.parametrize("policy", [FitGpp(), YoungestFirst(), LongestRemaining()], ids=lambda one: one.name)
+def test_nodes_that_its_slowest_victim_would_not_meet_are_left_for_others(policy: Policy[None]) -> None:
+    # n1 is free within 35 s, in time for its reservation, and n2 and n3 within 330 s; n4 is not for it at all
+    graces = {BE: 5.0, 2: 300.0, 3: 300.0, 4: 300.0}  # job 1 is the first to go for each of the policies
+    te = replace(TWO_NODES, request=replace(TWO_NODES.request, excluded_nodes=("n4",)))
+    # an order against that of the numbers: the last of all would be the second to go
+    ages_s = {BE: 600, 4: 1200, 2: 1800, 3: 2400}
+    full = [running(job, share(f"n{job}", 32), start_time=NOW - ages_s[job], time_limit_s=DAY) for job in graces]
+    drive = Driver(
+        [node(f"n{job}") for job in graces],
+        [*full, te],
+        graces=graces,
+        limits=LIMITS,
+        policy=policy,
+        reservations=[reserved(700, "n1"), reserved(931, "n3", name="later")],
+    )
+    drive.cycle(0)
+    order = drive.order()
+    assert (order.nodes, {one.job_id for one in order.victims}) == (("n2", "n3"), {2, 3})
+    assert drive.why_not(TE) is None
+
+
+def test_of_several_reservations_each_that_would_not_be_met_is_avoided() -> None:
+    graces = {BE: 5.0, 2: 60.0, 3: 300.0, 4: 300.0}
+    full = [running(job, share(f"n{job}", 32)) for job in graces]
+    drive = Driver(
+        [node(f"n{job}") for job in graces],
+        [*full, TWO_NODES],
+        graces=graces,
+        limits=LIMITS,
+        reservations=[reserved(660, "n1", name="first"), reserved(800, "n2", name="second")],
+    )
+    drive.cycle(0)
+    assert drive.order().nodes == ("n3", "n4")
+
+
+def test_a_victim_on_two_nodes_leaves_for_the_one_that_is_in_time() -> None:
+    # where jobs may be suspended, which would not free its memory, the guard alone finds that it leaves n1 too late
+    both = running(BE, share("n1", 32, NODE_MEM_MIB), share("n2", 32, NODE_MEM_MIB))
+    te = waiting(TE, cpus=16, time_limit_s=600)
+    elsewhere = node("n8"), running(8, share("n8", 32), batch=False)
+    drive = Driver(
+        [node("n1"), node("n2"), ELSEWHERE[0], elsewhere[0]],
+        [both, ELSEWHERE[1], elsewhere[1], te],
+        graces={BE: 300},
+        limits=replace(LIMITS, lever=YieldBy.AUTO),
+        reservations=[reserved(700, "n1")],
+    )
+    drive.cycle(0)
+    assert notified(drive) == [BE]
+    assert drive.order().nodes == ("n2",)
 
 
 @pytest.mark.parametrize(("at_s", "suspended"), [(600, [BE]), (599, [])])

@@ -18,7 +18,7 @@ from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.deadlines import Deadlines
-from tesched_core.placement.latest_start import leaves_within_s, why_too_late
+from tesched_core.placement.latest_start import late_nodes, leaves_within_s, why_too_late
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
 
 
@@ -93,6 +93,13 @@ class GuardAdmission:
             return None
         return Refusal(job_id=preemptor, preemptor=preemptor, code=RefusalCode.CYCLE_LIMIT, text=text)
 
+    def late_nodes(self, plan: MakeRoom) -> frozenset[str]:
+        """Nodes that the plan's victims leave too late for its job: without these another plan may be admitted."""
+        job = self._view.snapshot.jobs.get(plan.preemptor)
+        if job is None or not plan.victims or _not_in_time(plan, self._view) is None:
+            return frozenset()
+        return late_nodes(job, _starts_by(plan, self._view), self._view.snapshot)
+
     def admit(self, plan: Plan) -> Refusal | None:
         """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
         preemptor = self._view.snapshot.jobs.get(plan.preemptor)
@@ -155,17 +162,18 @@ def _ineligible(plan: MakeRoom, view: View) -> Refusal | None:
 
 def _not_in_time(plan: MakeRoom, view: View) -> Refusal | None:
     """Return a refusal if its victims leave so late that the job would not end before a reservation or its deadline."""
-    snapshot, job = view.snapshot, view.snapshot.jobs.get(plan.preemptor)
-    if job is None:
-        return None
-    kill_wait_s = snapshot.settings.kill_wait_s
-    leave_s = max(leaves_within_s(snapshot.traits[one], kill_wait_s) for one in plan.victim_ids)
-    if plan.by_suspending:
-        leave_s = 0.0
-    elif plan.preemptor in plan.victim_ids:
-        leave_s += snapshot.settings.requeue_delay_s  # it moves
-    why = why_too_late(job, plan.nodes, view.now + leave_s, snapshot)
+    job = view.snapshot.jobs.get(plan.preemptor)
+    why = None if job is None else why_too_late(job, plan.nodes, _starts_by(plan, view), view.snapshot)
     return None if why is None else Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=why[0], text=why[1])
+
+
+def _starts_by(plan: MakeRoom, view: View) -> UnixSeconds:
+    """Unix seconds within which the plan's victims have left; there is at least one."""
+    settings, traits = view.snapshot.settings, view.snapshot.traits
+    if plan.by_suspending:
+        return view.now
+    moves_s = settings.requeue_delay_s if plan.preemptor in plan.victim_ids else 0
+    return view.now + max(leaves_within_s(traits[one], settings.kill_wait_s) for one in plan.victim_ids) + moves_s
 
 
 def _too_late(plan: MakeRoom, view: View, deadlines: Deadlines | None) -> Refusal | None:

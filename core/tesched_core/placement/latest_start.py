@@ -18,7 +18,8 @@ Principle
 
     A victim with a shorter grace period may leave in time where another one would not. So each is held against that
     before a policy chooses, and is none if it leaves late on each of its nodes. The guard holds each plan against it,
-    and an order that has waited is held against it again before one more of its victims is notified.
+    as of several nodes the slowest victim counts for all; where that one is too slow for some of them, it is planned
+    anew without these. An order that has waited is held against it again before one more of its victims is notified.
 
 Worked example
     A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there
@@ -102,6 +103,15 @@ def why_too_late(job: Job, nodes: Iterable[str], at: UnixSeconds, snapshot: Snap
             within_s = at - snapshot.taken_at
             return one.code, f"it would start within {within_s:.0f} s only, and might not end before {one.before}"
     return None
+
+
+def late_nodes(job: Job, at: UnixSeconds, snapshot: Snapshot) -> frozenset[str]:
+    """Nodes on which Slurm would not start a pending job at this time, as they are reserved from then on.
+
+    Without what bars it from all nodes, its deadline.
+    """
+    late = (one.nodes for one in latest_starts(job, snapshot) if at > one.at and one.nodes is not None)
+    return frozenset().union(*late)
 
 
 def leaves_too_late(
