@@ -35,6 +35,7 @@ from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
+from benchmarks.broken_window_rules import WINDOW_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
 from benchmarks.mutation import Mutation
 
@@ -136,8 +137,8 @@ MUTATIONS = (
     Mutation(
         "a plan that a limit refuses frees nothing for the next",
         "policies/tesched_policies/victim_search.py",
-        "        if not refused:\n",
-        "        if True:\n",
+        "        if refused:\n",
+        "        if False:\n",
     ),
     Mutation(
         "one that waits by an order goes on where no more may be opened",
@@ -846,6 +847,7 @@ MUTATIONS = (
     *SPREAD_MUTATIONS,
     *EDGE_MUTATIONS,
     *MEMORY_MUTATIONS,
+    *WINDOW_MUTATIONS,
     *WORD_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

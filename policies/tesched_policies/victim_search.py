@@ -247,7 +247,7 @@ class _Planning:
         return refusals if len(self.admission.plans) > before else first
 
     def _try(self, job: Job) -> tuple[list[Part], frozenset[str]]:
-        """Return what was refused, and the nodes that the victims of a plan that was refused leave too late."""
+        """Plan for the job; return the refusals, and the nodes that the victims of a refused plan leave too late."""
         none: frozenset[str] = frozenset()
         try:
             candidates, kind = self.ground.candidates(job)
