@@ -1,4 +1,4 @@
-"""A maintenance that comes on a real Slurm: a job that would wait for its end, if it were requeued, is no victim."""
+"""A maintenance that comes on a real Slurm: who is a victim before it, and which nodes a TE job is given."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.load import LoadJob, await_begun, hold, submit
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
@@ -46,3 +47,30 @@ def test_of_two_jobs_the_one_that_starts_again_before_the_maintenance_leaves(
     # So it would have been: on an idle node it waits for the end of the maintenance.
     cluster.run("scontrol", "requeue", str(endless))
     cluster.wait_for(lambda: "Reserved_for_maintenance" in cluster.job(endless)["Reason"], "it to wait for that")
+
+
+def test_a_node_that_the_slowest_victim_would_not_meet_is_left_for_another(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=3),)))
+    hold(cluster.shared, "be")
+
+    def saves_for(grace_s: int, name: str) -> int:
+        options = f"--comment=grace={grace_s}", f"--nodelist={name}"
+        return submit(
+            cluster,
+            LoadJob(name="be", kind="be", cpus=8, gpus=8, ticks=2, on_notice="exit", options=options),
+            cluster.shared,
+        )
+
+    quick, *slow = jobs = [saves_for(1, "n1"), saves_for(7200, "n2"), saves_for(7200, "n3")]
+    await_begun(cluster, jobs, cluster.shared)
+    # n1 has to be free within half an hour: with its job alone it would be, and not with either of the others
+    cluster.create_reservation("works", nodes="n1", start="now+90minutes", flags="maint,ignore_jobs")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = cluster.sbatch("--job-name=te", "-N2", "--gpus-per-node=8", "--time=60", wrap="sleep 1000")
+        cluster.wait_state(te, "RUNNING")
+        assert cluster.job(te)["NodeList"] == "n[2-3]"
+        assert cluster.put_back(jobs) == slow
+        assert daemon.json("status")["tally"]["futile"] == 0
+    assert cluster.state(quick) == "RUNNING"
