@@ -56,17 +56,17 @@ def test_a_node_that_the_slowest_victim_would_not_meet_is_left_for_another(
     hold(cluster.shared, "be")
 
     def saves_for(grace_s: int, name: str) -> int:
-        options = f"--comment=grace={grace_s}", f"--nodelist={name}"
+        options = f"--comment=grace={grace_s}", f"--nodelist={name}", "--time=20"  # it could start again before
         return submit(
             cluster,
             LoadJob(name="be", kind="be", cpus=8, gpus=8, ticks=2, on_notice="exit", options=options),
             cluster.shared,
         )
 
-    quick, *slow = jobs = [saves_for(1, "n1"), saves_for(7200, "n2"), saves_for(7200, "n3")]
+    quick, *slow = jobs = [saves_for(1, "n1"), saves_for(600, "n2"), saves_for(600, "n3")]
     await_begun(cluster, jobs, cluster.shared)
-    # n1 has to be free within half an hour: with its job alone it would be, and not with either of the others
-    cluster.create_reservation("works", nodes="n1", start="now+90minutes", flags="maint,ignore_jobs")
+    # n1 has to be free within 5 minutes: with its job alone it would be, and not with either of the others
+    cluster.create_reservation("works", nodes="n1", start="now+65minutes", flags="maint,ignore_jobs")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         te = cluster.sbatch("--job-name=te", "-N2", "--gpus-per-node=8", "--time=60", wrap="sleep 1000")
         cluster.wait_state(te, "RUNNING")
