@@ -8,6 +8,7 @@ _SEARCH = "policies/tesched_policies/victim_search.py"
 _LATEST, _IN_TIME = "core/tesched_core/placement/latest_start.py", "core/tesched_core/orders/in_time.py"
 _ADMISSION = "core/tesched_core/guard/admission.py"
 _ELIGIBLE, _BY = "core/tesched_core/guard/eligibility.py", "core/tesched_core/placement/eligibility.py"
+_AHEAD = "daemon/tesched_daemon/doctor/maintenance.py"
 _AWAITS = "core/tesched_core/placement/awaits_reservation.py"
 
 WINDOW_MUTATIONS = (
@@ -121,4 +122,17 @@ WINDOW_MUTATIONS = (
     Mutation(
         "in time: all are leaving", _IN_TIME, "if one.state in {VictimState.PLANNED, VictimState.NOTICED} and", "if"
     ),
+    Mutation("ahead: all nodes", _AHEAD, "one.any_node or partition.nodes <= one.nodes", "True"),
+    Mutation("ahead: over", _AHEAD, "now < one.end_time and ", ""),
+    Mutation("ahead: its limit", _AHEAD, "one.start_time < now + run_s", "True"),
+    Mutation(
+        "ahead: the partition's longest",
+        _AHEAD,
+        "partition.max_time_s if partition.default",
+        "None if partition.default",
+    ),
+    Mutation("ahead: the usual limit", _AHEAD, "else partition.default_time_s", "else None"),
+    Mutation("ahead: cores and MAGNETIC", _AHEAD, 'not one.cores and "MAGNETIC" not in one.flags and ', ""),
+    Mutation("ahead: a partition that is down", _AHEAD, 'partition.state != "UP" or ', ""),
+    Mutation("ahead: no nodes", _AHEAD, "not partition.nodes or ", ""),
 )

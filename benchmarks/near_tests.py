@@ -139,6 +139,7 @@ NEAR = {
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/policies/test_victim_search.py",
     ),
+    "maintenance": ("tests/unit/daemon/doctor/test_maintenance.py",),
     "victim_search": (
         _COMING,
         "tests/unit/policies/test_admission_of_plans.py",

@@ -42,6 +42,7 @@ def test_of_two_jobs_the_one_that_starts_again_before_the_maintenance_leaves(
         cluster.wait_state(te, "RUNNING")
         assert cluster.put_back([endless, short]) == [short]
         assert "end of reservation works" in daemon.ask("explain", str(te), "--json").stdout
+        assert "has all nodes of the partition main" in daemon.ask("doctor").stdout
         cluster.run("scancel", str(te))
         cluster.wait_state(short, "RUNNING")
     # So it would have been: on an idle node it waits for the end of the maintenance.

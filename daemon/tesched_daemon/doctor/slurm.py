@@ -29,6 +29,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor import bound, plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.first_look import first_look
+from tesched_daemon.doctor.maintenance import maintenance
 from tesched_daemon.doctor.new_jobs import new_jobs
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning, seen_nodes
@@ -102,6 +103,7 @@ def examine(config: Config) -> Iterator[Finding]:
     if controller.partitions:
         yield from _names(config, controller.partitions)
         yield from first_in_line(config, controller.partitions)
+        yield from maintenance(commands, controller.partitions)
     if config.policy.has("gavel") and config.policy.table("gavel").shares:
         yield _nodes_share(config, commands)
     if config.policy.has("pdors"):
