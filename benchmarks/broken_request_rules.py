@@ -17,26 +17,74 @@ _LAYOUT, _CAPACITY = "core/tesched_core/model/column_layout.py", "core/tesched_c
 _RECORDS, _RECKONED = "slurm/tesched_slurm/job_records.py", "core/tesched_core/placement/reckoned.py"
 _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/record_details.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
+_OF_GPUS = "core/tesched_core/placement/cpus_of_gpus.py"
 
 REQUEST_MUTATIONS = (
     Mutation(
+        "CPUs of GPUs: several nodes",
+        _OF_GPUS,
+        "elif request.min_nodes > 1 and not _starts",
+        "elif False and not _starts",
+    ),
+    Mutation(
+        "CPUs of GPUs: a task each",
+        _OF_GPUS,
+        "request.tasks <= request.min_nodes or request.tasks_per_node > 0",
+        "request.tasks_per_node > 0",
+    ),
+    Mutation("CPUs of GPUs: tasks by node", _OF_GPUS, " or request.tasks_per_node > 0", ""),
+    Mutation(
+        "CPUs of GPUs: whole nodes",
+        _OF_GPUS,
+        "if not (is_fixed or takes_whole_nodes(request, partition)):",
+        "if not is_fixed:",
+    ),
+    Mutation(
+        "CPUs of GPUs: one task or two",
+        _OF_GPUS,
+        "    if not (is_fixed or takes_whole_nodes(request, partition)):\n        return True\n",
+        "",
+    ),
+    Mutation("CPUs of GPUs: in all", _OF_GPUS, " and not in_all and", " and"),
+    Mutation(
+        "CPUs of GPUs: in all by default",
+        _OF_GPUS,
+        "bool(request.gres_per_job and request.cpus_per_gres)",
+        "bool(request.gres_per_job)",
+    ),
+    Mutation(
+        "CPUs of GPUs: in all alone",
+        _OF_GPUS,
+        "bool(request.gres_per_job and request.cpus_per_gres)",
+        "bool(request.cpus_per_gres)",
+    ),
+    Mutation(
+        "CPUs of GPUs: behind another", _OF_GPUS, " and not in_all and not _stands_behind(request)", " and not in_all"
+    ),
+    Mutation(
+        "CPUs of GPUs: other releases",
+        _OF_GPUS,
+        "return release.startswith(_TRIED) and not in_all",
+        "return not in_all",
+    ),
+    Mutation(
         "request: Slurm's word of one task in one partition alone",
-        _MODELLED,
+        _OF_GPUS,
         "return job.reason not in NOT_EXAMINED and len(job.partitions) < 2",
         "return job.reason not in NOT_EXAMINED",
     ),
     Mutation(
         "request: GPUs by node behind another GRES",
-        _MODELLED,
-        """if not request.cpus_per_gres and "gpu" in kinds and kinds[0] != "gpu":""",
-        "if False:",
+        _OF_GPUS,
+        "    if _stands_behind(request):\n",
+        "    if False:\n",
     ),
     Mutation("request: GRES by node in their order", _RECORDS, "words.gres_in_order(", "words.asked_gres("),
     Mutation(
         "request: whole nodes with more CPUs by GPUs in all",
-        _MODELLED,
-        "return by_default and not request.gres_per_job and settings",
-        "return by_default and settings",
+        _OF_GPUS,
+        "return by_default and not request.gres_per_job and release",
+        "return by_default and release",
     ),
     Mutation(
         "request: --mincpus above the CPUs of a node's tasks",
@@ -453,19 +501,19 @@ REQUEST_MUTATIONS = (
         "if False:",
     ),
     Mutation(
-        "GRES beside GPUs that bring CPUs: by default", _MODELLED, "by_default = not (", "by_default = False and ("
+        "GRES beside GPUs that bring CPUs: by default", _OF_GPUS, "by_default = not (", "by_default = False and ("
     ),
     Mutation(
         "GRES beside GPUs that bring CPUs: whole nodes",
-        _MODELLED,
+        _OF_GPUS,
         "gres_per_task) or takes_whole",
         "gres_per_task) and takes_whole",
     ),
     Mutation(
         "GRES beside GPUs that bring CPUs: on 22.05 alone",
-        _MODELLED,
-        "and settings.release.startswith(_STARTS_WITH_TOO_FEW)",
-        "",
+        _OF_GPUS,
+        "not request.gres_per_job and release.startswith(_TRIED)",
+        "not request.gres_per_job",
     ),
     Mutation(
         "GRES: tasks that share cores on one node alone",

@@ -91,8 +91,8 @@ SPREAD_MUTATIONS = (
     Mutation(
         "placed by Slurm: GRES beside GPUs with CPUs",
         _MODELLED,
-        "one_node = binds and request.min_nodes",
-        "one_node = request.min_nodes",
+        "if binds and not counts_anew(settings.release):",
+        "if not counts_anew(settings.release):",
     ),
     Mutation(
         "placed by Slurm: threads a core on the fewest nodes",
@@ -124,7 +124,12 @@ SPREAD_MUTATIONS = (
         "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, capacity))",
         "pass",
     ),
-    Mutation("one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and one_node", "if False"),
+    Mutation(
+        "one node: GRES beside GPUs with CPUs",
+        "core/tesched_core/placement/cpus_of_gpus.py",
+        "if request.min_nodes <= 1 and not",
+        "if False and not",
+    ),
     Mutation(
         "GPUs in all: CPUs for all tasks",
         _MODELLED,

@@ -139,6 +139,7 @@ NEAR = {
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/policies/test_victim_search.py",
     ),
+    "cpus_of_gpus": ("tests/unit/core/placement/test_never_starts.py", "tests/unit/core/placement/test_modelled.py"),
     "maintenance": ("tests/unit/daemon/doctor/test_maintenance.py",),
     "victim_search": (
         _COMING,

@@ -104,6 +104,11 @@ def test_no_victim_leaves_where_a_limit_leaves_parts_of_tasks(
         ("-pby --gres=tmp:1G,gpu:2 --exclusive", False),
         ("-pby --gres=tmp:1G,gpu:2", False),
         ("-pby --gres=gpu:2,tmp:1G", True),
+        # a task on each of two nodes; with three tasks either of them may have one or two
+        ("-N2 --gpus=4 --cpus-per-gpu=3 --gres=tmp:1G", False),
+        ("-N2 -n3 --gpus=4 --cpus-per-gpu=3 --gres=tmp:1G", True),
+        ("-N2 -n4 --ntasks-per-node=2 --gpus=4 --cpus-per-gpu=3 --gres=tmp:1G", False),
+        ("-N2 -pby --gres=tmp:1G,gpu:2", False),
     ],
 )
 def test_slurm_itself_takes_the_cores_of_gpus_away_again_beside_another_gres(
@@ -111,9 +116,12 @@ def test_slurm_itself_takes_the_cores_of_gpus_away_again_beside_another_gres(
 ) -> None:
     """22.05, on an empty node whose GPUs have no type, once the number of nodes is set, as a binding sets it."""
     by_gpu = PartitionDefinition(name="by", settings={"DefCpuPerGPU": "2"})
-    cluster = make_cluster(replace(TWO_PARTITIONS, partitions=(*TWO_PARTITIONS.partitions, by_gpu)))
-    te = submitted(cluster, "te", "-H", MEM, "-n2", *options.split())
-    cluster.run("scontrol", "update", f"jobid={te}", "numnodes=1-1", "reqnodelist=n1")
+    (group,), count = TWO_PARTITIONS.groups, 2 if "-N2" in options else 1
+    partitions = (*TWO_PARTITIONS.partitions, by_gpu)
+    cluster = make_cluster(replace(TWO_PARTITIONS, groups=(replace(group, count=count),), partitions=partitions))
+    te = submitted(cluster, "te", "-H", MEM, "-n2", *options.replace("-N2", "").split())
+    bound = f"numnodes={count}-{count}", f"reqnodelist={'n1,n2' if count > 1 else 'n1'}"
+    cluster.run("scontrol", "update", f"jobid={te}", *bound)
     cluster.run("scontrol", "release", str(te))
     if starts:
         cluster.wait_state(te, "RUNNING")

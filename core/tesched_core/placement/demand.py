@@ -49,10 +49,10 @@ from tesched_core.placement.allowed import (
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.cpus_of_gpus import NOT_EXAMINED
 from tesched_core.placement.devices_of_bound import exactly_on_each, tasks_fill_cores, with_groups_of_tasks
 from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
 from tesched_core.placement.modelled import (
-    NOT_EXAMINED,
     by_gpu_elsewhere,
     counts_anew,
     counts_least_memory,

@@ -14,11 +14,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job, Node, Partition, Request, SlurmSettings
+from tesched_core.model.cluster import Job, Node, Partition, Request
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import NO_GRES, PerGpu, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.cpus_of_gpus import brings_more, gres_beside_more_cpus
 from tesched_core.placement.devices_of_bound import tasks_fill_cores, too_few_with_exactly
 from tesched_core.placement.memory_reading import defaults_of, names_memory
 from tesched_core.placement.parts_of_tasks import with_parts_of_tasks
@@ -34,8 +35,6 @@ _STARTS_WITH_TOO_FEW = "22.05"
 _COUNTS_ANEW = 26
 #: releases seen to spread tasks with the CPUs of their GPUs
 _GIVES_TASKS_CPUS = ("22.05", "26.05")
-#: what Slurm says of a job that it may not have examined yet
-NOT_EXAMINED = frozenset({"", "None", "Priority"})
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
@@ -268,10 +267,8 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot, *, binds: 
     several_alone = tasks_fill_cores(request, request.min_nodes, threads, settings.release, more_cpus=more_cpus)
     if binds and nodes and not several_alone.any():
         yield f"a device in all for each of {request.tasks} tasks that share cores on {request.min_nodes} nodes"
-    others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
-    one_node = binds and request.min_nodes <= 1 and not counts_anew(settings.release)
-    if others_gres and one_node and _brings_more(request, default) and not _starts_with_more(job, partition, settings):
-        yield f"--gres={others_gres[0]} with CPUs for each GPU"
+    if binds and not counts_anew(settings.release):
+        yield from gres_beside_more_cpus(job, default, partition, settings.release)
     if binds:
         yield from too_few_with_exactly(request, nodes, settings.release)
     others = by_gpu_elsewhere(job, partition, snapshot)
@@ -301,40 +298,13 @@ def is_held_again(request: Request, cpus_per_gpu: int, release: str, *, binds: b
     """
     if not request.threads_per_core or counts_anew(release):
         return False
-    return _brings_more(request if binds else replace(request, max_nodes=request.min_nodes), cpus_per_gpu)
+    return brings_more(request if binds else replace(request, max_nodes=request.min_nodes), cpus_per_gpu)
 
 
 def counts_anew(release: str) -> bool:
     """Check whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
     number = release.partition(".")[0]
     return number.isdecimal() and int(number) >= _COUNTS_ANEW
-
-
-def _starts_with_more(job: Job, partition: Partition, settings: SlurmSettings) -> bool:
-    """Check whether Slurm starts a job whose GPUs bring more CPUs than its tasks want, beside another GRES.
-
-    22.05 says BadConstraints of it, once its number of nodes is set: it takes the cores of the GPUs away again for the
-    tasks of the other GRES, or those that they need before (`gres_select_filter_sock_core`, gres_select_filter.c). So
-    of any with --gpus and --cpus-per-gpu, also of whole nodes. Whole nodes, and GPUs by node with DefCpuPerGPU, it
-    starts, with these if the GPUs stand first: not `--gres=tmp:1G,gpu:3` where they have no type. Of one task whose
-    user has set that it says so at once, but Resources for ever in several partitions.
-    """
-    request = job.request
-    if request.tasks < 2:
-        return job.reason not in NOT_EXAMINED and len(job.partitions) < 2
-    by_default = not (request.cpus_per_gres or request.gres_per_task) or takes_whole_nodes(request, partition)
-    kinds = [name.partition(":")[0] for name, _ in request.gres_per_node]
-    if not request.cpus_per_gres and "gpu" in kinds and kinds[0] != "gpu":
-        return False
-    return by_default and not request.gres_per_job and settings.release.startswith(_STARTS_WITH_TOO_FEW)
-
-
-def _brings_more(request: Request, cpus_per_gpu: int) -> bool:
-    nodes = max(request.min_nodes, 1)
-    counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
-    by_gpus = by_device(request.cpus_per_gres or (("gpu", cpus_per_gpu),), counted)
-    tasks = max(request.tasks // max(request.max_nodes, nodes), 1)
-    return by_gpus > tasks * max(request.cpus_per_task, 1)
 
 
 def _has_gpus(request: Request) -> bool:

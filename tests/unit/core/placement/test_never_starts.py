@@ -73,3 +73,59 @@ def test_gres_beside_gpus_that_bring_cpus_by_default(
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
     between = replace(snapshot, settings=replace(settings, release="23.11.1"))
     assert unsupported(te, between), "tried on 22.05 alone"
+
+
+ON_TWO = Request(
+    min_nodes=2,
+    max_nodes=2,
+    tasks=2,
+    cpus=2,
+    gres_per_node=(("tmp", 1),),
+    gres_per_job=(("gpu", 4),),
+    cpus_per_gres=(("gpu", 3),),
+    mem_per_node_mib=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "default", "is_modelled"),
+    [
+        (ON_TWO, 0, False),
+        (replace(ON_TWO, tasks=4, cpus=4), 0, True),
+        (replace(ON_TWO, tasks=4, cpus=4, tasks_per_node=2), 0, False),
+        (replace(ON_TWO, tasks=4, cpus=4, exclusive=True), 0, False),
+        (replace(ON_TWO, gres_per_job=(("gpu", 2),), cpus_per_gres=(("gpu", 1),)), 0, True),
+        (replace(ON_TWO, gres_per_node=()), 0, True),
+        (replace(ON_TWO, gres_per_node=(("tmp", 1), ("gpu", 2)), gres_per_job=()), 0, True),
+        (replace(ON_TWO, cpus_per_gres=()), 3, True),
+        (replace(ON_TWO, gres_per_node=(("gpu", 2), ("tmp", 1)), gres_per_job=(), cpus_per_gres=()), 3, True),
+        (replace(ON_TWO, gres_per_node=(("tmp", 1), ("gpu", 2)), gres_per_job=(), cpus_per_gres=()), 3, False),
+    ],
+    ids=[
+        "a task each",
+        "two or one",
+        "by node",
+        "whole",
+        "no more CPUs",
+        "no other",
+        "in node",
+        "default",
+        "first",
+        "behind",
+    ],
+)
+def test_gres_beside_gpus_that_bring_cpus_on_several_nodes(wanted: Request, default: int, *, is_modelled: bool) -> None:
+    te = waiting(9, wanted)
+    nodes = [node(name, gres={"gpu": 4, "tmp": 4}) for name in ("n1", "n2")]
+    snapshot = cluster(nodes, [te], settings=SlurmSettings(release="22.05.8", def_cpus_per_gpu=default))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU on 2 nodes")
+    assert not unsupported(te, snapshot, binds=False)
+    newer = replace(snapshot, settings=replace(snapshot.settings, release="26.05.5"))
+    assert "with CPUs for each GPU" not in unsupported(te, newer)
+
+
+def test_of_other_releases_it_is_not_known_which_start_on_several_nodes() -> None:
+    by_node = replace(ON_TWO, gres_per_node=(("gpu", 2), ("tmp", 1)), gres_per_job=())
+    te = waiting(9, by_node)
+    nodes = [node(name, gres={"gpu": 4, "tmp": 4}) for name in ("n1", "n2")]
+    assert unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release="24.11.5")))
