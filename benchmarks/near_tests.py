@@ -245,11 +245,13 @@ NEAR = {
         "tests/unit/core/placement/test_partition_limits.py",
         "tests/unit/core/placement/test_capacity.py",
         "tests/unit/core/placement/test_modelled.py",
+        "tests/scenarios/test_no_order.py",
         _UNEVEN,
     ),
     "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES, _KEPT, _MANY),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
+        "tests/scenarios/test_no_order.py",
         "tests/unit/core/placement/test_has_gres.py",
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
