@@ -346,6 +346,7 @@ NEAR = {
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
+        _SEVERAL,
         _AGAIN,
         _SILENT,
         "tests/scenarios/test_marking.py",
