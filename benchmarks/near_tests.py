@@ -539,7 +539,11 @@ NEAR = {
         _SILENT,
     ),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
-    "sbatch_options": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/daemon/test_pretended.py"),
+    "sbatch_options": (
+        "tests/unit/slurm/test_sbatch_lines.py",
+        "tests/unit/slurm/test_declared_signal.py",
+        "tests/unit/daemon/test_pretended.py",
+    ),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
     "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
     **dict.fromkeys(("notice", "shell_script", "request"), (_LONG,)),
