@@ -25,6 +25,7 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
+_PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -57,6 +58,7 @@ NEAR = {
     "misuse": (_MISUSE,),
     "te_in_its_way": (_HELD,),
     "step": (
+        _PATIENCE,
         "tests/scenarios/test_te_limits.py",
         "tests/scenarios/test_gavel_returns.py",
         _HELD,
@@ -115,6 +117,7 @@ NEAR = {
     ),
     **dict.fromkeys(("policy", "matching"), (_SEVERAL, "tests/unit/core/intake/test_classify.py")),
     "eligibility": (
+        _PATIENT,
         _COMING,
         _AWAITS,
         _SEVERAL,
@@ -126,6 +129,7 @@ NEAR = {
     **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
     "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (
+        _PATIENCE,
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_moves_in_time.py",
         _COMING,
@@ -356,6 +360,7 @@ NEAR = {
     "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
     "came_back": ("tests/scenarios/test_came_back.py", "tests/scenarios/test_last_victim.py"),
     "marking": (
+        _PATIENCE,
         "tests/scenarios/test_what_slurm_did.py",
         "tests/scenarios/test_marking.py",
         "tests/scenarios/test_useful_run.py",
@@ -441,7 +446,7 @@ NEAR = {
         "tests/integration/test_db_delays.py",
         "tests/integration/test_cli_delays.py",
     ),
-    "serve": ("tests/scenarios/test_many_patient.py",),
+    "serve": (_PATIENT,),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
