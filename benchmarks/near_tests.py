@@ -79,6 +79,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_ends_for_good.py",
         "tests/scenarios/test_lost_nodes.py",
         _SILENT,
         "tests/scenarios/test_bound.py",
@@ -511,6 +512,7 @@ NEAR = {
             "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",
             "tests/unit/core/placement/test_expected_runs.py",
+            "tests/scenarios/test_no_order.py",
             _CRONTAB,
         ),
     ),
