@@ -96,10 +96,11 @@ NEAR = {
     "no_plan": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_patience.py"),
     "changed_request": ("tests/scenarios/test_changed_request.py",),
     "size": ("tests/unit/core/model/test_size.py", "tests/scenarios/test_changed_request.py", *_OWN),
-    "order": (*_OWN, "tests/scenarios/test_ends_for_good.py"),
+    "order": (*_OWN, "tests/scenarios/test_ends_for_good.py", "tests/scenarios/test_two_raises.py"),
     "refused": ("tests/scenarios/test_refused_changes.py",),
     "refused_changes": ("tests/scenarios/test_refused_changes.py",),
     "nice": (
+        "tests/scenarios/test_grown.py",
         "tests/scenarios/test_two_raises.py",
         _LEFT,
         "tests/scenarios/test_queue_order.py",
@@ -336,7 +337,7 @@ NEAR = {
     "futility": (
         "tests/scenarios/test_overtaken.py",
         "tests/scenarios/test_came_back.py",
-        "tests/scenarios/test_came_back.py",
+        "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_memory_reading.py",
         "tests/scenarios/test_futility.py",
         "tests/scenarios/test_useful_run.py",
@@ -347,7 +348,7 @@ NEAR = {
     "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
-    "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
+    "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
