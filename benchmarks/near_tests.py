@@ -336,6 +336,7 @@ NEAR = {
     ),
     "futility": (
         "tests/scenarios/test_overtaken.py",
+        "tests/scenarios/test_grown.py",
         "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_memory_reading.py",
