@@ -11,9 +11,10 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.unit.slurm.sbatch_scripts import ESCAPED, SCRIPTS
 
-pytestmark = [pytest.mark.slurm, pytest.mark.gate]
+pytestmark = pytest.mark.slurm
 
 
+@pytest.mark.gate
 def test_what_sbatch_takes_is_read(cluster: LocalCluster, tmp_path: Path) -> None:
     path, differs = tmp_path / "job.sh", {}
     for lines, _ in (*SCRIPTS, ESCAPED):
