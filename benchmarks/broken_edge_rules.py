@@ -9,7 +9,7 @@ _FOLLOW, _TENSORBOARD = "report/tesched_report/follow.py", "report/tesched_repor
 _NOTICE, _ARRAY = "core/tesched_core/model/notice.py", "core/tesched_core/model/request.py"
 _LICENCES = "daemon/tesched_daemon/submission/slurm_limits.py"
 
-_OPTIONS, _DECLARED = "slurm/tesched_slurm/sbatch_options.py", "slurm/tesched_slurm/declared_signal.py"
+_OPTIONS = "slurm/tesched_slurm/sbatch_options.py"
 
 _MARKS = "daemon/tesched_daemon/marks_file.py"
 
@@ -25,9 +25,24 @@ EDGE_MUTATIONS = (
     Mutation("barred: too many are said", _MARKS, "        if self.too_many:\n", "        if False:\n"),
     Mutation("signal: another option's value is none", _OPTIONS, "place += 2 if takes else 1", "place += 1"),
     Mutation("signal: a plugin's option has its word", _OPTIONS, "        takes_a_word = True", "        pass"),
+    Mutation("sbatch: blanks are those of C", _OPTIONS, '" \\t\\n\\v\\f\\r"', '" \\t\\n\\v\\f\\r\\u00a0"'),
+    Mutation("sbatch: a command may be any but those", _OPTIONS, "line.lstrip(_BLANKS)", "line.lstrip()"),
+    Mutation("sbatch: a blank may be of a word", _OPTIONS, "(quote or escaped or", "(quote or"),
     Mutation(
-        "signal: behind a component's word", _DECLARED, "of_line[1:] if {*of_line[:1]} & _NEXT_COMPONENT else ", ""
+        "sbatch: an empty word ends its line",
+        _OPTIONS,
+        "        if not word:\n",
+        "        if not word and text[place : place + 1] in {'#', ''}:\n",
     ),
+    Mutation("sbatch: a component's word in any case", _OPTIONS, "bare[0].lower() in", "bare[0] in"),
+    Mutation(
+        "sbatch: a component's word is bare",
+        _OPTIONS,
+        "        yield word\n",
+        "        if word.lower() in _NEXT_COMPONENT:\n            yield None\n            return\n        yield word\n",
+    ),
+    Mutation("sbatch: the first component's alone", _OPTIONS, "if line == ends_at:", "if False:"),
+    Mutation("sbatch: a line's first option", _OPTIONS, "lines[place]", "lines[0]"),
     Mutation("number: a signal's is bounded", _NOTICE, " if len(text) < _LONGEST_NUMBER else None", ""),
     Mutation("number: an array's are bounded", _ARRAY, "-(\\d{1,18})(?:", "-(\\d+)(?:"),
     Mutation("number: an exit status is bounded", "slurm/tesched_slurm/shell_script.py", "[0-9]{1,18}", "[0-9]+"),

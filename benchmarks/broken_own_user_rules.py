@@ -31,7 +31,7 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "changed: other nodes", _CHANGED, 'if why := next(_why_not_there(order, job, context), ""):', 'if why := "":'
     ),
-    Mutation("changed: a binding on its way", _CHANGED, "and is_on_its_way(one, context.now)", "and False"),
+    Mutation("changed: a binding that was to be forgotten", _CHANGED, "and one.restored and", "and False and"),
     Mutation("changed: features by a reboot", _CHANGED, "nodes[name].features | nowhere", "nodes[name].features"),
     Mutation("changed: less", _CHANGED, "if order.size is None or in_round or not is_less", "if True or not is_less"),
     Mutation("changed: less, once a victim leaves", _CHANGED, "if any(_leaves(", "if False and any(_leaves("),

@@ -25,6 +25,7 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
+_PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -57,6 +58,7 @@ NEAR = {
     "misuse": (_MISUSE,),
     "te_in_its_way": (_HELD,),
     "step": (
+        _PATIENCE,
         "tests/scenarios/test_te_limits.py",
         "tests/scenarios/test_gavel_returns.py",
         _HELD,
@@ -77,6 +79,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_ends_for_good.py",
         "tests/scenarios/test_lost_nodes.py",
         _SILENT,
         "tests/scenarios/test_bound.py",
@@ -93,10 +96,11 @@ NEAR = {
     "no_plan": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_patience.py"),
     "changed_request": ("tests/scenarios/test_changed_request.py",),
     "size": ("tests/unit/core/model/test_size.py", "tests/scenarios/test_changed_request.py", *_OWN),
-    "order": (*_OWN, "tests/scenarios/test_ends_for_good.py"),
+    "order": (*_OWN, "tests/scenarios/test_ends_for_good.py", "tests/scenarios/test_two_raises.py"),
     "refused": ("tests/scenarios/test_refused_changes.py",),
     "refused_changes": ("tests/scenarios/test_refused_changes.py",),
     "nice": (
+        "tests/scenarios/test_grown.py",
         "tests/scenarios/test_two_raises.py",
         _LEFT,
         "tests/scenarios/test_queue_order.py",
@@ -115,6 +119,7 @@ NEAR = {
     ),
     **dict.fromkeys(("policy", "matching"), (_SEVERAL, "tests/unit/core/intake/test_classify.py")),
     "eligibility": (
+        _PATIENT,
         _COMING,
         _AWAITS,
         _SEVERAL,
@@ -126,6 +131,7 @@ NEAR = {
     **dict.fromkeys(("latest_start", "in_time"), (_COMING, _AWAITS)),
     "awaits_reservation": ("tests/unit/core/placement/test_awaits_reservation.py", _AWAITS),
     "admission": (
+        _PATIENCE,
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/guard/test_moves_in_time.py",
         _COMING,
@@ -248,11 +254,13 @@ NEAR = {
         "tests/unit/core/placement/test_partition_limits.py",
         "tests/unit/core/placement/test_capacity.py",
         "tests/unit/core/placement/test_modelled.py",
+        "tests/scenarios/test_no_order.py",
         _UNEVEN,
     ),
     "candidates": ("tests/unit/core/placement/test_node_count.py", _UNEVEN, _CANDIDATES, _KEPT, _MANY),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py", _CANDIDATES),
     "modelled": (
+        "tests/scenarios/test_no_order.py",
         "tests/unit/core/placement/test_has_gres.py",
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_modelled.py",
@@ -331,8 +339,9 @@ NEAR = {
     ),
     "futility": (
         "tests/scenarios/test_overtaken.py",
+        "tests/scenarios/test_grown.py",
         "tests/scenarios/test_came_back.py",
-        "tests/scenarios/test_came_back.py",
+        "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_memory_reading.py",
         "tests/scenarios/test_futility.py",
         "tests/scenarios/test_useful_run.py",
@@ -343,10 +352,11 @@ NEAR = {
     "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),
     "jobs": (_LONG, "tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py", _CRONTAB),
-    "settled": (_HELD, "tests/scenarios/test_useful_run.py"),
+    "settled": (_HELD, "tests/scenarios/test_useful_run.py", "tests/scenarios/test_own_user.py"),
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
+        _SEVERAL,
         _AGAIN,
         _SILENT,
         "tests/scenarios/test_marking.py",
@@ -356,6 +366,7 @@ NEAR = {
     "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
     "came_back": ("tests/scenarios/test_came_back.py", "tests/scenarios/test_last_victim.py"),
     "marking": (
+        _PATIENCE,
         "tests/scenarios/test_what_slurm_did.py",
         "tests/scenarios/test_marking.py",
         "tests/scenarios/test_useful_run.py",
@@ -441,7 +452,7 @@ NEAR = {
         "tests/integration/test_db_delays.py",
         "tests/integration/test_cli_delays.py",
     ),
-    "serve": ("tests/scenarios/test_many_patient.py",),
+    "serve": (_PATIENT,),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
@@ -506,6 +517,7 @@ NEAR = {
             "tests/scenarios/test_fill_heads.py",
             "tests/scenarios/test_notice.py",
             "tests/unit/core/placement/test_expected_runs.py",
+            "tests/scenarios/test_no_order.py",
             _CRONTAB,
         ),
     ),
@@ -539,7 +551,11 @@ NEAR = {
         _SILENT,
     ),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
-    "sbatch_options": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/daemon/test_pretended.py"),
+    "sbatch_options": (
+        "tests/unit/slurm/test_sbatch_lines.py",
+        "tests/unit/slurm/test_declared_signal.py",
+        "tests/unit/daemon/test_pretended.py",
+    ),
     "count_limits": ("tests/unit/core/guard/test_count_limits.py",),
     "fewest_spread": ("tests/unit/core/placement/test_fewest_spread.py",),
     **dict.fromkeys(("notice", "shell_script", "request"), (_LONG,)),

@@ -178,6 +178,7 @@ class Reported(Notebook):
 
 
 def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> Loop:
+    """Loop whose clock and stopwatch stand still, so that no limit on time is reached however slow the machine is."""
     return Loop(
         observer=cluster,
         actuator=cluster,
@@ -190,4 +191,5 @@ def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> 
         mode=mode,
         pace=Pace(poll_interval_s=1.0, backoff_max_s=8.0),
         clock=lambda: 1000.0,
+        stopwatch=lambda: 5000.0,
     )

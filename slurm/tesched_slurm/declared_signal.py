@@ -46,8 +46,6 @@ MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 
 _SCRIPT = "its script"
 _OPTION = "signal"
-#: the word on a line of its own before the options of a further component
-_NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
 _NOTHING = Declared(source="no --signal in its script")
 #: what is said of the command line where neither declares any
 _ENDS: Mapping[str | NoLine, str] = {
@@ -75,9 +73,7 @@ def _signal_arguments(script: str) -> Iterator[str]:
     sbatch reads the words of all lines as one command line: at the end of a line, too, `-J` takes the next word. A
     signal that the job has not declared would end it; one that is not found costs it its grace period alone.
     """
-    words: list[str] = []
-    for _, of_line in option_lines(script):
-        words += of_line[1:] if {*of_line[:1]} & _NEXT_COMPONENT else of_line
+    words = [word for _, of_line in option_lines(script) for word in of_line]
     options, _ = read_options(words, taken=True)
     return (option.value for option in options if option.name == _OPTION and option.value is not None)
 

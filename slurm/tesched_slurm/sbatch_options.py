@@ -1,15 +1,22 @@
 """sbatch's options, as getopt reads them from its command line, and from the `#SBATCH` lines of a script.
 
-Tried on 22.05.8 and 26.05.5. The command line comes before the script, whatever their order.
+Tried on 22.05.8 and 26.05.5. The command line comes before the script, whatever their order. The words of all of a
+component's `#SBATCH` lines are one command line to sbatch: of the last option of a line the value may be on the next.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 _MAGIC = "#SBATCH"
+#: word at the head of an option line, in any case, with which a heterogeneous job's next component begins
+_NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
+#: what C takes for blanks: no-break spaces, among others, are none
+_BLANKS = " \t\n\v\f\r"
+_BARE = re.compile(rf"[^{_BLANKS}]+")
 #: lines that sbatch reads besides, unless it is given --ignore-pbs
 _PBS = "#PBS"
 
@@ -115,12 +122,13 @@ class UnknownOptionError(ValueError):
 
 
 def read_options(
-    words: Sequence[str], line: int | None = None, *, taken: bool = False
+    words: Sequence[str], lines: Sequence[int] | None = None, *, taken: bool = False
 ) -> tuple[tuple[SbatchOption, ...], tuple[str, ...]]:
     """Return the options, and the words from the first that is none. Raises UnknownOptionError.
 
-    With `taken` sbatch has taken these words of a script, in which it refuses a word that is no option and no value:
-    one behind an option that is not known is its value, and nothing is raised.
+    `lines` are the words' lines in a script, if they are of one. With `taken` sbatch has taken these words of a script,
+    in which it refuses a word that is no option and no value: one behind an option that is not known is its value, and
+    nothing is raised.
     """
     found: list[SbatchOption] = []
     place = 0
@@ -131,23 +139,31 @@ def read_options(
         if word == "-" or not word.startswith("-"):
             break
         following = words[place + 1] if place + 1 < len(words) else None
+        line = None if lines is None else lines[place]
         read = _long if word.startswith("--") else _short
-        option, takes = read(word, following, taken=taken)
+        try:
+            option, takes = read(word, following, taken=taken)
+        except UnknownOptionError as error:
+            raise error if line is None else UnknownOptionError(f"line {line}: {error}") from error
         found += [SbatchOption(name=name, value=value, line=line) for name, value in option]
         place += 2 if takes else 1
     return tuple(found), tuple(words[place:])
 
 
 def options_in(script: str) -> tuple[SbatchOption, ...]:
-    """Return the options on the `#SBATCH` lines of a script. Raises UnknownOptionError, which names the line."""
-    found: list[SbatchOption] = []
-    for line, words in option_lines(script):
-        try:
-            options, _ = read_options(words, line)
-        except UnknownOptionError as error:
-            raise UnknownOptionError(f"line {line}: {error}") from error
-        found += options
-    return tuple(found)
+    """Return the options on a script's `#SBATCH` lines, of its first component. Raises UnknownOptionError.
+
+    A word that is no option and no value ends them: sbatch refuses such a script.
+    """
+    words: list[str] = []
+    lines: list[int] = []
+    ends_at = next(component_lines(script), None)
+    for line, of_line in option_lines(script):
+        if line == ends_at:
+            break
+        words += of_line
+        lines += [line] * len(of_line)
+    return read_options(words, lines)[0]
 
 
 def _long(word: str, following: str | None, *, taken: bool) -> tuple[list[tuple[str, str | None]], bool]:
@@ -195,9 +211,16 @@ def long_option(given: str) -> tuple[str, bool | None]:
 
 def option_lines(script: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the words of each `#SBATCH` line, and its number."""
-    for number, line in _head(script):
-        if line.startswith(_MAGIC):
-            yield number, _words(line[len(_MAGIC) :])
+    return ((number, [word for word in _words(line) if word is not None]) for number, line in _of_options(script))
+
+
+def component_lines(script: str) -> Iterator[int]:
+    """Yield the number of each line at which a heterogeneous job's next component begins."""
+    return (number for number, line in _of_options(script) if next(_words(line), "") is None)
+
+
+def _of_options(script: str) -> Iterator[tuple[int, str]]:
+    return ((number, line.removeprefix(_MAGIC)) for number, line in _head(script) if line.startswith(_MAGIC))
 
 
 def pbs_lines(script: str) -> Iterator[int]:
@@ -208,35 +231,51 @@ def pbs_lines(script: str) -> Iterator[int]:
 def _head(script: str) -> Iterator[tuple[int, str]]:
     """Yield the lines before the first command, where sbatch ends its reading, and their numbers."""
     for number, line in enumerate(script.split("\n"), 1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        begins = line.lstrip(_BLANKS)
+        if begins and not begins.startswith("#"):
             return
         yield number, line
 
 
-def _words(text: str) -> list[str]:
-    """Return the words of an option line as sbatch splits them; up to a comment, or to a quote that is never closed."""
-    words: list[str] = []
-    word, begun, quote, escaped = "", False, "", False
-    for character in text:
+def _words(text: str) -> Iterator[str | None]:
+    """Yield the words of an option line as sbatch splits them; at last None, where a word begins the next component.
+
+    They end with a comment, an empty word or a quote that is never closed.
+    """
+    place = 0
+    while place < len(text):
+        if text[place] in _BLANKS:
+            place += 1
+            continue
+        bare = _BARE.match(text, place)
+        if bare is not None and bare[0].lower() in _NEXT_COMPONENT:
+            yield None
+            return
+        word, place = _word_at(text, place)
+        if not word:
+            return
+        yield word
+
+
+def _word_at(text: str, place: int) -> tuple[str, int]:
+    """Return the word that begins there, and where it ends; an empty one where a comment begins, or it is not closed.
+
+    A backslash takes the next character as it is. A blank, too: 22.05 refuses most scripts with one.
+    """
+    word, quote, escaped = "", "", False
+    while place < len(text) and (quote or escaped or text[place] not in _BLANKS):
+        character = text[place]
         if escaped:
             word, escaped = word + character, False
         elif character == "\\":
-            begun = escaped = True
+            escaped = True
         elif quote:
-            if character == quote:
-                quote = ""
-            else:
-                word += character
+            quote, word = ("", word) if character == quote else (quote, word + character)
         elif character in "\"'":
-            begun, quote = True, character
+            quote = character
         elif character == "#":
             break
-        elif character.isspace():
-            if begun:
-                words.append(word)
-            word, begun = "", False
         else:
-            word, begun = word + character, True
-    if quote:
-        return words
-    return [*words, word] if begun else words
+            word += character
+        place += 1
+    return "" if quote else word, place

@@ -86,7 +86,9 @@ class TestSpool:
 
     @staticmethod
     def spool(inbox: Inbox, folder: Path | None = None) -> Spool:
-        return Spool(folder, inbox=inbox, number_of={"ada": 7, "eve": 8}.get, clock=lambda: START + 100)
+        return Spool(
+            folder, inbox=inbox, number_of={"ada": 7, "eve": 8}.get, clock=lambda: START + 100, stopwatch=lambda: 0.0
+        )
 
     def test_a_report_counts_for_a_job_of_its_sender_alone(
         self, inbox: Inbox, caplog: pytest.LogCaptureFixture
@@ -146,7 +148,9 @@ class TestSpool:
         mine = tmp_path / str(ME)
         mine.mkdir()
         (mine / "2.json").write_bytes(report(3))
-        spool = Spool(tmp_path, inbox=inbox, number_of=lambda _user: ME, clock=lambda: START + 100)
+        spool = Spool(
+            tmp_path, inbox=inbox, number_of=lambda _user: ME, clock=lambda: START + 100, stopwatch=lambda: 0.0
+        )
         inbox.put(ME, "1", report(5))
         found = spool.look([job(1), job(2)])
         assert {int(job_id): one.curve.loss.tolist() for job_id, one in found.items()} == {1: [5.0], 2: [3.0]}

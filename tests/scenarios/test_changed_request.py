@@ -186,6 +186,22 @@ def test_a_binding_that_is_on_its_way_is_no_word_of_the_jobs_user() -> None:
     assert drive.open_orders() == [1]
 
 
+def test_a_binding_that_slurmctld_was_to_forget_is_none_either() -> None:
+    drive = with_notices()
+    drive.limits = replace(drive.limits, retry_after_s=1)
+    asks_for(drive, ELSEWHERE["excluded"])
+    for at_s in (5, 6):
+        drive.obeys(*drive.cycle(at_s))
+    drive.ends(2)
+    drive.submits(waiting(5, cpus=32, priority=900), like=BE)
+    drive.obeys(*drive.cycle(7))
+    assert (drive.order(2).nodes, drive.order(2).victims) == (("n2",), ())
+    # A slurmctld that was restarted shows nodes and exclusions as they were before the order ended.
+    drive.change(TE, request=replace(SMALL, required_nodes=("n1",)))
+    drive.cycle(9)
+    assert drive.open_orders() == [2]
+
+
 def test_an_order_without_victims_is_made_anew_elsewhere() -> None:
     drive = Driver(
         nodes(), [running(BE, HALF), waiting(TE, cpus=16), waiting(5, cpus=32, priority=900)], run_times={5: 100}

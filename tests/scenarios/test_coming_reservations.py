@@ -72,6 +72,15 @@ def test_one_that_leaves_too_late_is_refused_with_the_reservation_named() -> Non
     assert "reservation maint begins" in why.text
 
 
+@pytest.mark.parametrize("at_s", [-100, 599])
+def test_none_leaves_too_late_where_the_te_job_may_not_run_whatever_leaves(at_s: float) -> None:
+    drive = busy(reserved(at_s, "n1"), graces={BE: 300, 2: 300})
+    drive.cycle(0)
+    assert notified(drive) == [2]
+    (why,) = [one for one in drive.decision.refusals if one.job_id == BE and one.preemptor == TE]
+    assert "it runs where the trial-and-error job may not" in why.text
+
+
 def test_a_quicker_victim_elsewhere_is_selected() -> None:
     # without a reservation job 1, which needs no grace period, is the better one
     drive = busy(reserved(625, "n1"), graces={BE: 0, 2: 60})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import nan
 
 import pytest
@@ -12,7 +12,7 @@ from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import BoostJob, HoldJob, Intent
+from tesched_core.policy import BoostJob, HoldJob, Intent, Proposal, View
 from tesched_policies.slaq.jobs import managed_jobs
 
 from tests.builders import NOW, cluster, node, running, share, traits, view_of, waiting
@@ -20,6 +20,7 @@ from tests.scenarios import pdors_site, test_gavel_rounds
 from tests.scenarios.driver import BE, TE, Driver
 from tests.scenarios.test_fill import brought, drive, holder, queued
 from tests.scenarios.test_strange_policies import OTHER, VICTIM, Strange, StrangeToo, capacity, site
+from tests.scenarios.test_two_raises import Wants
 
 
 @pytest.mark.parametrize(("of_crontab", "code"), [(True, RefusalCode.CRON_JOB), (None, RefusalCode.UNREAD)])
@@ -40,6 +41,26 @@ def test_as_a_te_job_it_has_no_victim() -> None:
     assert alone.cycle(1) != ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seeing(Strange):
+    """Propose nothing, and keep the TE jobs that it might serve."""
+
+    seen: list[JobId] = field(default_factory=list)
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        self.seen.extend(job.job_id for job in view.waiting)
+        return Proposal()
+
+
+def test_no_policy_is_to_serve_it() -> None:
+    own = site(policy := Seeing())
+    own.change(TE, of_crontab=True)
+    own.jobs[JobId(8)] = waiting(8)
+    own.start = own.start.with_traits({**own.start.traits, JobId(8): own.start.traits[JobId(TE)]})
+    own.cycle(0)
+    assert policy.seen == [8]
+
+
 @pytest.mark.parametrize(("of_crontab", "held"), [(False, [8, TE]), (True, [8])])
 def test_above_the_limits_of_te_jobs_it_is_not_held(of_crontab: bool, held: list[int]) -> None:
     jobs = [waiting(job_id, cpus=1, submit_time=NOW - 100 + job_id) for job_id in (7, 8, TE)]
@@ -48,9 +69,10 @@ def test_above_the_limits_of_te_jobs_it_is_not_held(of_crontab: bool, held: list
     assert sorted(action.job_id for action in alone.cycle(0) if holds(action)) == held
 
 
-@pytest.mark.parametrize(("of_crontab", "forward"), [(False, [3]), (True, [])])
-def test_fill_does_not_bring_it_forward(of_crontab: bool, forward: list[int]) -> None:
-    assert brought(drive(holder(), queued(2, 32), queued(3, 16, of_crontab=of_crontab), j2=60, j3=60)) == forward
+@pytest.mark.parametrize(("of_crontab", "forward"), [(False, [3]), (True, [4])])
+def test_fill_brings_another_forward(of_crontab: bool, forward: list[int]) -> None:
+    jobs = (queued(2, 32), queued(3, 16, of_crontab=of_crontab), queued(4, 16))
+    assert brought(drive(holder(), *jobs, j2=60, j3=60, j4=60)) == forward
 
 
 def test_fill_delays_one_that_is_first_no_more_than_others() -> None:
@@ -70,6 +92,7 @@ def test_gavel_holds_none(held: dict[str, object]) -> None:
     rounds.nodes.pop("k")
     rounds.change(c, of_crontab=True, **held)  # type: ignore[arg-type]
     assert rounds.cycle(0) == ()
+    assert list(rounds.state("gavel").jobs) == [a]
     rounds.change(c, of_crontab=False)
     assert [action.job_id for action in rounds.cycle(1)] == [c]
 
@@ -103,7 +126,16 @@ def test_a_sites_own_policy_changes_none(intent: Intent, of_crontab: bool) -> No
     assert [action.job_id for action in own.cycle(0)] == ([] if of_crontab else [OTHER])
 
 
-def test_nor_frees_it_anything_for_one() -> None:
-    own = site(Strange(intents=(capacity(TE, 1),)))
-    own.change(TE, of_crontab=True)
-    assert own.cycle(0) == ()
+@pytest.mark.parametrize("of_crontab", [False, True])
+def test_nor_frees_it_anything_for_one(of_crontab: bool) -> None:
+    own = site(Strange(intents=(capacity(TE, VICTIM),)))
+    own.change(TE, of_crontab=of_crontab)
+    assert (own.cycle(0) == ()) is of_crontab
+
+
+@pytest.mark.parametrize("of_crontab", [False, True])
+def test_nor_moves_one(of_crontab: bool) -> None:
+    jobs = [running(VICTIM, share("n1", 32)), waiting(OTHER, of_crontab=of_crontab)]
+    moves = Driver([node("n1")], jobs, best_effort=Wants(intents=(capacity(OTHER, VICTIM),)), run_times={OTHER: 60})
+    assert (moves.cycle(0) == ()) is of_crontab
+    assert (moves.why_not(OTHER) is RefusalCode.UNSUPPORTED) is of_crontab

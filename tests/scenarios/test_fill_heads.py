@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_policies.patient import Patient
@@ -30,6 +31,11 @@ def first(request: Request | None = None, *, job_id: int = 2, **fields: Any) -> 
 def of(partition: str, job: Job) -> Job:
     """Return the job in this partition alone."""
     return replace(job, partitions=(partition,))
+
+
+def would_delay(driver: Driver) -> list[tuple[int, int | None]]:
+    """Return the jobs that the last cycle left behind, each with the one that it would delay."""
+    return [(one.job_id, one.preemptor) for one in driver.decision.refusals if one.code is RefusalCode.WOULD_DELAY]
 
 
 def with_partitions(driver: Driver, **nodes: str) -> Driver:
@@ -77,14 +83,23 @@ class TestWhateverIsFirst:
         traits[JobId(2)] = replace(traits[JobId(2)], job_class=JobClass.EXEMPT)
         driver.start = driver.start.with_traits(traits)
         assert brought(driver) == []
+        assert would_delay(driver) == [(3, 2)]
 
     def test_one_that_no_node_can_hold_delays_no_other(self) -> None:
         large = first(Request(cpus=64, mem_per_node_mib=1))
-        assert brought(drive(holder(), large, queued(3, 32), queued(4, 8), j2=60, j3=60, j4=600)) == [4]
+        driver = drive(holder(), large, queued(3, 32), queued(4, 8), queued(5, 8), j2=60, j3=60, j4=600, j5=LONG_S)
+        assert brought(driver) == [4]
+        assert would_delay(driver) == [(5, 3)]
 
-    def test_a_held_job_delays_no_other(self) -> None:
-        held = first(priority=0, reason="JobHeldUser")
-        assert brought(drive(holder(), held, queued(3, 32), queued(4, 8), j2=60, j3=60, j4=600)) == [4]
+    @pytest.mark.parametrize(
+        "kept",
+        [first(reason="Dependency"), first(reason="JobHeldUser"), first(reason="BeginTime", eligible_time=NOW + 60)],
+        ids=lambda job: job.reason,
+    )
+    def test_one_that_would_not_start_delays_no_other(self, kept: Job) -> None:
+        driver = drive(holder(), kept, queued(3, 32), queued(4, 8), queued(5, 8), j2=60, j3=60, j4=600, j5=LONG_S)
+        assert brought(driver) == [4]
+        assert would_delay(driver) == [(5, 3)]
 
 
 class TestAnArray:
@@ -117,7 +132,7 @@ class TestWhereverItWaits:
         heads = (of("a", queued(2, 32, priority=1000)), of("b", queued(3, 32, priority=900)))
         long = drive(*jobs, *heads, of("b", queued(4, 16)), nodes=2, j2=60, j3=60, j4=LONG_S)
         assert brought(with_partitions(long, a="n1", b="n2")) == []
-        assert [(one.job_id, one.preemptor) for one in long.decision.refusals] == [(4, 3)]
+        assert would_delay(long) == [(4, 3)]
         short = drive(*jobs, *heads, of("b", queued(4, 16)), nodes=2, j2=60, j3=60, j4=600)
         assert brought(with_partitions(short, a="n1", b="n2")) == [4]
 

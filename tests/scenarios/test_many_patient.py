@@ -24,6 +24,10 @@ OTHER = 900
 MANY = range(100, 140)
 
 
+#: policies that plan by the guard's word, and those that do not
+BY_GUARD = pytest.mark.parametrize("by_guard", [True, False], ids=["by the guard's word", "without it"])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Counted(Policy[None]):
     """Another policy, and how often it plans."""
@@ -78,7 +82,7 @@ def many(policy: Policy[Any], *, cpus: int, nodes: int = 4) -> Driver:
 
 @pytest.mark.parametrize("cpus", [32, 3], ids=["a node each", "what the victims of others leave over"])
 @pytest.mark.parametrize("policy", [FitGpp(), Patient(patience_s=0)], ids=lambda one: one.name)
-@pytest.mark.parametrize("by_guard", [True, False], ids=["by the guard's word", "without it"])
+@BY_GUARD
 def test_the_policy_is_called_once_or_twice_however_many_are_patient(
     policy: Policy[Any], cpus: int, *, by_guard: bool
 ) -> None:
@@ -109,16 +113,18 @@ def test_those_for_which_resources_are_free_start_behind_one_that_would_need_a_v
     assert served == {MANY[1]: 0, MANY[2]: 0, OTHER: 1}
 
 
-def test_what_is_no_matter_of_patience_is_said_as_it_is() -> None:
-    drive = many(FitGpp(), cpus=32)
+@BY_GUARD
+def test_what_is_no_matter_of_patience_is_said_as_it_is(*, by_guard: bool) -> None:
+    drive = many(Counted(by_guard=by_guard), cpus=32)
     drive.change(MANY[1], request=Request(cpus=64, mem_per_node_mib=1))
     drive.cycle(0)
     assert drive.why_not(MANY[0]) is RefusalCode.PATIENCE
     assert [one.code for one in drive.decision.refusals if one.job_id == MANY[1]] == [RefusalCode.IMPOSSIBLE]
 
 
-def test_one_that_awaits_resources_by_its_policy_goes_on_with_that() -> None:
-    drive = many(Patient(patience_s=60), cpus=32, nodes=len(MANY) + 1)
+@BY_GUARD
+def test_one_that_awaits_resources_by_its_policy_goes_on_with_that(*, by_guard: bool) -> None:
+    drive = many(Counted(of=Patient(patience_s=60), by_guard=by_guard), cpus=32, nodes=len(MANY) + 1)
     for number in MANY:
         drive.change(number, submit_time=NOW - 100)
     drive.change(MANY[1], submit_time=NOW)
@@ -131,7 +137,7 @@ def test_one_that_awaits_resources_by_its_policy_goes_on_with_that() -> None:
 LAST, FIRST = 910, 890
 
 
-def bounded(*jobs: Job) -> Driver:
+def bounded(*jobs: Job, by_guard: bool) -> Driver:
     """Return two full nodes with a bound; FIRST is patient, OTHER is not, and LAST of 600 s fits on n2 alone."""
     full = [
         running(number, share(f"n{number}", 32), start_time=NOW - ran_s, submit_time=NOW - ran_s, user="bob")
@@ -143,13 +149,17 @@ def bounded(*jobs: Job) -> Driver:
         waiting(LAST, on_n2, time_limit_s=600, user="eve", submit_time=NOW - 1),
     ]
     limits = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600), cool_down_s=0, max_slowdown=1e6)
-    return Driver([node("n1"), node("n2")], [*full, *jobs, *te], graces={1: 0, 2: 0}, limits=limits)
+    policy = Counted(by_guard=by_guard)
+    return Driver([node("n1"), node("n2")], [*full, *jobs, *te], graces={1: 0, 2: 0}, limits=limits, policy=policy)
 
 
+@BY_GUARD
 @pytest.mark.parametrize("is_there", [False, True])
-def test_no_te_job_is_held_for_a_victim_that_was_selected_only_while_a_patient_one_was_planned(is_there: bool) -> None:
+def test_no_te_job_is_held_for_a_victim_that_was_selected_only_while_a_patient_one_was_planned(
+    is_there: bool, *, by_guard: bool
+) -> None:
     jobs = [waiting(FIRST, cpus=32, time_limit_s=60, user="ada", submit_time=NOW - 3)] if is_there else []
-    drive = patient(bounded(*jobs), [FIRST] if is_there else [])
+    drive = patient(bounded(*jobs, by_guard=by_guard), [FIRST] if is_there else [])
     actions = drive.cycle(0)
     assert [(order.preemptor, order.victims[0].job_id) for order in drive.memory.open_orders()] == [(OTHER, 1)]
     assert [one.job_id for one in actions if holds(one)] == []

@@ -8,6 +8,7 @@ from typing import ClassVar
 from tesched_core.model.actions import sets
 from tesched_core.model.field import Field
 from tesched_core.model.limits import TurnLimits
+from tesched_core.model.order import Departure
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, ChosenVictim, Intent, MakeRoom, Policy, Proposal, View
 
@@ -60,6 +61,20 @@ def test_a_boosted_job_that_becomes_a_preemptor_has_its_own_nice_value_when_both
         drive.obeys(*drive.cycle(at_s))
     assert drive.jobs[JobId(MOVES)].nice == 0
     assert JobId(MOVES) not in drive.memory.changes_of(Field.NICE)
+
+
+def test_what_a_turn_takes_a_victim_from_is_no_preemption_by_a_te_job() -> None:
+    jobs = [running(RUNS, share("n1", 32), user="ada"), waiting(MOVES, cpus=32, user="bob")]
+    turn = Wants(intents=(TURN,))
+    drive = Driver([node("n1")], jobs, best_effort=turn, run_times={RUNS: 60.0, MOVES: 60.0})
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(RUNS)
+    drive.best_effort = Wants()
+    drive.starts(MOVES, share("n1", 32), at_s=3)
+    drive.obeys(*drive.cycle(4))
+    assert drive.victim(RUNS).departure is Departure.REQUEUED_ITSELF
+    assert not drive.memory.job(JobId(RUNS)).preemptions
+    assert [one.job_id for one in drive.memory.paid] == [RUNS]
 
 
 def test_a_job_that_is_boosted_twice_in_one_poll_gets_one_command() -> None:

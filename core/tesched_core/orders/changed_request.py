@@ -29,7 +29,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tesched_core.context import CycleContext
-from tesched_core.fields.reconcile import is_on_its_way
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.field import Field
 from tesched_core.model.order import Order, Victim, VictimState
@@ -101,13 +100,12 @@ def _why_not_there(order: Order, job: Job, context: CycleContext) -> Iterator[st
 
 
 def _may_be_ours(job: Job, context: CycleContext) -> bool:
-    """Check whether the nodes that a job must have may be those of a binding of tesched's that is not seen yet."""
+    """Check whether the nodes that a job must have may be tesched's: a slurmctld that restarts may show what it forgot.
+
+    Those of a binding that is not put back are none of the job's own request.
+    """
     one = context.changes_of(Field.NODES).get(job.job_id)
-    if one is None:
-        return False
-    # After a restart slurmctld may show what it was to forget.
-    shows_it = tuple(sorted(job.request.required_nodes)) == one.value.names
-    return (one.restored and shows_it) or (not one.restored and is_on_its_way(one, context.now))
+    return one is not None and one.restored and tuple(sorted(job.request.required_nodes)) == one.value.names
 
 
 def _without_features(order: Order, request: Request, context: CycleContext) -> list[str]:

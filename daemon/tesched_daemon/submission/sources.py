@@ -15,7 +15,7 @@ from tesched_slurm.sbatch_environment import options_of_environment
 from tesched_slurm.sbatch_options import (
     SbatchOption,
     UnknownOptionError,
-    option_lines,
+    component_lines,
     options_in,
     pbs_lines,
     read_options,
@@ -30,8 +30,6 @@ WRAP, STDIN = "--wrap", "standard input"
 _MOST_TAKEN = 4 * 1024 * 1024
 #: how a program begins
 _ELF = b"\x7fELF"
-#: words of a #SBATCH line, and of the command line, at which the next component of a heterogeneous job begins
-_NEXT_COMPONENT = frozenset({"hetjob", "packjob"})
 _BETWEEN = ":"
 
 
@@ -108,18 +106,16 @@ def read_words(command: str, words: Sequence[str], environment: Mapping[str, str
         why = f"unrecognized option {unknown[0]}, unless a plugin of the site's has it; " if unknown else ""
         raise SubmissionError(f"{why}no script is named: {usage}")
     text = _script(rest[0], MOST_BYTES if command == "check" else _MOST_TAKEN)
-    next_at = next((line for line, line_words in option_lines(text) if _NEXT_COMPONENT & {*line_words[:1]}), None)
     try:
         written = options_in(text)
     except UnknownOptionError as error:
         raise SubmissionError(f"{rest[0]}: {error}") from error
-    written = tuple(one for one in written if next_at is None or (one.line or 0) < next_at)
     return Words(
         text=text,
         where=STDIN if rest[0] == "-" else rest[0],
         options=(*written, *variables, *given),
         given=sbatch_words,
-        is_heterogeneous=several or next_at is not None,
+        is_heterogeneous=several or next(component_lines(text), None) is not None,
     )
 
 

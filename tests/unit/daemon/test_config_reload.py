@@ -90,6 +90,7 @@ class Site:
             mode=config.mode,
             pace=config.loop,
             clock=lambda: 1000.0,
+            stopwatch=lambda: 5000.0,
         )
 
     def reload(self, text: str) -> str:

@@ -83,16 +83,21 @@ def test_one_that_is_of_no_crontab_any_more_is_an_ordinary_job() -> None:
     assert only(PLAIN, scontrol(PLAIN, deadline=said)) == only(PLAIN, scontrol(PLAIN))
 
 
-@pytest.mark.parametrize("field", ["name", "account", "mcs_label", "wc_key", "comment", "network", "features", "nodes"])
+@pytest.mark.parametrize(
+    "field", ["name", "account", "mcs_label", "wc_key", "comment", "network", "features", "nodes", "excluded"]
+)
 def test_no_text_of_a_users_makes_its_job_one_of_a_crontab(field: str) -> None:
     forged = f"x Deadline=N/A {CRONTAB} Partition=p"
     row = PLAIN._replace(**{field: forged}) if field in {"name", "account", "mcs_label", "wc_key"} else PLAIN
     said = scontrol(row, **{field: forged} if field in {"comment", "network", "features"} else {})
     if field == "nodes":
+        said = said.replace(" ReqNodeList=(null) ", f" ReqNodeList=n1 {CRONTAB} ")
+    if field == "excluded":
         said = said.replace("ExcNodeList=n7 ", f"ExcNodeList=n7 {CRONTAB} ")
     if field == "wc_key":
         said = said.replace(" JobState=", f" WCKey={forged} JobState=", 1)
-    assert not only(row, said).of_crontab
+    # Excluded nodes that are none leave its record unread.
+    assert only(row, said).of_crontab is (None if field == "excluded" else False)
 
 
 def test_of_a_job_without_a_record_that_is_believed_it_is_not_known() -> None:
