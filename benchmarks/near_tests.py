@@ -377,6 +377,7 @@ NEAR = {
     "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
     "lease": ("tests/integration/test_lease.py",),
+    "enforced": ("tests/integration/test_cli_status.py",),
     "view_builders": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
