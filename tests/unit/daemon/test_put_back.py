@@ -131,7 +131,7 @@ def test_a_stop_that_the_journal_ends_says_what_is_left(before: list[CycleResult
     assert "tesched undo" in str(raised.value)
 
 
-def test_a_stop_whose_last_turn_leaves_changes_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stop_that_leaves_changes_says_so(caplog: pytest.LogCaptureFixture) -> None:
     put_all_back_at_a_stop(Turns(*[turn(3)] * POLLS), sleep=lambda _: None)
     (warning,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert "3 change(s) and order(s) are left" in warning
