@@ -19,7 +19,7 @@ _FILL = (
 _CANDIDATES = "tests/unit/policies/test_candidates.py"
 _MANY, _KEPT = "tests/properties/test_many_te_jobs.py", "tests/unit/policies/test_kept_answers.py"
 _SEVERAL = "tests/unit/core/guard/test_several_qos.py"
-_CRONTAB = "tests/scenarios/test_crontab.py"
+_CRONTAB, _FEDERATED = "tests/scenarios/test_crontab.py", "tests/scenarios/test_federated.py"
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
@@ -65,6 +65,7 @@ NEAR = {
         _BETWEEN,
         _SET_BACK,
         _CRONTAB,
+        _FEDERATED,
     ),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
@@ -194,7 +195,7 @@ NEAR = {
     "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
     "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
-    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD),
+    "pending_reason": ("tests/unit/core/intake/test_pending_reason.py", _HELD, _FEDERATED),
     "reconcile": (
         "tests/unit/core/fields/test_reconcile.py",
         "tests/scenarios/test_begin_time.py",
@@ -227,7 +228,13 @@ NEAR = {
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
-    "pyslurm_jobs": ("tests/unit/slurm/test_scontrol_cluster.py", "tests/unit/slurm/test_cluster_bounds.py"),
+    "pyslurm_jobs": (
+        "tests/unit/slurm/test_scontrol_cluster.py",
+        "tests/unit/slurm/test_cluster_bounds.py",
+        "tests/unit/slurm/test_pyslurm_wire.py",
+    ),
+    "federated": ("tests/unit/slurm/test_queue.py", "tests/unit/slurm/test_pyslurm_wire.py"),
+    "pyslurm_worker": ("tests/unit/slurm/test_pyslurm_wire.py",),
     "cores_as_cpus": ("tests/unit/slurm/test_cores_as_cpus.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
@@ -357,6 +364,7 @@ NEAR = {
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": (
         _SEVERAL,
+        _FEDERATED,
         _AGAIN,
         _SILENT,
         "tests/scenarios/test_marking.py",
@@ -383,6 +391,7 @@ NEAR = {
     "missing": (_LEFT, "tests/scenarios/test_missing.py", "tests/scenarios/test_bystanders.py"),
     "journal": ("tests/integration/test_lease.py", "tests/integration/test_set_aside.py"),
     "lease": ("tests/integration/test_lease.py",),
+    "enforced": ("tests/integration/test_cli_status.py",),
     "view_builders": ("tests/integration/test_lease.py",),
     "process": ("tests/integration/test_lease.py",),
     "store_file": ("tests/integration/test_store_lost.py",),
@@ -519,6 +528,7 @@ NEAR = {
             "tests/unit/core/placement/test_expected_runs.py",
             "tests/scenarios/test_no_order.py",
             _CRONTAB,
+            _FEDERATED,
         ),
     ),
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),

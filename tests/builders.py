@@ -54,6 +54,7 @@ class Extra(TypedDict, total=False):
     batch: bool
     requeueable: bool
     of_crontab: bool | None
+    federated: bool
     restarts: int
     submit_time: float
     eligible_time: float | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.class_rules import Classification, Match, Rule
 from tesched_core.intake.classify import Question
@@ -113,6 +113,9 @@ class Notebook:
     tried: int = 0
     #: why what is written here is not found again
     gone: str = ""
+    #: of the last report
+    mode: str = ""
+    leaving: str = ""
 
     def _check(self, call: str) -> None:
         if call in self.fails:
@@ -126,7 +129,7 @@ class Notebook:
 
     def lead(self) -> Lead:
         self._check("lead")
-        return self.says
+        return replace(self.says, mode=self.mode, leaving=self.leaving)
 
     def resign(self) -> None:
         """Nothing else waits for it."""
@@ -144,7 +147,7 @@ class Notebook:
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         self._check("intend")
         self._check_held(snapshot)
-        self.memory = memory
+        self.memory, self.mode, self.leaving = memory, report.mode, report.leaving
 
     def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         self._check("intend")
@@ -160,6 +163,7 @@ class Notebook:
     def unseen(self, report: CycleReport) -> None:
         self._check("unseen")
         self.unseen_reports.append(report)
+        self.mode, self.leaving = report.mode, report.leaving
 
 
 @dataclass

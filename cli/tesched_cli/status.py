@@ -38,7 +38,7 @@ from tesched_cli.common import (
 )
 from tesched_cli.health import health
 from tesched_cli.render.delays import bound_lines, delays_json, delays_lines, share_line
-from tesched_cli.render.enforced import enforced_lines, with_enforcement
+from tesched_cli.render.enforced import as_of_now, enforced_lines
 from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, trainings_table
 from tesched_cli.render.troubles import overdue, trouble_lines
@@ -87,7 +87,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                     StatusJson(
                         health=how.line,
                         state=how.state,
-                        daemon=with_enforcement(view.daemon, time.time()),
+                        daemon=as_of_now(view.daemon, time.time()),
                         standbys=view.standbys,
                         paused=view.paused,
                         deeds=view.deeds,

@@ -318,8 +318,8 @@ def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, fl
     return found
 
 
-def _is_of_crontab(job: Job | None) -> bool:
-    return job is not None and bool(job.of_crontab)
+def _is_left_to_slurm(job: Job | None) -> bool:
+    return job is not None and job.left_to_slurm
 
 
 def _carried_out(
@@ -334,8 +334,8 @@ def _carried_out(
     The policies' `states` are as they are after this cycle.
     """
     orders, jobs = dict(memory.orders), context.snapshot.jobs
-    # Slurm refuses each change of a job of a crontab.
-    intents = [one for one in intents if not (isinstance(one, LeverIntent) and _is_of_crontab(jobs.get(one.job_id)))]
+    # Slurm refuses each change of a job of a crontab, and a federated one's would be of other clusters' queues.
+    intents = [one for one in intents if not (isinstance(one, LeverIntent) and _is_left_to_slurm(jobs.get(one.job_id)))]
     for lever in levers:
         lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
     return context.draft.written(replace(memory, orders=orders, policy_states=states))

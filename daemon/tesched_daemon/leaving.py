@@ -8,8 +8,9 @@ Principle
 
     Of a job that the submission hook has held the memory may not know yet. So a reload from mode enforce to another one
     is followed by one such turn in any case, and so is a start in another mode where mode enforce has left its
-    admission file: it withdraws that, sees what the hook has held since the last poll, and ends orders for which
-    nothing was done yet. A hold of the hook's that mode shadow finds else may be another daemon's, and stays.
+    admission file, or has written the store last and left an open order there: it withdraws that file, sees what the
+    hook has held since the last poll, and ends orders for which nothing was done yet. A hold of the hook's that mode
+    shadow finds else may be another daemon's, and stays.
 
     What cannot be put back now is not waited for: the nodes of a TE job that runs, a nice value that stays for as long
     as its job is held (priority/basic), a change of a job that is completing, or of which it is in doubt what Slurm
@@ -36,6 +37,7 @@ from tesched_core.fields.hold import NEVER
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import By, Change
 from tesched_core.model.field import Field
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
@@ -77,15 +79,22 @@ class Leaving:
         """Take in the mode after a reload, between two turns."""
         self._just_left = mode is not Mode.ENFORCE and (self._just_left or before is Mode.ENFORCE)
 
-    def finds(self, mode: Mode, admission: AdmissionFile | None) -> None:
-        """Take in, before the first turn that leads, whether mode enforce has left its admission file."""
-        if not self._has_begun and mode is not Mode.ENFORCE and admission is not None and admission.is_there:
+    def finds(self, mode: Mode, admission: AdmissionFile | None, last: Lead, memory: Memory) -> None:
+        """Take in, before a turn whose memory was read anew, whether mode enforce has left orders in the store.
+
+        `last` says which mode wrote there last. Before the first turn that leads, its admission file counts, too.
+        """
+        was_enforce = last.mode == Mode.ENFORCE or bool(last.leaving)
+        has_open = any(one.state is OrderState.OPEN for one in memory.open_orders())
+        has_file = not self._has_begun and admission is not None and admission.is_there
+        if mode is not Mode.ENFORCE and (has_file or (was_enforce and has_open)):
             self._just_left = True
         self._has_begun = True
 
     def is_due(self, memory: Memory, last: Snapshot | None, mode: Mode) -> bool:
         """Check whether this turn is to put back; `last` is the last good poll."""
         left = 0 if mode is Mode.ENFORCE else _of_enforce(memory, last)
+        self._just_left &= mode is not Mode.ENFORCE
         if not (left or self._just_left):
             if self.said and mode is not Mode.ENFORCE:
                 log.info("mode enforce is left: what it had changed is put back")

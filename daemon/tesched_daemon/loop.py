@@ -259,7 +259,8 @@ class Loop:
         began = self.stopwatch()
         if fresh and self._last is None:
             self._polled_at = began
-        self._leaving.finds(self.mode, self.admission)
+        if fresh:
+            self._leaving.finds(self.mode, self.admission, lead, memory)
         if self.restorer is not None and self._leaving.is_due(memory, self._last, self.mode):
             return self._put_back(began)
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)

@@ -119,6 +119,8 @@ LEASE = select(
     DaemonRow.lease_token,
     DaemonRow.lease_since,
     DaemonRow.revision,
+    DaemonRow.mode,
+    DaemonRow.leaving,
 )
 
 
@@ -144,6 +146,8 @@ def lead(engine: Engine, ours: Holder) -> Lead:
     return Lead(
         leader=leader_of(row, now, ours) if row else "",
         paused=f"tesched is {paused}" if paused else "",
+        mode=row.mode if row else "",
+        leaving=row.leaving if row else "",
     )
 
 

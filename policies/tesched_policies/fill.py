@@ -115,7 +115,7 @@ def _in_order(view: View, going: frozenset[int], free: NDArray[np.int64]) -> lis
 def _managed(view: View, job_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Check of each of these jobs whether it is the policy's to boost."""
     jobs = view.snapshot.jobs
-    found = (view.scope.covers(job) and not job.of_crontab for job in (jobs[JobId(one)] for one in job_ids.tolist()))
+    found = (view.scope.covers(job) and not job.left_to_slurm for job in (jobs[JobId(one)] for one in job_ids.tolist()))
     return np.fromiter(found, dtype=np.bool_, count=len(job_ids))
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.answer_bytes import Answer, Pieces, as_printed, as_text
+from tesched_slurm.federated import NO_ID
 from tesched_slurm.run_command import Call, Commands
 
 _LETTERS = string.ascii_letters + string.digits
@@ -39,6 +40,9 @@ class QueueRow(NamedTuple):
     array_task_id: str
     het_job_id: str
     het_job_offset: str
+    #: the cluster of its federation to which it was submitted, and those that may run it: "one,two"; "NA" without one
+    origin: str
+    siblings_viable: str
     user_name: str
     user_id: str
     account: str
@@ -107,6 +111,8 @@ COLUMNS: tuple[str, ...] = (
     "ArrayTaskID",
     "HetJobID",
     "HetJobOffset",
+    "Origin",
+    "SiblingsViable",
     "UserName",
     "UserID",
     "Account",
@@ -177,6 +183,9 @@ _OF_ITS_OWN = tuple(
 )
 #: Values that are kept for other records.
 _MOST_SHARED = 50_000
+
+
+_NO_ID = str(NO_ID)
 
 
 class Query:
@@ -264,7 +273,9 @@ class RowsReader:
     def _read(self, said: bytes, ended: bool) -> int:
         position, mark, row = 0, self._mark, self._known.row
         while (end := said.find(mark, position)) >= 0:
-            self._rows.append(row(said[position:end], self._separator))
+            read = row(said[position:end], self._separator)
+            if read.job_id != _NO_ID:
+                self._rows.append(read)
             position = end + len(mark)
         if ended and (rest := said[position : position + 80].strip()):
             raise ValueError(f"it ends in the middle of a record: {as_text(rest)!r}")

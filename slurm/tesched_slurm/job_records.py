@@ -12,6 +12,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.columns import QueueRow
+from tesched_slurm.federated import is_federated
 from tesched_slurm.job_bounds import within_bounds
 from tesched_slurm.record_details import Details
 
@@ -85,6 +86,7 @@ def read_job(row: QueueRow, details: Details | None) -> Job:
         batch=row.batch_flag != "0",
         requeueable=row.requeue != "0",
         of_crontab=details.of_crontab if details is not None else None,
+        federated=is_federated(row.origin, row.siblings_viable, of_array=row.array_task_id != "N/A"),
         restarts=int(row.restart_cnt),
         submit_time=words.moment(row.submit_time) or 0.0,
         eligible_time=words.moment(row.eligible_time),

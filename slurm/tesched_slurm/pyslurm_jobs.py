@@ -17,6 +17,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.cluster_bounds import each_once, node_within_bounds, partition_within_bounds
 from tesched_slurm.columns import QueueRow
+from tesched_slurm.federated import is_federated
 from tesched_slurm.job_bounds import within_bounds
 from tesched_slurm.job_records import (
     RequestWords,
@@ -58,6 +59,11 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         batch=record.is_batch_job,
         requeueable=record.is_requeueable,
         of_crontab=record.is_cronjob,
+        federated=is_federated(
+            record.federation_origin or "",
+            ",".join(record.federation_siblings_viable),
+            of_array=record.array_id is not None,
+        ),
         restarts=record.requeue_count,
         submit_time=float(record.submit_time or 0),
         eligible_time=_moment(record.eligible_time),

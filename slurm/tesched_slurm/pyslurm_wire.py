@@ -63,6 +63,9 @@ class JobRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     heterogeneous_id: int | None
     #: None for component 0
     heterogeneous_offset: int | None
+    #: None without a federation
+    federation_origin: str | None
+    federation_siblings_viable: tuple[str, ...]
     reservation: str | None
     licenses: tuple[str, ...]
     comment: str | None

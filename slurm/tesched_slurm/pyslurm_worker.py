@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 import msgspec
 
+from tesched_slurm.federated import NO_ID
 from tesched_slurm.pyslurm_wire import (
     LENGTH,
     Answer,
@@ -88,6 +89,7 @@ def _fields(record: type[msgspec.Struct]) -> attrgetter[tuple[Any, ...]]:
 _job_fields = _fields(JobRecord)
 _node_fields = _fields(NodeRecord)
 _partition_fields = _fields(PartitionRecord)
+_ID = JobRecord.__struct_fields__.index("id")
 _USER = JobRecord.__struct_fields__.index("user")
 #: What a value that pyslurm cannot read raises: text that is no UTF-8, a GRES form that it does not know. And one of
 #: another type: for the number that stands for "infinite", which any user may write into a job, it has a word.
@@ -139,6 +141,8 @@ class Worker:
         for job in jobs:
             try:
                 values = list(_job_fields(job))
+                if values[_ID] == NO_ID:
+                    continue
                 values[_USER] = self._user(values[_USER])
                 records.append(msgspec.convert(values, JobRecord))
             except _UNREADABLE:

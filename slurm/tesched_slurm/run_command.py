@@ -21,6 +21,10 @@ from tesched_slurm.errors import failure
 ENVIRONMENT = frozenset(
     {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_SOCKET"}
 )
+#: Jobs, nodes and partitions are this cluster's alone. In a federation with FederationParameters=fed_display each of
+#: these commands shows all clusters' else, and squeue and scontrol read a single job in all of them without it, too:
+#: with a slurmctld of another cluster that hangs, a read takes its time-out.
+LOCAL = {f"{command}_LOCAL": "1" for command in ("SQUEUE", "SCONTROL", "SINFO", "SPRIO", "SACCT")}
 #: Bytes of the largest answer. An ordinary job has 1.1 kB in scontrol's and 0.9 kB in squeue's (22.05.8).
 MOST_ANSWER = 1 << 29
 
@@ -127,6 +131,7 @@ class Commands:
     ) -> Answer | Failure:
         environment = {
             **ours(ENVIRONMENT),
+            **LOCAL,
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "%s",
@@ -172,10 +177,9 @@ def rpcs(argv: Sequence[str]) -> int:
     kind = _kind(argv)
     if kind == "scontrol show job" and "-d" not in argv and not argv[-1].isdecimal():
         return 1  # without the nodes' names of CPUs
-    one_job = argv[-1].isdecimal() if kind == "scontrol show job" else "-j" in argv
-    # For these it asks first which cluster of a federation the job belongs to, and for the job.
+    # For these it asks for the job first.
     needs_job = kind == "scontrol update" and any(word.lower().startswith("reqnodelist=") for word in argv)
-    return _RPCS.get(kind, 1) + one_job + 2 * needs_job
+    return _RPCS.get(kind, 1) + 2 * needs_job
 
 
 def _kind(argv: Sequence[str]) -> str:

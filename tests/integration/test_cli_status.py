@@ -273,6 +273,8 @@ class TestLeaving:
         page = config.parent / "status.html"
         assert tesched(config, "status", "--html", str(page)).exit_code == 3
         assert "is put back first" not in page.read_text()
+        as_json = json.loads(tesched(config, "status", "--json").output)
+        assert as_json["daemon"]["leaving"] == ""
 
     def test_the_order_is_withdrawn_and_was_given(self, shadow: Path) -> None:
         for argv in (["orders"], ["explain", "2"]):

@@ -74,6 +74,13 @@ def test_the_second_daemon_stands_by_and_may_not_write(store: Engine, first: Sql
     assert token(store) == 1
 
 
+def test_another_daemon_learns_in_which_mode_the_store_was_written_last(store: Engine, first: SqlJournal) -> None:
+    other = SqlJournal(store, identity=SECOND)
+    assert (other.lead().mode, other.lead().leaving) == ("enforce", "")
+    first.unseen(CycleReport(at=2.0, mode="shadow", client="test", observe_s=0, step_s=0, leaving="2 change(s)"))
+    assert (other.lead().mode, other.lead().leaving) == ("shadow", "2 change(s)")
+
+
 def test_when_the_lease_has_run_out_the_second_takes_over_and_the_first_may_not_write(
     store: Engine, first: SqlJournal
 ) -> None:

@@ -20,16 +20,18 @@ _WORDS = {
 }
 
 
-def with_enforcement(daemon: DaemonView | None, now: UnixSeconds) -> DaemonView | None:
-    """Return the daemon's record; where it runs no more, nothing is enforced, whatever it said last."""
-    if daemon is None or daemon.enforced is None or state_of(daemon, now).running:
+def as_of_now(daemon: DaemonView | None, now: UnixSeconds) -> DaemonView | None:
+    """Return the daemon's record; where it runs no more, it enforces and puts back nothing, whatever it said last."""
+    if daemon is None or state_of(daemon, now).running:
         return daemon
-    return replace(daemon, enforced=replace(daemon.enforced, enforced=Enforced.NO, why="no daemon runs"))
+    known = daemon.enforced
+    enforced = None if known is None else replace(known, enforced=Enforced.NO, why="no daemon runs")
+    return replace(daemon, enforced=enforced, leaving="")
 
 
 def enforced_lines(daemon: DaemonView | None, now: UnixSeconds) -> Iterator[Text]:
     """Yield whether the limits on TE jobs are enforced; nothing where none is set."""
-    known = with_enforcement(daemon, now)
+    known = as_of_now(daemon, now)
     if known is None or (one := known.enforced) is None:
         return
     said = "enforced by the submission hook"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tesched_core.guard.budget import CountedBy, Tally
 from tesched_core.guard.count_limits import Over, passed
 from tesched_core.intake.patience import why_it_waits
-from tesched_core.intake.pending_reason import OF_CRONTAB
+from tesched_core.intake.pending_reason import why_left_to_slurm
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
@@ -103,9 +103,9 @@ class GuardAdmission:
     def admit(self, plan: Plan) -> Refusal | None:
         """Return a refusal if the plan may not be carried out, or would pass a limit; else count it."""
         preemptor = self._view.snapshot.jobs.get(plan.preemptor)
-        if preemptor is not None and preemptor.of_crontab:
-            code = RefusalCode.UNSUPPORTED
-            return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=OF_CRONTAB)
+        if preemptor is not None and preemptor.left_to_slurm:
+            code, text = RefusalCode.UNSUPPORTED, why_left_to_slurm(preemptor)
+            return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
         if isinstance(plan, AwaitRoom) and self.waits(plan.preemptor):
             self._orders += 1
             return None

@@ -83,6 +83,18 @@ OF_CRONTAB = (
 )
 
 
+#: The same of a federated job.
+FEDERATED = (
+    "other clusters of the federation may run it, too (--clusters with this one alone would keep it here), and Slurm"
+    " sends each change of it to them; Slurm alone places it"
+)
+
+
+def why_left_to_slurm(job: Job) -> str:
+    """Sentence on why no resources are freed for it, and it is not held; empty: it is none of these."""
+    return OF_CRONTAB if job.of_crontab else FEDERATED if job.federated else ""
+
+
 def has_failed(job: Job) -> bool:
     """Check whether a job's run has failed. While it is completing its state is hidden, and its reason shows it."""
     return job.state is JobState.FAILED or (job.completing and job.reason.startswith(_FAILURES))

@@ -161,6 +161,9 @@ class Job:
     #: it is of its user's crontab (scrontab): Slurm puts it back in the queue for its next date, and refuses to change
     #: it; None: that is not known
     of_crontab: bool | None = False
+    #: other clusters of a federation may run it, too, once it is requeued at the latest: Slurm sends each change of it
+    #: to all of them, or to the one that it was submitted to
+    federated: bool = False
     #: how often it was requeued
     restarts: int = 0
     #: reset by each requeue; the store keeps the first
@@ -192,6 +195,11 @@ class Job:
     #: why it is not known what it asks for, or holds on each node, in words; all else is as Slurm says. It is no victim
     #: then, and no resources are freed for it. Empty as a rule; of a job that has just changed it may be for one poll
     partly_read: str = ""
+
+    @property
+    def left_to_slurm(self) -> bool:
+        """Check whether it is known to be none that tesched changes: of a crontab, or federated."""
+        return bool(self.of_crontab) or self.federated
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -79,6 +79,10 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
         RefusalCode.CRON_JOB,
         "it is of its user's crontab (scrontab): a signal would end its series, a requeue put it off to its next date",
     ),
+    (
+        RefusalCode.FEDERATED,
+        "other clusters of the federation may run it, too: a requeue would put it in the queues of all of them",
+    ),
 )
 
 

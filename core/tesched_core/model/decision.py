@@ -95,6 +95,7 @@ class RefusalCode(StrEnum):
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
     CRON_JOB = "cron_job"
+    FEDERATED = "federated"
     SCRIPT_UNREAD = "script_unread"
     # with the lever `plugin`: Slurm may not put it back once it has had its signal
     DECLARES_SIGNAL = "declares_signal"

@@ -13,3 +13,7 @@ class Lead:
     leader: str = ""
     #: why nothing new is to be begun, in words; empty if it may be
     paused: str = ""
+    #: mode of the daemon that wrote last, this one or another; empty: none has
+    mode: str = ""
+    #: what that one had left of mode enforce to put back, in words; empty: nothing, or its mode was enforce
+    leaving: str = ""

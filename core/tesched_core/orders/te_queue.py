@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from tesched_core.intake.pending_reason import OF_CRONTAB, has_reason, resources_would_not_help
+from tesched_core.intake.pending_reason import has_reason, resources_would_not_help, why_left_to_slurm
 from tesched_core.model.change import By
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -48,7 +48,7 @@ def te_queue(
     too_late = _too_late(trials, memory, above_limits, deadlines)
     for job in trials:
         job_id = job.job_id
-        late = too_late.get(job_id) if not job.of_crontab else None
+        late = too_late.get(job_id) if not job.left_to_slurm else None
         if late is not None and job_id not in pressing:
             refusals.append(_let_through(late) if memory.is_let_through(job) else late)
             continue
@@ -56,8 +56,8 @@ def te_queue(
         why = None if early else resources_would_not_help(job)
         if why is not None and why[0] is RefusalCode.HELD and is_held_by_hook(job):
             why = RefusalCode.HELD, "it is admitted, and is being released"
-        if why is None and job.of_crontab:
-            why = RefusalCode.UNSUPPORTED, OF_CRONTAB
+        if why is None and job.left_to_slurm:
+            why = RefusalCode.UNSUPPORTED, why_left_to_slurm(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"resources are being freed for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:

@@ -61,7 +61,7 @@ from tesched_core.placement.within_limits import is_within_limits
 
 #: rows of `INELIGIBLE`
 DEADLINE, LIMITS, RESERVATION, LICENSES, NODES, SLURM_LIMITS, QOS_GONE, QOS_TAKEN = 10, 11, 12, 13, 14, 15, 16, 17
-CRON_JOB = 18
+CRON_JOB, FEDERATED = 18, 19
 #: releases in which a requeued job loses its licences: from the first of these up to, and without, the second
 _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
 #: the release on which AllowAccounts was seen to leave out the children of an account that it names

@@ -22,7 +22,7 @@ from tesched_core.model.columns import MOST_RESTARTS, Owner
 from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.known_jobs import KnownCluster, KnownHolders, KnownJobs, LastingSite
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.placement.can_return import CRON_JOB, why_it_cannot_return
+from tesched_core.placement.can_return import CRON_JOB, FEDERATED, why_it_cannot_return
 from tesched_core.placement.capacity_of import KnownAmounts, keeps_nodes, site_of
 
 #: entry of any job
@@ -229,6 +229,8 @@ def _ineligible(job: Job, traits: Traits, nodes: Collection[str]) -> int:
         return 6
     if job.of_crontab:
         return CRON_JOB
+    if job.federated:
+        return FEDERATED
     if job.completing or job.finished or "CONFIGURING" in job.flags:
         return 1
     if not job.batch:

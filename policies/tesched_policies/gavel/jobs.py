@@ -221,7 +221,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         request = job.request
         if request.exclusive or request.required_nodes or job.array_job_id is not None or job.het_job_id is not None:
             continue
-        if job.of_crontab:
+        if job.left_to_slurm:
             continue
         # A job that Slurm did not start on its own nodes is left to Slurm for a while; so is a protected one.
         if job.pending and (memory.job(job_id).retry_at is not None or protected(job, view.limits)):

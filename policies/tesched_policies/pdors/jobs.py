@@ -63,7 +63,7 @@ def _members(view: View, workloads: Mapping[str, TrainingKind], slot_s: float) -
         waits = seen.pending and _would_start(seen, view)
         if not (waits or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
             continue
-        if seen.of_crontab or job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
+        if seen.left_to_slurm or job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
             continue
         try:
             demand = demand_of(job, snapshot, view.capacity)

@@ -59,7 +59,7 @@ def managed_jobs(view: View) -> tuple[SlaqJob, ...]:
         if (not traits.elastic and job_id not in reported) or traits.job_class is not JobClass.BE:
             continue
         job = snapshot.jobs[job_id]
-        if job.finished or job.completing or job.of_crontab or not view.scope.covers(job):
+        if job.finished or job.completing or job.left_to_slurm or not view.scope.covers(job):
             continue
         if traits.elastic and job.array_job_id is not None:
             tasks[job.array_job_id].append(job)

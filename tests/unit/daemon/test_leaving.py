@@ -290,7 +290,8 @@ def test_what_another_daemons_hook_has_held_stays(tmp_path: Path, mode: Mode) ->
     assert not loop.is_leaving
 
 
-def test_an_order_for_which_nothing_was_done_yet_ends_after_a_reload() -> None:
+def planned() -> tuple[Site, Loop]:
+    """Return a site whose daemon, of mode enforce, has an order for which nothing was done yet."""
     site = site_of()
     loop = site.daemon(Mode.ENFORCE)
     site.store.gone = "the lease is lost"
@@ -299,6 +300,44 @@ def test_an_order_for_which_nothing_was_done_yet_ends_after_a_reload() -> None:
     (order,) = site.store.memory.open_orders()
     assert order.victims[0].state is VictimState.PLANNED
     site.store.gone = ""
+    return site, loop
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+@pytest.mark.parametrize("leads_at_first", [True, False])
+def test_an_order_for_which_nothing_was_done_yet_ends_after_a_restart(mode: Mode, leads_at_first: bool) -> None:
+    site, _ = planned()
+    loop = site.daemon(mode)
+    if not leads_at_first:
+        site.store.says = Lead(leader="process 1 on login1")
+        site.turns(loop)
+        site.store.says = Lead()
+    (turn,) = site.turns(loop)
+    assert not turn.saw, "it has decided nothing"
+    site.turns(loop)
+    assert site.kinds() == []
+    assert undone(site)
+    assert not loop.is_leaving
+
+
+def test_a_restart_that_slurmctld_does_not_see_is_no_reason_to_forget_the_order() -> None:
+    site, _ = planned()
+    site.away = True
+    site.turns(site.daemon(Mode.OBSERVE))
+    site.away = False
+    site.turns(site.daemon(Mode.OBSERVE), 2)
+    assert undone(site)
+
+
+def test_a_restart_with_nothing_open_decides_at_once(site: Site) -> None:
+    *_, last = put_all_back(site.daemon(Mode.ENFORCE), sleep=lambda _: None)
+    assert last.settled
+    (turn,) = site.turns(site.daemon(Mode.SHADOW))
+    assert turn.saw
+
+
+def test_an_order_for_which_nothing_was_done_yet_ends_after_a_reload() -> None:
+    site, loop = planned()
     site.reload(loop, Mode.OBSERVE)
     site.turns(loop, 2)
     assert site.kinds() == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.field import Field
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.resources import JobId
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
@@ -46,12 +47,15 @@ def test_it_goes_on_while_a_change_is_put_back(left: list[int], looks: int) -> N
 class Turns(Loop):
     """A loop whose polls end so."""
 
-    def __init__(self, *turns: CycleResult) -> None:
+    def __init__(self, *turns: CycleResult | JournalError) -> None:
         """Make no parts: none is used."""
         self.turns = iter(turns)
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
-        return next(self.turns)
+        found = next(self.turns)
+        if isinstance(found, JournalError):
+            raise found
+        return found
 
 
 def turn(left: int, *statuses: Status, trouble: str = "") -> CycleResult:
@@ -100,3 +104,37 @@ def test_changes_left_are_compared_with_the_last_turn_that_saw_the_cluster(
         put_all_back_at_a_stop(Turns(*turns), sleep=lambda _: None)
         messages = [systemd.recv(1000).decode() for _ in turns]
     assert ["EXTEND_TIMEOUT_USEC" in one for one in messages] == [False, False, True, True]
+
+
+FULL = JournalError("disk full")
+
+
+def test_after_a_turn_that_the_journal_refuses_the_other_changes_are_put_back() -> None:
+    loop = Turns(turn(9), FULL, turn(4), FULL, FULL, turn(0))
+    assert [one.left for one in put_all_back(loop, sleep=lambda _: None)] == [9, 4, 0]
+    few = Turns(FULL, *[turn(4)] * POLLS)
+    assert [one.left for one in put_all_back(few, sleep=lambda _: None)] == [4] * (POLLS - 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ([turn(9), turn(4)], "4 change(s) and order(s) are left"),
+        ([turn(9), turn(0, trouble="Slurm cannot be seen")], "9 change(s) and order(s) are left"),
+        ([], "what is left is not known"),
+    ],
+)
+def test_a_stop_that_the_journal_ends_says_what_is_left(before: list[CycleResult], said: str) -> None:
+    with pytest.raises(JournalError, match="disk full") as raised:
+        put_all_back_at_a_stop(Turns(*before, *[FULL] * POLLS), sleep=lambda _: None)
+    assert said in str(raised.value)
+    assert "tesched undo" in str(raised.value)
+
+
+def test_a_stop_that_leaves_changes_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    put_all_back_at_a_stop(Turns(*[turn(3)] * POLLS), sleep=lambda _: None)
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "3 change(s) and order(s) are left" in warning
+    caplog.clear()
+    put_all_back_at_a_stop(Turns(turn(3), turn(0)), sleep=lambda _: None)
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]

@@ -20,6 +20,8 @@ PLAIN = QueueRow(
         "array_task_id": "N/A",
         "het_job_id": "N/A",
         "het_job_offset": "N/A",
+        "origin": "NA",
+        "siblings_viable": "NA",
         "user_name": "ada",
         "user_id": "1000",
         "partition": "main",

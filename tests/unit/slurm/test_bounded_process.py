@@ -193,3 +193,8 @@ def test_no_variable_of_the_daemons_reaches_slurms_commands(name: str, monkeypat
     monkeypatch.setenv("SLURM_CONF", "/etc/there")
     said = Commands().run(python(f"import os; print(os.environ.get('{name}'), os.environ['SLURM_CONF'])"))
     assert said == "None /etc/there\n"
+
+
+@pytest.mark.parametrize("command", ["SQUEUE", "SCONTROL", "SINFO", "SPRIO", "SACCT"])
+def test_slurms_commands_are_of_this_cluster_alone(command: str) -> None:
+    assert Commands().run(python(f"import os; print(os.environ['{command}_LOCAL'])")) == "1\n"

@@ -79,3 +79,10 @@ def test_values_that_jobs_share_are_kept_once() -> None:
     one, two = polled([row._replace(user_name=f"user-{len(jobs(2))}") for row in jobs(2)])
     assert one.user_name is two.user_name
     assert one.tres_alloc is two.tres_alloc
+
+
+def test_records_without_an_id_are_no_jobs() -> None:
+    # Of jobs that other clusters of a federation have started (22.05.8): all have the number for none.
+    rows = jobs(2)
+    revoked = PLAIN._replace(job_id="4294967294", state="REVOKED", origin="one", siblings_viable="one,two")
+    assert polled([revoked, rows[0], revoked, rows[1]]) == rows

@@ -7,7 +7,8 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 import pytest
-from tesched_slurm.pyslurm_jobs import pending_job
+from tesched_core.model.cluster import Request
+from tesched_slurm.pyslurm_jobs import job_of, pending_job
 from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, PollAll, PolledObjects, Version, frame, read_answer
 from tesched_slurm.pyslurm_worker import Pyslurm, Worker
 
@@ -61,6 +62,29 @@ def test_the_deadline_of_a_waiting_job_is_squeues() -> None:
     said = record(1, state="PENDING", required_nodes="n1", excluded_nodes="n2", reservation=None, time_limit=10)
     row = PLAIN._replace(state="PENDING", deadline="5000")
     assert (pending_job(said, row).deadline, pending_job(said, PLAIN).deadline) == (5000, None)
+
+
+@pytest.mark.parametrize(
+    ("origin", "viable", "array", "federated"),
+    [
+        (None, (), None, False),
+        (None, (), 1, False),
+        ("one", ("one",), None, False),
+        ("one", ("one", "two"), None, True),
+        ("one", ("one",), 1, True),
+    ],
+)
+def test_a_job_that_another_cluster_may_run_is_federated(
+    origin: str | None, viable: tuple[str, ...], array: int | None, federated: bool
+) -> None:
+    where = {"federation_origin": origin, "federation_siblings_viable": viable}
+    said = record(1, state="RUNNING", array_id=array, array_tasks_waiting=None, reservation=None, **where)
+    assert job_of(said, Request()).federated is federated
+
+
+def test_a_record_without_an_id_is_no_job() -> None:
+    seen = seen_by_a_worker(Jobs=Records(as_pyslurm(record(4294967294)), as_pyslurm(record(1))))
+    assert ([job.id for job in seen.jobs], seen.unread) == ([1], ())
 
 
 def test_an_answer_comes_as_it_was_sent() -> None:

@@ -155,6 +155,24 @@ def test_a_list_of_reservations_is_read_as_by_slurm(typed: str, read_as: str) ->
     assert read_job(PLAIN._replace(reservation=typed), None).reservation == read_as
 
 
+@pytest.mark.parametrize(
+    ("origin", "viable", "task", "federated"),
+    [
+        ("NA", "NA", "N/A", False),
+        ("", "", "N/A", False),
+        ("NA", "NA", "0", False),
+        ("one", "one", "N/A", False),
+        ("one", "one,two", "N/A", True),
+        ("one", "two", "N/A", True),
+        ("one", "one", "0", True),
+        ("one", "one", "0-3", True),
+    ],
+)
+def test_a_job_that_another_cluster_may_run_is_federated(origin: str, viable: str, task: str, federated: bool) -> None:
+    row = PLAIN._replace(origin=origin, siblings_viable=viable, array_task_id=task)
+    assert read_job(row, None).federated is federated
+
+
 @pytest.mark.parametrize(("said", "status", "by_signal"), [("768", 3, 0), ("10", 0, 10), ("3:0", 3, 0), ("0:9", 0, 9)])
 def test_how_a_job_ended_is_read_on_every_release(said: str, status: int, by_signal: int) -> None:
     job = read_job(PLAIN._replace(state="FAILED", exit_code=said), None)
