@@ -286,7 +286,7 @@ class Faults(RuleBasedStateMachine):
     @rule(
         comers=st.lists(st.one_of(DRAFTS, DRAFTS.map(a_trial)), max_size=2),
         trial=DRAFTS.map(a_trial),
-        polls=st.integers(0, 2),
+        polls=st.integers(0, 8),
         since_s=st.integers(0, 4),
         then_s=st.sampled_from([0, 1, 3]),
         deed=st.sampled_from([None, None, *DEEDS]),
@@ -304,17 +304,21 @@ class Faults(RuleBasedStateMachine):
         faults: list[Fault],
     ) -> None:
         """Let a trial come after a poll of full nodes, others beside it, and an early turn before the next poll."""
+        self.covered["a trial between polls"] += 1
+        slurm = self.there.slurm
+        # An early turn comes where all is at rest.
+        for work in [work for work in slurm.jobs.values() if work.name == "te" and not work.finished]:
+            slurm.cancel(work)
         self._submit(FILLS_A_NODE)
-        self.there.slurm.pass_time(3)
-        self._turns(polls, 2)
+        self._turns(polls, 5)
         if deed is not None:
             self.person(0, deed)
         for draft in (*comers, trial):
             self._submit(draft)
-        self.there.slurm.pass_time(since_s)
+        slurm.pass_time(since_s)
         self.there.early_turn("first", faults)
         self.there.ledger.check()
-        self.there.slurm.pass_time(then_s)
+        slurm.pass_time(then_s)
         self._turns(1, 2)
 
     @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["killed", "stopped", "undo"]), faults=SOME_FAULTS)
