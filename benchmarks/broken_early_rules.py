@@ -20,6 +20,7 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: nor where they come", _CHECKS, "if not all(entry.policy.serves_te", "if all(entry.policy.serves_te"
     ),
+    Mutation("early: by default", "daemon/tesched_daemon/settings.py", "turn: bool = True", "turn: bool = False"),
     Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),
     Mutation("early: a clock set while it reads", _LOOP, "if jumped_s(self._clocks, now):", "if False:"),

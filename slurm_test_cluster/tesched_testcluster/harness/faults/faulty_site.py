@@ -123,7 +123,7 @@ class Site:
             limits=self.limits,
             classes=CLASSES,
             mode=Mode.ENFORCE,
-            pace=Pace(poll_interval_s=2.0, backoff_max_s=8.0, early_turn=True),
+            pace=Pace(poll_interval_s=2.0, backoff_max_s=8.0),
             single_reads=daemon,
             clock=self.clock.time,
             stopwatch=self.clock.monotonic,

@@ -158,7 +158,7 @@ class Faults(RuleBasedStateMachine):
         most=st.sampled_from([1, 2, 3]),
         lever=st.sampled_from([YieldBy.REQUEUE, YieldBy.AUTO]),
         policy=st.sampled_from(POLICIES),
-        best_effort=st.sampled_from([None, Fill()]),
+        best_effort=st.sampled_from([None, None, Fill()]),
         last_turns=st.integers(0, 6),
         ends_with_undo=st.booleans(),
         drafts=COMERS,
