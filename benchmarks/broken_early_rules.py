@@ -125,7 +125,9 @@ EARLY_MUTATIONS = (
     Mutation("early: those before are read", _EARLY, "[*map(self._read, waiting), *new]", "[*new]"),
     Mutation("early: all of those before", _EARLY, "if len(known) < len(read) or", "if"),
     Mutation("early: many before are a poll's", _EARLY, "if len(waiting) > MOST_BEFORE:", "if False:"),
-    Mutation("early: a hundred before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"),
+    Mutation(
+        "early: a hundred before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"
+    ),
     Mutation("early: those before in half of the time", _EARLY, "self.left_s * PART", "self.left_s"),
     Mutation("early: as long as reads take", _EARLY, "if self._is_in_vain(len(waiting),", "if self._is_in_vain(0,"),
     Mutation("early: many reads count as several", _EARLY, "return max(1, ceil(self._count / READS))", "return 1"),

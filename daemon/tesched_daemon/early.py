@@ -18,9 +18,9 @@ Principle
     The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
     a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
     ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
-    before which more than `MOST_NEW` jobs have come, there is none until the next poll; the same holds where those before
-    would take more than half of the time, by the first reads. None comes while more than `MOST_BEFORE` TE jobs wait.
-    Each `READS` reads count as another early turn, of which there are so many a minute (`wakeup.py`).
+    those before would take more than half of the time, or before which more than `MOST_NEW` jobs have come, there is
+    none until the next poll; nor is there any while more than `MOST_BEFORE` TE jobs wait. How many come is bounded
+    (`wakeup.py`), and one of many reads counts as several.
 
 Worked example
     A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in

@@ -43,7 +43,7 @@ AGAIN_S = 0.25
 #: there are by default. Six calls each: 180 a minute.
 POLLS = Allowance(burst=40, every_s=2.0)
 #: Early turns that pokes may cause: ten a minute in the long run, of some 40 RPCs each for one job and its victim. One
-#: of many reads counts as several (`early.READS`), so that it is 1,400 RPCs a minute at most before what is done.
+#: of many reads counts as several (`early.READS`): fewer than 1,500 commands a minute in the long run.
 EARLY = Allowance(burst=20, every_s=6.0)
 #: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
 _AT_ONCE = 1000
