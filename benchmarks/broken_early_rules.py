@@ -20,6 +20,7 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: nor where they come", _CHECKS, "if not all(entry.policy.serves_te", "if all(entry.policy.serves_te"
     ),
+    Mutation("early: by default", "daemon/tesched_daemon/settings.py", "turn: bool = True", "turn: bool = False"),
     Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),
     Mutation("early: a clock set while it reads", _LOOP, "if jumped_s(self._clocks, now):", "if False:"),
@@ -31,8 +32,8 @@ EARLY_MUTATIONS = (
         "return max(announced_in_s, 0.0)",
     ),
     Mutation("early: limits in what is left", _LOOP, "early=True, within_s=early.left_s)", "early=True)"),
-    Mutation("early: no read in vain", _EARLY, "if len(job_ids) * self._reading_s", "if 0 * self._reading_s"),
-    Mutation("early: nor another try", _EARLY, "            self._too_slow = True\n", ""),
+    Mutation("early: no read in vain", _EARLY, "if self._is_in_vain(len(job_ids),", "if self._is_in_vain(0,"),
+    Mutation("early: nor another try", _EARLY, "self._too_slow |= in_vain", "pass"),
     Mutation("early: nor after a late one", _EARLY, "self._too_slow |= late", "pass"),
     Mutation(
         "early: reads again are no decision",
@@ -124,7 +125,16 @@ EARLY_MUTATIONS = (
     Mutation("early: those before are read", _EARLY, "[*map(self._read, waiting), *new]", "[*new]"),
     Mutation("early: all of those before", _EARLY, "if len(known) < len(read) or", "if"),
     Mutation("early: many before are a poll's", _EARLY, "if len(waiting) > MOST_BEFORE:", "if False:"),
-    Mutation("early: ten before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"),
+    Mutation(
+        "early: a hundred before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"
+    ),
+    Mutation("early: those before in half of the time", _EARLY, "self.left_s * PART", "self.left_s"),
+    Mutation("early: as long as reads take", _EARLY, "if self._is_in_vain(len(waiting),", "if self._is_in_vain(0,"),
+    Mutation("early: many reads count as several", _EARLY, "return max(1, ceil(self._count / READS))", "return 1"),
+    Mutation("early: those of the last one", _LOOP, "        self._early.begin()\n", ""),
+    Mutation("early: the service counts them", _SERVICE, "counts_as=counts_as)", "counts_as=1)"),
+    Mutation("early: bounded by their reads", _WAKEUP, "self._earlies.owe(counts_as - 1)", "pass"),
+    Mutation("early: what is owed is waited for", "daemon/tesched_daemon/rates.py", "self._left -= times", "pass"),
     Mutation(
         "early: for a new trial alone",
         _EARLY,

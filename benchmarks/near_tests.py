@@ -517,7 +517,8 @@ NEAR = {
     "new_jobs": ("tests/unit/daemon/test_new_jobs.py",),
     "submission_signs": ("tests/unit/slurm/test_submission_signs.py",),
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
-    "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
+    "settings": ("tests/integration/test_early_turn_left.py",),
+    "rates": ("tests/unit/daemon/test_wakeup_shares.py", "tests/unit/daemon/test_wakeup_early.py"),
     "reinforce": ("tests/scenarios/test_robbed.py",),
     **dict.fromkeys(
         ("columns_of", "read_jobs", "capacity_of"),

@@ -98,7 +98,7 @@ def polled(
 ) -> Loop:
     """Return a loop that has polled the site once, a second ago, before job 4 came."""
     loop = replace(loop_of(site, Notebook(), mode), journal=notebook or Notebook())
-    loop.pace = replace(loop.pace, early_turn=True, **pace)  # type: ignore[arg-type]
+    loop.pace = replace(loop.pace, **pace)  # type: ignore[arg-type]
     parts = {"single_reads": site, "clock": lambda: site.time, "stopwatch": lambda: site.time}
     loop = replace(loop, limits=replace(loop.limits, **limits), **parts)  # type: ignore[arg-type]
     assert not loop.turn().trouble

@@ -18,8 +18,9 @@ Principle
     The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
     a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
     ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
-    before which more than `MOST_NEW` jobs have come, there is none until the next poll; nor is there any while more
-    than `MOST_BEFORE` TE jobs wait.
+    those before would take more than half of the time, or before which more than `MOST_NEW` jobs have come, there is
+    none until the next poll; nor is there any while more than `MOST_BEFORE` TE jobs wait. How many come is bounded
+    (`wakeup.py`), and one of many reads counts as several.
 
 Worked example
     A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in
@@ -35,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from math import ceil
 from types import MappingProxyType
 
 from tesched_core.intake.classify import classify
@@ -60,7 +62,11 @@ LATER_S = 3.0
 #: New jobs that are read; where there are more, the poll reads them all.
 MOST_NEW = 10
 #: TE jobs that wait for another reason and are read before any new one is served; where there are more, the poll is.
-MOST_BEFORE = 10
+MOST_BEFORE = 100
+#: Part of the time left in which those must be read: the nodes, the decision and the reads again come after them.
+PART = 0.5
+#: Jobs that are read, two calls to Slurm each, in what counts as one early turn.
+READS = 70
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2
 #: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: of the time
@@ -89,7 +95,7 @@ class EarlyTurns:
     _in_trouble: bool = field(default=False, init=False)
     #: the reads since the last poll take too long
     _too_slow: bool = field(default=False, init=False)
-    #: how many jobs the early turn under way has read, and how long that took, seconds
+    #: how many jobs the early turn under way, or the last one, has read, and how long that took, seconds
     _count: int = field(default=0, init=False)
     _reading_s: float = field(default=0.0, init=False)
     #: by the stopwatch, when the early turn under way must have read all
@@ -144,6 +150,15 @@ class EarlyTurns:
         jobs_at = last.taken_at if last.jobs_at is None else last.jobs_at
         return now >= jobs_at and (limits.wait_for_free_s <= 0 or now - jobs_at <= FRESH_S)
 
+    def begin(self) -> None:
+        """Begin an early turn, which has read nothing so far."""
+        self._count, self._reading_s = 0, 0.0
+
+    @property
+    def counts_as(self) -> int:
+        """Return as how many early turns the last one counts, by what it has read."""
+        return max(1, ceil(self._count / READS))
+
     @property
     def is_late(self) -> bool:
         """Check whether the early turn under way has taken as long as a poll."""
@@ -168,9 +183,10 @@ class EarlyTurns:
             return None
         began = self.stopwatch()
         self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
-        self._count, self._reading_s = 0, 0.0
         new = self._new_jobs()
         if not any(job.pending and classify(job, rules.classes).job_class is JobClass.TE for job in new):
+            return None
+        if self._is_in_vain(len(waiting), self.left_s * PART):
             return None
         read = [*map(self._read, waiting), *new]
         known = {job.job_id: job for job in read if isinstance(job, Job)}
@@ -201,15 +217,19 @@ class EarlyTurns:
 
     def are_as_decided(self, job_ids: Collection[JobId], snapshot: Snapshot) -> bool:
         """Read these jobs again, and check whether each is as it is in the snapshot."""
-        if len(job_ids) * self._reading_s / max(self._count, 1) > self._until - self.stopwatch():
-            # It would be in vain, and so would be another try.
-            self._too_slow = True
+        if self._is_in_vain(len(job_ids), self._until - self.stopwatch()):
             return False
         for job_id in sorted(job_ids):
             job, decided_on = self._read(job_id), snapshot.jobs.get(job_id)
             if job is None or isinstance(job, Failure) or decided_on is None or _lasting(job) != _lasting(decided_on):
                 return False
         return not self.is_late
+
+    def _is_in_vain(self, count: int, within_s: float) -> bool:
+        """Check whether so many reads would take longer, as long as those before took; then so would another try."""
+        in_vain = count * self._reading_s / max(self._count, 1) > within_s
+        self._too_slow |= in_vain
+        return in_vain
 
     def _read(self, job_id: JobId) -> Job | Failure | None:
         if self.reads is None or self.is_late:

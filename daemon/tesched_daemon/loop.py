@@ -356,6 +356,7 @@ class Loop:
 
         Never raises for what Slurm, a job or the journal do.
         """
+        self._early.begin()
         try:
             meant = self._meant_early()
             if meant is None:
@@ -375,6 +376,11 @@ class Loop:
         announced_in_s = self._next_at - self.stopwatch()
         next_in_s = next_poll_in_s(memory, meant.decision, meant.snapshot, self.clock(), announced_in_s)
         return CycleResult(summary=meant.decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+
+    @property
+    def early_counts_as(self) -> int:
+        """Return as how many early turns the last one counts, which are bounded in all."""
+        return self._early.counts_as
 
     def _meant_early(self) -> Meant | None:
         """Decide an early turn, and read again all that it rests on; None: there is none to be made."""

@@ -39,6 +39,10 @@ class Bucket:
         self._left -= 1.0
         return True
 
+    def owe(self, times: int) -> None:
+        """Use the allowance so often besides, also where nothing is left: the next use waits for as long."""
+        self._left -= times
+
     def wait_s(self, at: float) -> float:
         """Return the seconds from `at` until there is some left."""
         since_s = max(at - self._at, 0.0)

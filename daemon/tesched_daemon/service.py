@@ -210,7 +210,8 @@ class Service:
             self._turning = False
             ended = time.monotonic()
             next_in_s = turn.next_in_s if turn is not None else inf
-            self._agenda.ended_early(ended, took_s=ended - began, next_in_s=next_in_s)
+            counts_as = self._loop.early_counts_as
+            self._agenda.ended_early(ended, took_s=ended - began, next_in_s=next_in_s, counts_as=counts_as)
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

@@ -47,7 +47,7 @@ class Pace:
     #: tests a minute whether a job was submitted, one RPC each, while a BE job runs; 0: none
     tests_per_minute: Annotated[int, Range(least=6, most=1200, right="0, or from 6 to 1200", or_zero=True)] = 0
     #: where polls take long, a new TE job is served before the poll that it brings about (`early.py`)
-    early_turn: bool = False
+    early_turn: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for a pace that cannot be kept."""

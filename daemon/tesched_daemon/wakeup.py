@@ -42,7 +42,8 @@ AGAIN_S = 0.25
 #: Polls that pokes may cause: a burst of submissions at once, and 30 a minute in the long run, which is as many as
 #: there are by default. Six calls each: 180 a minute.
 POLLS = Allowance(burst=40, every_s=2.0)
-#: Early turns that pokes may cause: ten a minute in the long run, of some 40 RPCs each for one job and its victim.
+#: Early turns that pokes may cause: ten a minute in the long run, of some 40 RPCs each for one job and its victim. One
+#: of many reads counts as several (`early.READS`): fewer than 1,500 commands a minute in the long run.
 EARLY = Allowance(burst=20, every_s=6.0)
 #: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
 _AT_ONCE = 1000
@@ -133,12 +134,15 @@ class Agenda:
             self._early = None
         return poked
 
-    def ended_early(self, at: float, *, took_s: float, next_in_s: float = inf) -> None:
-        """Take in that an early turn ended. A poll comes after each, also where the pokes have had theirs.
+    def ended_early(self, at: float, *, took_s: float, next_in_s: float = inf, counts_as: int = 1) -> None:
+        """Take in that an early turn ended, which `counts_as` so many by what it has read.
+
+        A poll comes after each, also where the pokes have had theirs.
 
         It comes as long after it as it took, which on a slow slurmctld is a rest; and whatever puts it off, in
         `next_in_s` at the latest: a grace period that has begun is over then.
         """
+        self._earlies.owe(counts_as - 1)
         self._poll_at = min(self._poll_at, at + next_in_s)
         self._early_from = at + PAUSE_S
         self._not_before = max(self._not_before, at + took_s)

@@ -52,8 +52,7 @@ class Slowly:
 def early_config(cluster: LocalCluster, folder: Path, mode: str = "enforce", *, poll_interval_s: float = 0.5) -> Path:
     """Write a daemon's configuration with early turns, however old the last poll is."""
     file = write_config(cluster, folder, ClientChoice.COMMANDS, mode, poll_interval_s=poll_interval_s)
-    text = file.read_text().replace("[loop]\n", "[loop]\nearly_turn = true\n")
-    file.write_text(text.replace("[guard]\n", "[guard]\nwait_for_free_s = 0\n"))
+    file.write_text(file.read_text().replace("[guard]\n", "[guard]\nwait_for_free_s = 0\n"))
     return file
 
 

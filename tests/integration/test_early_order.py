@@ -12,7 +12,7 @@ from tesched_core.model.cluster import Job, JobState, NodeShare
 from tesched_core.model.resources import JobId
 from tesched_daemon.early import MOST_BEFORE
 
-from tests.early_parts import AWAY, NEW, OTHER, Site, left_to_the_poll, none_comes, polled
+from tests.early_parts import AWAY, NEW, OTHER, Site, left_to_the_poll, none_comes, noticed, polled
 from tests.loop_parts import FULL, TRIAL, VICTIM, Notebook
 
 #: what keeps a job that was there before job 4
@@ -109,6 +109,43 @@ def test_where_too_many_wait_all_is_left_to_the_poll(more: int) -> None:
     loop.early_turn()
     assert site.noticed() == [VICTIM.job_id]
     assert held.keys() <= set(site.reads)
+
+
+@pytest.mark.parametrize(("count", "in_time"), [(20, True), (30, False)])
+def test_as_many_are_read_as_half_of_the_time_is_enough_for(count: int, *, in_time: bool) -> None:
+    site = Site(reason="Resources", read_s=0.1)
+    site.jobs |= {JobId(-number): before(-number, KEPT["held by its user"]) for number in range(count)}
+    loop = polled(site, pace={"poll_interval_s": 60.0, "backoff_max_s": 60.0})
+    if in_time:
+        assert noticed(loop, site)
+        return
+    assert left_to_the_poll(loop, site)
+    assert site.reads == [4, 5, 6], "none is begun in vain"
+    assert none_comes(loop, site), "nor again, until a poll has come"
+    loop.turn(asked=True)
+    assert site.noticed() == [VICTIM.job_id]
+
+
+def test_one_of_many_that_nothing_keeps_any_more_comes_first() -> None:
+    site = one_victim(KEPT["dependent"])
+    site.read_s = 0.01
+    site.jobs |= {JobId(-number): before(-number, KEPT["held by its user"]) for number in range(40)}
+    loop = polled(site)
+    site.change(before(), **FREE)
+    assert noticed(loop, site)
+    assert served(site) == {2}
+
+
+@pytest.mark.parametrize(("waiting", "counts_as"), [(0, 1), (60, 1), (70, 2)])
+def test_one_of_many_reads_counts_as_several(waiting: int, counts_as: int) -> None:
+    site = Site(reason="Resources", read_s=0.001)
+    site.jobs |= {JobId(-number): before(-number, KEPT["held by its user"]) for number in range(waiting)}
+    loop = polled(site)
+    assert loop.early_counts_as == 1
+    assert noticed(loop, site)
+    assert loop.early_counts_as == counts_as
+    loop.early_turn()
+    assert loop.early_counts_as == 1, "an order is under way, and none came"
 
 
 def test_a_best_effort_job_that_waits_is_not_read() -> None:

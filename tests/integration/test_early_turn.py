@@ -10,7 +10,7 @@ from tesched_core.model.actions import SetField, Status, sets
 from tesched_core.model.cluster import JobState, NodeShare, SlurmSettings
 from tesched_core.model.field import Field
 from tesched_core.model.lead import Lead
-from tesched_core.model.limits import Bound
+from tesched_core.model.limits import Bound, YieldBy
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres
 from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW
@@ -288,10 +288,11 @@ def test_the_first_poll_must_have_come() -> None:
         (FREE, {}, Mode.OBSERVE, Lead()),
         (SlurmSettings(limits_enforced=False, rate_limit=RateLimit(burst=1000)), {}, Mode.ENFORCE, Lead()),
         (FREE, {"bound": Bound(slowdown=3.0, te_time_limit_s=600.0)}, Mode.ENFORCE, Lead()),
+        (FREE, {"lever": YieldBy.PLUGIN}, Mode.ENFORCE, Lead()),
         (FREE, {}, Mode.ENFORCE, Lead(paused="an admin has paused it")),
         (FREE, {}, Mode.ENFORCE, Lead(leader="tesched on m2")),
     ],
-    ids=["observe", "rate limit", "bound", "paused", "standby"],
+    ids=["observe", "rate limit", "bound", "plugin", "paused", "standby"],
 )
 def test_there_is_none_where(settings: SlurmSettings, limits: dict[str, object], mode: Mode, says: Lead) -> None:
     site, notebook = Site(settings=settings), Notebook()

@@ -32,8 +32,8 @@ from tests.loop_parts import FULL, VICTIM, Notebook, Reported
 from tests.unit.slurm.answering import Answering
 
 
-def test_it_is_off_unless_the_site_has_switched_it_on() -> None:
-    assert not Pace().early_turn
+def test_it_is_on_unless_the_site_has_switched_it_off() -> None:
+    assert Pace().early_turn
     site = Site()
     loop = polled(site)
     on, loop.pace = loop.pace, replace(loop.pace, early_turn=False)

@@ -149,6 +149,10 @@ class Early(Turning):
         #: what an early turn comes to; None: it does nothing
         self.makes: CycleResult | None = None
 
+    @property
+    def early_counts_as(self) -> int:
+        return 3
+
     def turn(self, *, asked: bool = False) -> CycleResult:
         self.order.append("poll")
         return replace(super().turn(asked=asked), early=True)
@@ -187,12 +191,12 @@ def test_a_grace_period_that_an_early_turn_began_is_planned_for(
 ) -> None:
     loop = Early()
     loop.makes = makes
-    planned: list[float] = []
+    planned: list[tuple[float, int]] = []
     ended_early = Agenda.ended_early
 
-    def plans(agenda: Agenda, at: float, *, took_s: float, next_in_s: float = inf) -> None:
-        planned.append(next_in_s)
-        ended_early(agenda, at, took_s=took_s, next_in_s=next_in_s)
+    def plans(agenda: Agenda, at: float, *, took_s: float, next_in_s: float = inf, counts_as: int = 1) -> None:
+        planned.append((next_in_s, counts_as))
+        ended_early(agenda, at, took_s=took_s, next_in_s=next_in_s, counts_as=counts_as)
 
     monkeypatch.setattr(Agenda, "ended_early", plans)
     service = Service(loop, reload=lambda _: "")
@@ -205,4 +209,4 @@ def test_a_grace_period_that_an_early_turn_began_is_planned_for(
     finally:
         service.stop()
         thread.join(HANG_S)
-    assert planned == [next_in_s]
+    assert planned == [(next_in_s, 3)]

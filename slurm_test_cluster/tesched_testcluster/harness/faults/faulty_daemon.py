@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tesched_core.intake.classify import Question
@@ -28,7 +28,7 @@ from tesched_core.model.actions import (
     Suspend,
     kind_of,
 )
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.field import Field, HoldState, Nodes
 from tesched_core.model.lead import Lead
@@ -84,6 +84,7 @@ class Port(StrEnum):
     LEAD = "lead"
     LOAD = "load"
     OBSERVE = "observe"
+    READ = "read"
     INTEND = "intend"
     ACT = "act"
     CONCLUDE = "conclude"
@@ -95,6 +96,8 @@ POSSIBLE: dict[Port, tuple[What, ...]] = {
     Port.LEAD: (What.DIES_BEFORE, What.NOT_WRITTEN),
     Port.LOAD: (What.DIES_AFTER, What.NOT_WRITTEN),
     Port.OBSERVE: (What.UNSEEN, What.NO_JOBS, What.NO_NODES, What.DIES_AFTER),
+    # Of one job, in an early turn.
+    Port.READ: (What.UNSEEN, What.DIES_AFTER, What.JOB_ENDS, What.JOB_SUSPENDED),
     Port.INTEND: (*_DEATHS, What.NOT_WRITTEN, What.WRITTEN_UNHEARD, What.SLEEPS),
     Port.ACT: (
         *_DEATHS,
@@ -217,18 +220,32 @@ class Daemon:
         self._good_look_s = self.ledger.good_look_s = self.slurm.clock.steady_s
         return seen
 
+    # Single reads.
+
+    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:  # noqa: ARG002 - none takes any time
+        """Read one job, or fail to; it may change right after that."""
+        what = self._begins(Port.READ)
+        if what is What.UNSEEN or not self.slurm.reachable:
+            return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
+        read = self.slurm.record(job_id)
+        if what in {What.JOB_ENDS, What.JOB_SUSPENDED}:
+            self.slurm.interrupt(job_id, ends=what is What.JOB_ENDS)
+        self._after(what)
+        return read
+
+    def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:  # noqa: ARG002 - nor do these
+        """Read the nodes."""
+        seen = self.slurm.snapshot()
+        return replace(last, nodes=seen.nodes, partitions=seen.partitions)
+
     # The actuator.
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform an action, or not, and say what became of it, or otherwise."""
         what = self._begins(Port.ACT)
-        work = self.slurm.jobs.get(action.job_id)
         asks = isinstance(action, Notify | Requeue | Cancel)
-        if what is What.JOB_ENDS and work is not None and work.runs:
-            work.completed += 1
-            self.slurm.leave(work, JobState.COMPLETED)
-        elif what in {What.JOB_SUSPENDED, What.LEFT_HELD} and work is not None and work.runs and asks:
-            work.state, work.suspended_by_user = JobState.SUSPENDED, True
+        if what is What.JOB_ENDS or (asks and what in {What.JOB_SUSPENDED, What.LEFT_HELD}):
+            self.slurm.interrupt(action.job_id, ends=what is What.JOB_ENDS)
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=self.slurm.clock.time())
         kind = FailureKind.UNREACHABLE if not self.slurm.reachable else _FAILURES.get(what) if what else None

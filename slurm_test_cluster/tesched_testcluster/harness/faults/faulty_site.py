@@ -52,6 +52,8 @@ CLASSES = Classification(
     default_notice_signal="B:USR1",
     default_exit0=ExitZero.FINISHED,
 )
+#: seconds that a poll counts as long where an early turn is to come; by the site's clock it takes none
+SLOW_S = 60.0
 #: a daemon that sleeps this long before an action has lost the lease when it wakes up
 SLEEPS_S = int(ACT_WITHIN_S) + 10
 NAMES = ("first", "second")
@@ -122,6 +124,7 @@ class Site:
             classes=CLASSES,
             mode=Mode.ENFORCE,
             pace=Pace(poll_interval_s=2.0, backoff_max_s=8.0),
+            single_reads=daemon,
             clock=self.clock.time,
             stopwatch=self.clock.monotonic,
         )
@@ -145,6 +148,17 @@ class Site:
         """Let a daemon make a turn; these faults happen in it or later on. A dead one is started first."""
         daemon = self.daemons.get(name) or self.start(name)
         self._run(daemon, faults, daemon.loop.turn)
+
+    def early_turn(self, name: str, faults: Sequence[Fault] = ()) -> None:
+        """Let a daemon make an early turn, as before a poll that takes long; these faults happen in it or later on."""
+        daemon = self.daemons.get(name) or self.start(name)
+        daemon.loop._early._poll_s = SLOW_S  # noqa: SLF001 - as if the last one had taken so long
+
+        def call() -> None:
+            if daemon.loop.early_turn() is not None:
+                self.ledger.happened["early turn"] += 1
+
+        self._run(daemon, faults, call)
 
     def _run(self, daemon: Daemon, faults: Sequence[Fault], call: Callable[[], object]) -> None:
         try:

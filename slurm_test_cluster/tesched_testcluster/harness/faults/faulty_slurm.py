@@ -172,6 +172,7 @@ class FaultySlurm:
                 name=name,
                 state="DOWN" if name in self.down else "MIXED",
                 total=Tres(cpus=CPUS, mem_mib=1000),
+                held=self._held(name),
                 partitions=frozenset({"p"}),
             )
             for name in self.names
@@ -183,6 +184,17 @@ class FaultySlurm:
             partitions=[Partition(name="p", state="UP" if self.partition_up else "DOWN", nodes=frozenset(self.names))],
             settings=SlurmSettings(kill_wait_s=KILL_WAIT_S, min_job_age_s=MIN_JOB_AGE_S),
         )
+
+    def _held(self, name: str) -> Tres:
+        there = [work for work in self.jobs.values() if work.node == name]
+        # A suspended job keeps its memory alone.
+        cpus = sum(work.cpus for work in there if work.state is not JobState.SUSPENDED)
+        return Tres(cpus=cpus, mem_mib=len(there))
+
+    def record(self, job_id: JobId) -> Job | None:
+        """Return one job as an observer sees it; None if there is none."""
+        work = self.jobs.get(job_id)
+        return None if work is None else self._record(work)
 
     def _record(self, work: Work) -> Job:
         held = NodeShare(node=work.node, tres=Tres(cpus=work.cpus, mem_mib=1))
@@ -250,6 +262,16 @@ class FaultySlurm:
             work.state = JobState.CANCELLED
             work.start_at = work.end_at = self.clock.time()
             work.ended_s = self.clock.steady_s
+
+    def interrupt(self, job_id: JobId, *, ends: bool) -> None:
+        """Let a job that runs end by itself, or its user suspend it."""
+        work = self.jobs.get(job_id)
+        if work is None or not work.runs:
+            return
+        if ends:
+            self._completes(work)
+        else:
+            work.state, work.suspended_by_user = JobState.SUSPENDED, True
 
     def notify(self, work: Work) -> None:
         """Give the job its signal."""

@@ -33,10 +33,18 @@ POLICIES: tuple[Policy[None], ...] = (FitGpp(), FitGpp(s=0), YoungestFirst(), Pa
 FAULTS = st.one_of(
     *(
         st.builds(Fault, port=st.just(port), what=st.sampled_from(POSSIBLE[port]), nth=st.sampled_from([0, 0, 1]))
-        for port in (Port.ACT, Port.ACT, Port.ACT, Port.INTEND, Port.CONCLUDE, Port.OBSERVE, Port.LOAD, Port.LEAD)
+        for port in (*[Port.ACT] * 3, Port.INTEND, Port.CONCLUDE, Port.OBSERVE, Port.LOAD, Port.LEAD)
     )
 )
 SOME_FAULTS = st.lists(FAULTS, max_size=2)
+#: of early turns, which begin with the reads of the jobs
+EARLY_FAULTS = st.lists(
+    st.one_of(
+        FAULTS,
+        st.builds(Fault, port=st.just(Port.READ), what=st.sampled_from(POSSIBLE[Port.READ]), nth=st.integers(0, 5)),
+    ),
+    max_size=2,
+)
 #: a job's class or user, or what is special about it
 KINDS = ("be", "be", "be", "be", "te", "te", "te", "keep", "boss", "no-requeue", "interactive", "ends", "ends")
 DEEDS = ("cancel", "hold", "hold", "suspend", "requeue", "limit", "nice up", "nice up", "nice down")
@@ -150,7 +158,7 @@ class Faults(RuleBasedStateMachine):
         most=st.sampled_from([1, 2, 3]),
         lever=st.sampled_from([YieldBy.REQUEUE, YieldBy.AUTO]),
         policy=st.sampled_from(POLICIES),
-        best_effort=st.sampled_from([None, Fill()]),
+        best_effort=st.sampled_from([None, None, Fill()]),
         last_turns=st.integers(0, 6),
         ends_with_undo=st.booleans(),
         drafts=COMERS,
@@ -274,6 +282,44 @@ class Faults(RuleBasedStateMachine):
         self._turns(1, 2)
         self.there.turn("first", faults)
         self._turns(turns, 2)
+
+    @rule(
+        comers=st.lists(st.one_of(DRAFTS, DRAFTS.map(a_trial)), max_size=2),
+        trial=DRAFTS.map(a_trial),
+        polls=st.integers(0, 8),
+        since_s=st.integers(0, 4),
+        then_s=st.sampled_from([0, 1, 3]),
+        deed=st.sampled_from([None, None, *DEEDS]),
+        faults=EARLY_FAULTS,
+    )
+    def comes_between_polls(
+        self,
+        *,
+        comers: list[Draft],
+        trial: Draft,
+        polls: int,
+        since_s: int,
+        then_s: int,
+        deed: str | None,
+        faults: list[Fault],
+    ) -> None:
+        """Let a trial come after a poll of full nodes, others beside it, and an early turn before the next poll."""
+        self.covered["a trial between polls"] += 1
+        slurm = self.there.slurm
+        # An early turn comes where all is at rest.
+        for work in [work for work in slurm.jobs.values() if work.name == "te" and not work.finished]:
+            slurm.cancel(work)
+        self._submit(FILLS_A_NODE)
+        self._turns(polls, 5)
+        if deed is not None:
+            self.person(0, deed)
+        for draft in (*comers, trial):
+            self._submit(draft)
+        slurm.pass_time(since_s)
+        self.there.early_turn("first", faults)
+        self.there.ledger.check()
+        slurm.pass_time(then_s)
+        self._turns(1, 2)
 
     @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["killed", "stopped", "undo"]), faults=SOME_FAULTS)
     def ends(self, name: str, how: str, faults: list[Fault]) -> None:
