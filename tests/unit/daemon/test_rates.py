@@ -34,7 +34,7 @@ def test_a_daemon_that_polls_less_often_than_once_a_minute_does_not_count_for_mo
     [
         (("true",), "true", 1),
         (("scontrol", "-a", "-d", "-o", "show", "job"), "scontrol show job", 2),
-        (("scontrol", "-a", "-d", "-o", "show", "job", "17"), "scontrol show job", 3),
+        (("scontrol", "-a", "-d", "-o", "show", "job", "17"), "scontrol show job", 2),
         (("scontrol", "update", "jobid=17", "nice=-5"), "scontrol update", 1),
         (("scontrol", "requeue", "17"), "scontrol requeue", 1),
         (("squeue", "-a", "-h", "-o", "%A"), "squeue", 2),
