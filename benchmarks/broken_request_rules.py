@@ -45,7 +45,7 @@ REQUEST_MUTATIONS = (
         "    if not (is_fixed or takes_whole_nodes(request, partition)):\n        return True\n",
         "",
     ),
-    Mutation("CPUs of GPUs: in all", _OF_GPUS, " and not in_all and", " and"),
+    Mutation("CPUs of GPUs: in all", _OF_GPUS, "return not in_all and", "return"),
     Mutation(
         "CPUs of GPUs: in all by default",
         _OF_GPUS,
@@ -59,12 +59,9 @@ REQUEST_MUTATIONS = (
         "bool(request.cpus_per_gres)",
     ),
     Mutation(
-        "CPUs of GPUs: behind another", _OF_GPUS, " and not in_all and not _stands_behind(request)", " and not in_all"
-    ),
-    Mutation(
-        "CPUs of GPUs: other releases",
+        "CPUs of GPUs: behind another",
         _OF_GPUS,
-        "return release.startswith(_TRIED) and not in_all",
+        "return not in_all and not _stands_behind(request)",
         "return not in_all",
     ),
     Mutation(
@@ -320,9 +317,11 @@ REQUEST_MUTATIONS = (
         "for pair in words.gres(value))",
     ),
     Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or settable)", "in_round"),
-    Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
+    Mutation("number of nodes: of a job that is bound", _CANDIDATES, "return is_bindable(job) and", "return"),
     Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
-    Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
+    Mutation(
+        "number of nodes: where Slurm takes it", _CANDIDATES, "may_be_set = refused is None or", "may_be_set = True or"
+    ),
     Mutation("number of nodes: of the nodes of its own", _BINDING, "(settable or own.names", "(False or own.names"),
     Mutation(
         "number of nodes: of the nodes of its own, put back once",

@@ -94,12 +94,28 @@ WINDOW_MUTATIONS = (
         "    if False:\n        return view.now",
     ),
     Mutation("in time: it moves", _ADMISSION, "moves_s = settings.requeue_delay_s if", "moves_s = 0 if"),
-    Mutation("in time: planned anew", _SEARCH, "        while late:\n", "        while False:\n"),
-    Mutation("in time: what was refused first", _SEARCH, "> before else first", "> before else refusals"),
+    Mutation("in time: planned anew", _SEARCH, "while late and may_be_bound(job, self.view):", "while False:"),
+    Mutation("in time: where it is bound", _SEARCH, "while late and may_be_bound(job, self.view):", "while late:"),
+    Mutation("in time: quick victims", _SEARCH, "        if quick:\n", "        if False:\n"),
+    Mutation(
+        "in time: one that is met by none", _LATEST, "for left_s in ahead if left_s >= 0)", "for left_s in ahead)"
+    ),
+    Mutation(
+        "in time: why a node is late",
+        "policies/tesched_policies/passed_over.py",
+        "        if self._late:\n",
+        "        if False:\n",
+    ),
+    Mutation(
+        "in time: what was refused first",
+        _SEARCH,
+        "return others if len(self.admission.plans) > before else first",
+        "return others",
+    ),
     Mutation(
         "in time: what was avoided already",
         _SEARCH,
-        "tuple(sorted(late.union(job.request.excluded_nodes)))",
+        "tuple(sorted(late.union(other.request.excluded_nodes)))",
         "tuple(late)",
     ),
     Mutation(
@@ -122,9 +138,10 @@ WINDOW_MUTATIONS = (
     Mutation(
         "in time: all are leaving", _IN_TIME, "if one.state in {VictimState.PLANNED, VictimState.NOTICED} and", "if"
     ),
-    Mutation("ahead: all nodes", _AHEAD, "one.any_node or partition.nodes <= one.nodes", "True"),
-    Mutation("ahead: over", _AHEAD, "now < one.end_time and ", ""),
-    Mutation("ahead: its limit", _AHEAD, "one.start_time < now + run_s", "True"),
+    Mutation("ahead: all nodes", _AHEAD, " and partition.nodes <= one.nodes", ""),
+    Mutation("ahead: a standing one", _AHEAD, "now < one.start_time <", "one.start_time <"),
+    Mutation("ahead: unreadable", _AHEAD, "not one.doubt and ", ""),
+    Mutation("ahead: its limit", _AHEAD, "one.start_time < now + run_s", "one.start_time"),
     Mutation(
         "ahead: the partition's longest",
         _AHEAD,

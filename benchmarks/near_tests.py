@@ -287,7 +287,7 @@ NEAR = {
     "ground": (_KEPT, _MANY, "tests/unit/policies/test_among_equals.py"),
     "ledger": (_MANY,),
     "until_touched": (_KEPT,),
-    "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py"),
+    "passed_over": (_MANY, "tests/unit/policies/test_among_equals.py", _COMING),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "whole_nodes": ("tests/unit/core/placement/test_modelled.py", "tests/unit/core/placement/test_alike.py"),
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),

@@ -118,13 +118,14 @@ def _by_itself(job: Job, view: View, capacity: Capacity) -> tuple[Demand, ...]:
 
 def can_be_fixed(job: Job, view: View) -> bool:
     """Check whether the job's number of nodes is open, and can be set when it is bound for a plan of this cycle."""
+    return is_open(job, view.snapshot.settings.release) and may_be_bound(job, view)
+
+
+def may_be_bound(job: Job, view: View) -> bool:
+    """Check whether tesched can bind the job to the nodes of a plan of this cycle."""
     refused = view.memory.refused.get(Field.NODES)
-    return (
-        is_open(job, view.snapshot.settings.release)
-        and is_bindable(job)
-        and _may_be_bound_for_s(job, view) > 0
-        and not (refused is not None and refused.holds(job.user, view.now))
-    )
+    may_be_set = refused is None or not refused.holds(job.user, view.now)
+    return is_bindable(job) and _may_be_bound_for_s(job, view) > 0 and may_be_set
 
 
 def _may_be_bound_for_s(job: Job, view: View) -> float:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.capacity import Capacity
+from tesched_core.model.capacity import Capacity, mask_of
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import Block, BlockOnRead, RefusalCode, Why
 from tesched_core.model.resources import JobId
@@ -17,16 +17,19 @@ from tesched_core.placement.eligibility import Eligibility
 from tesched_policies.ground import FoundVictims
 from tesched_policies.ledger import Ledger
 
+_LATE = (
+    "it runs on a node that is reserved too soon: the slowest of the trial-and-error job's victims would not meet that"
+)
 _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
 
 
 class Pool:
     """The running BE jobs as one TE job may have them as victims, after the plans so far."""
 
-    def __init__(self, ledger: Ledger, eligibility: Eligibility) -> None:
-        """Remember how many plans there are."""
+    def __init__(self, ledger: Ledger, eligibility: Eligibility, late: frozenset[str] = frozenset()) -> None:
+        """Remember how many plans there are; `late` are nodes that its slowest victim would leave too late for it."""
         self._ledger, self._plans = ledger, ledger.plans
-        self._eligibility = eligibility
+        self._eligibility, self._late = eligibility, late
 
     def excused(self, preemptor: JobId) -> Iterator[BlockOnRead]:
         """Yield, for each running BE job that may not be a victim at all, the reason."""
@@ -77,8 +80,12 @@ class Pool:
             (RefusalCode.OUTSCORED, outscored),
             (RefusalCode.GIVEN_BACK, "its resources alone do not reach the number of nodes that the job requests"),
             (RefusalCode.OUTSCORED, "it would do too, by its score {score}; the chosen one goes first among equals"),
+            (RefusalCode.NOT_ALLOWED_NODE, _LATE),
         )
         why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
+        if self._late:
+            there = mask_of(self._late, capacity.index)[where]
+            why[np.intersect1d(running.share_job[there], np.flatnonzero(nowhere))] = 5
         if equals:
             why[(why == 2) & (score <= dearest)] = 4
         weighed = self._eligibility.may_be_asked

@@ -21,17 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
-from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals
+from tesched_core.model.decision import Part, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.orders.suspend import suffices
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand
+from tesched_core.placement.latest_start import too_slow_for_any
 from tesched_core.placement.node_prices import NodePrices
 from tesched_core.placement.spanning import Spanning, fewest_on, least_where_jobs_span, sets_of_nodes
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, PlanAdmission, Proposal, View
 
-from tesched_policies.candidates import Candidates
+from tesched_policies.candidates import Candidates, may_be_bound
 from tesched_policies.cheapest import cheapest_victims
 from tesched_policies.ground import FoundVictims, Ground, Search, VictimQuestion
 from tesched_policies.passed_over import Pool, would_do
@@ -235,18 +236,28 @@ class _Planning:
     def plan(self, job: Job) -> list[Part]:
         """Take in a plan for the job, if there is one that is admitted; return what was refused.
 
-        Where some of its nodes are reserved before its slowest victim has left, also without these.
+        Where some of its nodes are reserved before its slowest victim has left, there may be another one in time.
         """
         before = len(self.admission.plans)
         first, late = self._try(job)
-        refusals = first
-        while late:
-            excluded = tuple(sorted(late.union(job.request.excluded_nodes)))
-            job = replace(job, request=replace(job.request, excluded_nodes=excluded))
-            refusals, late = self._try(job)
-        return refusals if len(self.admission.plans) > before else first
+        others = self._try_in_time(job, late) if late else first
+        return others if len(self.admission.plans) > before else first
 
-    def _try(self, job: Job) -> tuple[list[Part], frozenset[str]]:
+    def _try_in_time(self, job: Job, late: frozenset[str]) -> list[Part]:
+        """Plan for the job without the nodes that are late; if that is none, without victims that are slow."""
+        before, other, all_late = len(self.admission.plans), job, late
+        while late and may_be_bound(job, self.view):
+            excluded = tuple(sorted(late.union(other.request.excluded_nodes)))
+            other = replace(other, request=replace(other.request, excluded_nodes=excluded))
+            refusals, late = self._try(other, late=all_late)
+            all_late |= late
+            if len(self.admission.plans) > before:
+                return refusals
+        return self._try(job, quick=True)[0]
+
+    def _try(
+        self, job: Job, *, late: frozenset[str] = frozenset(), quick: bool = False
+    ) -> tuple[list[Part], frozenset[str]]:
         """Plan for the job; return the refusals, and the nodes that the victims of a refused plan leave too late."""
         none: frozenset[str] = frozenset()
         try:
@@ -263,17 +274,22 @@ class _Planning:
             return self._admitted(job, at_once[0], FoundVictims((), at_once[1]), ())
         if (full := self.admission.full(job, victims=1)) is not None:
             return [full], none
-        return self._with_victims(job, candidates, kind)
+        return self._with_victims(job, candidates, kind, late, quick=quick)
 
-    def _with_victims(self, job: Job, candidates: Candidates, kind: int | None) -> tuple[list[Part], frozenset[str]]:
+    def _with_victims(
+        self, job: Job, candidates: Candidates, kind: int | None, late: frozenset[str], *, quick: bool
+    ) -> tuple[list[Part], frozenset[str]]:
         ground, running, none = self.ground, self.view.running, frozenset[str]()
         prices = ground.prices(job, self.rank(self.view, job))
         eligibility = self.view.eligibility.by(job)
         is_usual = eligibility is self.view.eligibility
         asker = "" if is_usual else f"{job.user} {job.time_limit_s} {job.reservation} {job.deadline}"
+        if quick:
+            slow = too_slow_for_any(job, running, self.view.snapshot)
+            eligibility, asker = eligibility.without(slow, _TOO_SLOW), f"{asker} quick"
         pool = ground.pool_of(eligibility)
         answer: FoundVictims | None = None
-        demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility)
+        demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility, late)
         left = ground.left_in(pool)
         if left:
             ask = partial(cheapest_victims, ground, candidates, pool, asker, prices)
@@ -345,6 +361,12 @@ class _Admission:
     def late_nodes(self, plan: MakeRoom) -> frozenset[str]:
         """Nodes of a refused plan that its victims leave too late."""
         return frozenset() if self.guard is None else self.guard.late_nodes(plan)
+
+
+_TOO_SLOW: Why = (
+    RefusalCode.NOT_ALLOWED_NODE,
+    "it leaves too late: with it the TE job would not meet the reservation of some of its nodes",
+)
 
 
 def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) -> ChosenVictim:

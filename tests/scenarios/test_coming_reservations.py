@@ -180,6 +180,7 @@ def test_nodes_that_its_slowest_victim_would_not_meet_are_left_for_others(policy
         [*full, te],
         graces=graces,
         limits=LIMITS,
+        binds=True,
         policy=policy,
         reservations=[reserved(700, "n1"), reserved(931, "n3", name="later")],
     )
@@ -187,6 +188,49 @@ def test_nodes_that_its_slowest_victim_would_not_meet_are_left_for_others(policy
     order = drive.order()
     assert (order.nodes, {one.job_id for one in order.victims}) == (("n2", "n3"), {2, 3})
     assert drive.why_not(TE) is None
+    (why,) = [one for one in drive.decision.refusals if one.job_id == BE and one.preemptor == TE]
+    assert "reserved too soon: the slowest of the trial-and-error job's victims" in why.text
+
+
+def three_nodes(*reservations: Reservation, graces: dict[int, float], binds: bool = True) -> Driver:
+    """Return nodes that jobs 1, 2, ... fill, one each, the last of them the youngest, for a TE job of two nodes."""
+    full = [running(job, share(f"n{job}", 32), start_time=NOW - 3600 + 60 * job) for job in graces]
+    nodes = [*(node(f"n{job}") for job in graces), ELSEWHERE[0]]
+    return Driver(
+        nodes,
+        [*full, ELSEWHERE[1], TWO_NODES],
+        graces=graces,
+        limits=LIMITS,
+        binds=binds,
+        policy=YoungestFirst(),
+        reservations=reservations,
+    )
+
+
+def test_where_no_other_nodes_are_enough_quick_victims_leave() -> None:
+    # the youngest would leave within 330 s; the reservation is to be met within 100 s, and one that is on by none
+    both, on = reserved(700, "n1", "n2"), reserved(-10, "n9", name="on")
+    drive = three_nodes(both, on, graces={BE: 5.0, 2: 5.0, 3: 300.0})
+    drive.cycle(0)
+    assert drive.order().nodes == ("n1", "n2")
+    assert sorted(notified(drive)) == [BE, 2]
+
+
+def test_of_slow_victims_alone_none_leaves() -> None:
+    drive = three_nodes(reserved(700, "n1", "n2"), graces={BE: 5.0, 2: 300.0, 3: 300.0})
+    drive.cycle(0)
+    assert not drive.open_orders()
+    assert drive.why_not(TE) is RefusalCode.RESERVATION
+
+
+def test_one_that_cannot_be_bound_is_given_no_other_nodes() -> None:
+    # Slurm might start it on n3 and another in time, once a job there has left, and one would leave for nothing
+    for binds, nodes in ((True, {"n1", "n2"}), (False, None)):
+        drive = three_nodes(reserved(700, "n3"), graces={BE: 300.0, 2: 300.0, 3: 5.0}, binds=binds)
+        drive.cycle(0)
+        assert bool(drive.open_orders()) is bool(nodes)
+        assert nodes is None or set(drive.order().nodes) == nodes
+        assert drive.why_not(TE) is (None if nodes else RefusalCode.RESERVATION)
 
 
 def test_of_several_reservations_each_that_would_not_be_met_is_avoided() -> None:
@@ -197,6 +241,7 @@ def test_of_several_reservations_each_that_would_not_be_met_is_avoided() -> None
         [*full, TWO_NODES],
         graces=graces,
         limits=LIMITS,
+        binds=True,
         reservations=[reserved(660, "n1", name="first"), reserved(800, "n2", name="second")],
     )
     drive.cycle(0)
@@ -213,6 +258,7 @@ def test_a_victim_on_two_nodes_leaves_for_the_one_that_is_in_time() -> None:
         [both, ELSEWHERE[1], elsewhere[1], te],
         graces={BE: 300},
         limits=replace(LIMITS, lever=YieldBy.AUTO),
+        binds=True,
         reservations=[reserved(700, "n1")],
     )
     drive.cycle(0)

@@ -8,8 +8,8 @@ Definitions
 Principle
     Before 26.05 Slurm says BadConstraints of such a job once its number of nodes is set, as a binding sets it, where
     its tasks are fixed and it asks for another GRES by node: it takes the cores of the GPUs away again for the tasks of
-    the other GRES, or those that they need before. Then no victim is to leave for it. Which do start was tried on
-    22.05 alone, and counts there alone.
+    the other GRES, or those that they need before. Then no victim is to leave for it. Which of those on one node do
+    start was tried on 22.05 alone, and counts there alone.
 
 Worked example
     -n2 --gpus=4 --cpus-per-gpu=3 --gres=tmp:1G on two nodes has a task of one CPU on each, and two GPUs that bring six:
@@ -54,7 +54,7 @@ def gres_beside_more_cpus(job: Job, cpus_per_gpu: int, partition: Partition, rel
         return
     if request.min_nodes <= 1 and not _starts_on_one(job, partition, release):
         yield f"--gres={others[0]} with CPUs for each GPU"
-    elif request.min_nodes > 1 and not _starts_on_several(request, partition, release):
+    elif request.min_nodes > 1 and not _starts_on_several(request, partition):
         yield f"--gres={others[0]} with CPUs for each GPU on {request.min_nodes} nodes"
 
 
@@ -74,16 +74,16 @@ def _starts_on_one(job: Job, partition: Partition, release: str) -> bool:
     return by_default and not request.gres_per_job and release.startswith(_TRIED)
 
 
-def _starts_on_several(request: Request, partition: Partition, release: str) -> bool:
+def _starts_on_several(request: Request, partition: Partition) -> bool:
     """Check whether Slurm starts it on several nodes.
 
-    22.05 does unless --gpus stands with --cpus-per-gpu, or GPUs by node with DefCpuPerGPU behind the other GRES.
+    Not where --gpus stands with --cpus-per-gpu, or GPUs by node with DefCpuPerGPU behind the other GRES.
     """
     is_fixed = request.tasks <= request.min_nodes or request.tasks_per_node > 0
     if not (is_fixed or takes_whole_nodes(request, partition)):
         return True
     in_all = bool(request.gres_per_job and request.cpus_per_gres)
-    return release.startswith(_TRIED) and not in_all and not _stands_behind(request)
+    return not in_all and not _stands_behind(request)
 
 
 def _stands_behind(request: Request) -> bool:

@@ -18,8 +18,10 @@ Principle
 
     A victim with a shorter grace period may leave in time where another one would not. So each is held against that
     before a policy chooses, and is none if it leaves late on each of its nodes. The guard holds each plan against it,
-    as of several nodes the slowest victim counts for all; where that one is too slow for some of them, it is planned
-    anew without these. An order that has waited is held against it again before one more of its victims is notified.
+    as of several nodes the slowest victim counts for all. Where that one is too slow for some of them, the job is
+    planned anew without these nodes, if it can be bound to the others: else Slurm might start it there in time, and a
+    victim elsewhere would leave for nothing. Where that is no plan, such victims alone leave as meet each reservation.
+    An order that has waited is held against it again before one more of its victims is notified.
 
 Worked example
     A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there
@@ -114,6 +116,19 @@ def late_nodes(job: Job, at: UnixSeconds, snapshot: Snapshot) -> frozenset[str]:
     return frozenset().union(*late)
 
 
+def _leave_s(running: Running, snapshot: Snapshot) -> NDArray[np.float64]:
+    """Seconds within which each leaves, [running]."""
+    found: NDArray[np.float64] = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
+    return found
+
+
+def too_slow_for_any(te: Job, running: Running, snapshot: Snapshot) -> NDArray[np.intp]:
+    """Rows of victims that leave too late for some node of a coming reservation, which another may meet."""
+    ahead = (one.at - snapshot.taken_at for one in latest_starts(te, snapshot) if one.nodes is not None)
+    left_s = min((left_s for left_s in ahead if left_s >= 0), default=np.inf)
+    return np.flatnonzero(_leave_s(running, snapshot) > left_s)
+
+
 def leaves_too_late(
     running: Running, snapshot: Snapshot, rows_of: Mapping[str, int]
 ) -> Callable[[Job], Iterator[tuple[NDArray[np.intp], Why]]]:
@@ -121,7 +136,7 @@ def leaves_too_late(
 
     `rows_of` are the nodes' rows, by name. Each reservation's are found once, however many TE jobs there are.
     """
-    leaves_s = np.where(running.gets_notice, running.grace_s, 0.0) + snapshot.settings.kill_wait_s
+    leaves_s = _leave_s(running, snapshot)
     longest_s = float(leaves_s.max(initial=0.0))
     jobs, where = running.share_job, running.share_node
     rows_at: dict[frozenset[str], NDArray[np.intp]] = {}

@@ -53,8 +53,8 @@ def without_victims(
         length = "no time limit" if limit_s is None else f"the default time limit of {limit_s / 3600:.4g} h"
         text = (
             f"{found.name}, from {_date(found.start_time)} to {_date(found.end_time)}, has all nodes of the partition "
-            f"{partition.name}: until then no job there with {length} is a victim, as Slurm would not start it again "
-            "before"
+            f"{partition.name}: until then no job there with {length} is a victim, but in a reservation, as Slurm "
+            "would not start it again before"
         )
         advice = (
             "jobs with a limit by which they end before it (--time, or the partition's DefaultTime) still are; "
@@ -65,8 +65,8 @@ def without_victims(
 
 def _awaited(one: Reservation, partition: Partition, run_s: float, now: UnixSeconds) -> bool:
     """Check whether a job that runs so long starts on none of the partition's nodes before the reservation is over."""
-    is_whole = not one.cores and "MAGNETIC" not in one.flags and (one.any_node or partition.nodes <= one.nodes)
-    return is_whole and now < one.end_time and one.start_time < now + run_s
+    is_whole = not one.doubt and not one.cores and "MAGNETIC" not in one.flags and partition.nodes <= one.nodes
+    return is_whole and now < one.start_time < now + run_s
 
 
 def _date(at: UnixSeconds) -> str:

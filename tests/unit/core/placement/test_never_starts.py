@@ -120,12 +120,7 @@ def test_gres_beside_gpus_that_bring_cpus_on_several_nodes(wanted: Request, defa
     snapshot = cluster(nodes, [te], settings=SlurmSettings(release="22.05.8", def_cpus_per_gpu=default))
     assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU on 2 nodes")
     assert not unsupported(te, snapshot, binds=False)
+    between = replace(snapshot, settings=replace(snapshot.settings, release="24.11.5"))
+    assert ("with CPUs for each GPU" in unsupported(te, between)) is not is_modelled
     newer = replace(snapshot, settings=replace(snapshot.settings, release="26.05.5"))
     assert "with CPUs for each GPU" not in unsupported(te, newer)
-
-
-def test_of_other_releases_it_is_not_known_which_start_on_several_nodes() -> None:
-    by_node = replace(ON_TWO, gres_per_node=(("gpu", 2), ("tmp", 1)), gres_per_job=())
-    te = waiting(9, by_node)
-    nodes = [node(name, gres={"gpu": 4, "tmp": 4}) for name in ("n1", "n2")]
-    assert unsupported(te, cluster(nodes, [te], settings=SlurmSettings(release="24.11.5")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -38,12 +39,13 @@ def test_so_it_is_where_the_usual_limit_is_too_long(limit_s: int, reported: bool
     "harmless",
     [
         replace(WORKS, nodes=frozenset({"n1"})),
-        replace(WORKS, end_time=NOW - 1),
+        replace(WORKS, start_time=NOW - 9 * DAY, end_time=NOW + 300 * DAY),
+        replace(WORKS, end_time=math.inf, doubt="it has two records"),
         replace(WORKS, start_time=NOW + 400 * DAY, end_time=NOW + 401 * DAY),
         replace(WORKS, cores=True),
         replace(WORKS, flags=frozenset({"MAGNETIC"})),
     ],
-    ids=["some nodes", "over", "far ahead", "cores", "MAGNETIC"],
+    ids=["some nodes", "standing", "unreadable", "far ahead", "cores", "MAGNETIC"],
 )
 def test_one_that_keeps_no_job_from_starting_again_is_not(harmless: Reservation) -> None:
     assert not [*without_victims([MAIN], [harmless], NOW)]
