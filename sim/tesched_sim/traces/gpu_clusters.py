@@ -53,7 +53,7 @@ def read_openb(path: Path) -> Recorded:
             run_s=line.number("deletion_time") - begun,
             nodes=1,
             cpus=max(ceil(line.number("cpu_milli") / 1000), 1),
-            mem_mib=int(line.number("memory_mib")),
+            mem_mib=line.number("memory_mib"),
             gpus=line.whole("num_gpu"),
             gpu_milli=_milli(line),
             te=_class(line),

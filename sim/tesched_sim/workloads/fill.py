@@ -125,7 +125,7 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     given = machines or SimulatedNodes.alike(max(p.nodes, 1), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     wants, nodes = _per_node(asked, recorded.nodes[drawn], given.total.max(axis=0))
     # A cluster that is made for a load has as many nodes as its largest job needs.
-    fits = fitting(given, wants, nodes if machines or p.nodes else np.ones_like(nodes))
+    fits = fitting(given, wants, nodes if machines or p.nodes else np.ones_like(nodes)) & (nodes <= MOST_NODES)
     if not fits.any():
         kinds = _kinds(given)
         raise WorkloadError(f"{recorded.name}: none of its {len(drawn)} jobs fits on the nodes, which are {kinds}")
@@ -142,6 +142,9 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         submit_s = poisson_arrivals(rng, len(rows), float(_offered(used, nodes, run_s, p).max()) / (p.nodes * p.load))
     if machines is None and not p.nodes:
         count = _node_count(used, nodes, run_s, submit_s, p)
+        if count > MOST_NODES:
+            text = f"a load of {p.load} takes more than {MOST_NODES} nodes; workload.nodes says how many there are"
+            raise WorkloadError(f"{recorded.name}: {text}")
         given = SimulatedNodes.alike(count, cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[rows]
     grace_min = np.rint(drawn_grace(rng, p, len(rows)))

@@ -223,12 +223,21 @@ class TestSacct:
         (job, *_) = traces.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu=2,gres/gpu:a100=2"))).gpus
         assert job == 2
 
-    @pytest.mark.parametrize("limit", ["banana", "-5", "inf", "1e12", "01:00:00"])
+    @pytest.mark.parametrize("limit", ["banana", "-5", "inf", "01:00:00"])
     def test_a_time_limit_that_is_none_is_named_with_its_line(self, tmp_path: Path, limit: str) -> None:
         path = written(tmp_path, SACCT.replace("|120|60|", f"|120|{limit}|"))
         named = f"{path}:2: TimelimitRaw is '{limit}'; it must be minutes, UNLIMITED or Partition_Limit"
         with pytest.raises(WorkloadError, match=named):
             traces.read(path)
+
+    @pytest.mark.parametrize("minutes", ["5256001", "14400000", "4294967294", "1e12"])
+    def test_a_time_limit_above_ten_years_is_none_since_any_user_may_set_one(
+        self, tmp_path: Path, minutes: str
+    ) -> None:
+        found = traces.read(written(tmp_path, SACCT.replace("|120|60|", f"|120|{minutes}|")))
+        assert found.limit_s[0] == np.inf
+        ten_years = traces.read(written(tmp_path, SACCT.replace("|120|60|", "|120|5256000|")))
+        assert ten_years.limit_s[0] == 5_256_000 * 60
 
     def test_a_number_of_cpus_beyond_all_bounds_is_named(self, tmp_path: Path) -> None:
         path = written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**23}|64G|"))
@@ -347,6 +356,52 @@ class TestFilled:
     def test_a_trace_without_jobs_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(WorkloadError, match="trace: there is no job that ran in it"):
             workloads.read(written(tmp_path, "; nothing\n"), seed=1)
+
+
+class TestAmountsBeyondAllBounds:
+    """One absurd number is no traceback, and does not take the memory: its job is left out and counted."""
+
+    #: more than any cluster has; and on nodes of 32 CPUs more nodes than Slurm allows
+    @pytest.mark.parametrize("cpus", [10**12, 10**9, 9007199254740992])
+    def test_job_of_more_cpus_than_a_cluster_can_have(self, tmp_path: Path, cpus: int) -> None:
+        made = workloads.read(written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{cpus}|64G|")), seed=1)
+        assert made.run_s.tolist() == [60, 10]
+        assert made.notes[0].count("1 (") == 3  # a step, one that never ran, and it
+
+    def test_job_of_more_gpus_than_a_cluster_can_have(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu=9007199254740992")), seed=1)
+        assert made.run_s.tolist() == [60, 10]
+
+    def test_on_nodes_that_are_given_it_does_not_fit(self, tmp_path: Path) -> None:
+        recorded = traces.read(written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**9}|64G|")))
+        machines = SimulatedNodes.alike(4, cpus=32, mem_mib=2**20, gpus=8)
+        assert workloads.filled(recorded, {}, seed=1, machines=machines).workload.left_out == 1
+
+    @pytest.mark.parametrize("cpus", ["1e17", "1e300"])
+    def test_swf(self, tmp_path: Path, cpus: str) -> None:
+        line = f"9 0 5 100 4 -1 -1 {cpus} 600 1e18 1 7 1 -1 1 1 -1 -1\n"
+        found = traces.read(written(tmp_path, SWF + line))
+        assert found.cpus.tolist() == [8, 2]
+        # Of as many CPUs as a cluster can have, memory beyond all bounds is not known.
+        found = traces.read(written(tmp_path, SWF + line.replace(cpus, "8")))
+        assert found.mem_mib.tolist() == [8, -1, -1]
+
+    @pytest.mark.parametrize(("old", "new"), [("p0,12000,", "p0,1e300,"), ("p0,12000,", "p0,1e20,")])
+    def test_openb(self, tmp_path: Path, old: str, new: str) -> None:
+        assert traces.read(written(tmp_path, OPENB.replace(old, new))).run_s.tolist() == [60]
+
+    def test_openb_memory_beyond_all_bounds_is_not_known(self, tmp_path: Path) -> None:
+        assert traces.read(written(tmp_path, OPENB.replace(",16384,", ",1e300,"))).mem_mib.tolist() == [-1, 2048]
+
+    @pytest.mark.parametrize("duration", ["1e308", "315360001"])
+    def test_run_of_more_than_ten_years(self, tmp_path: Path, duration: str) -> None:
+        found = traces.read(written(tmp_path, PHILLY.replace(",3600.5,", f",{duration},")))
+        assert (found.run_s.tolist(), found.left_out) == ([120], {"it ran for more than ten years": 1})
+
+    def test_load_that_takes_more_nodes_than_slurm_allows_is_said(self, tmp_path: Path) -> None:
+        path = written(tmp_path, PHILLY + 9 * "2017-10-03 00:01:00,3600,524288,0,vc1\n")
+        with pytest.raises(WorkloadError, match="takes more than 65536 nodes; workload.nodes says how many there are"):
+            workloads.read(path, seed=1)
 
 
 class TestNotFitting:
