@@ -148,11 +148,14 @@ def _simulated(contender: str, setting: ExperimentSetting, workload: Workload) -
             wait_p95_s=found.wait_s.p95,
             slowdown_p50=found.slowdown.p50,
             slowdown_p95=found.slowdown.p95,
-            preempted=int((result.preempted[result.workload.te == (name == "te")] > 0).sum()),
+            preempted=int((result.preempted[mine] > 0).sum()),
             lost_node_h=summary.lost_node_s / 3600 if name == "be" else None,
             delay_mean_s=found.delay_s.mean,
         )
-        for name, found in (("te", summary.te), ("be", summary.be))
+        for name, found, mine in (
+            ("te", summary.te, result.workload.te),
+            ("be", summary.be, result.workload.be),
+        )
     ]
     return summary, lines
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_cli.recorded_past import RecordedPast
-from tesched_core.model.cluster import Node
+from tesched_core.model.cluster import JobState, Node
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_sim.workloads import read
@@ -121,13 +121,15 @@ def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) 
 def job(key: int, **fields: object) -> SimpleNamespace:
     ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
     times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
-    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False}
+    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False, "state": JobState.COMPLETED}
     return SimpleNamespace(**{**ours, **times, **more, **fields})
 
 
 def of_store(folder: Path, monkeypatch: pytest.MonkeyPatch, jobs: Sequence[SimpleNamespace], *words: str) -> Any:
     """Return what it says of these jobs of a state store with that policy."""
-    queries = SimpleNamespace(jobs=lambda *_: jobs, as_victims=lambda *_: {})
+    queries = SimpleNamespace(
+        jobs=lambda _, which: [] if JobState.RUNNING in which.states else jobs, as_victims=lambda *_: {}
+    )
     monkeypatch.setattr("tesched_cli.recorded_past.read", queries)
     config = ["--config", str(folder / "tesched.toml")]
     assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0

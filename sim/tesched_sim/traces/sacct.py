@@ -1,11 +1,13 @@
 """A site's own history, as `sacct` prints it (sacct(1)).
 
-    sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now --state CD,F,TO,CA,NF,PR
+    SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now
+          --state CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
 Columns are found by their names; others may stand beside them: JobName, Account, Partition and Cluster are read, too.
-Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which sacct prints the
-last.
+Without SLURM_TIME_FORMAT=%s times have no zone, and are read in this host's. Jobs that run are taken to have ended when
+sacct printed them. Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which
+sacct prints the last.
 """
 
 from __future__ import annotations
