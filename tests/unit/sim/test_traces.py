@@ -319,6 +319,33 @@ class TestFilled:
         made = workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
         assert len(made.machines.names) in {20, 21}  # the span is 99 s
 
+    @staticmethod
+    def _of_ten_cpus(tmp_path: Path, *submitted: float) -> Workload:
+        """Jobs of 10 s on one CPU each that come at these times, on nodes of one CPU for a load of 0.5."""
+        lines = [f"{n} {at} 0 10 1 -1 -1 1 -1 -1 1 1 1 -1 1 1 -1 -1" for n, at in enumerate(submitted, 1)]
+        path = written(tmp_path, "\n".join(lines))
+        return workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
+
+    @pytest.mark.parametrize("others", [(0.0,), (0.0, 10.0), (4e7,), (0.0, 4e7)])
+    def test_few_jobs_of_months_before_or_after_do_not_make_the_cluster_small(
+        self, tmp_path: Path, others: tuple[float, ...]
+    ) -> None:
+        made = self._of_ten_cpus(tmp_path, *others, *(2e7 + second for second in range(100)))
+        assert len(made.machines.names) in {20, 21}
+        assert len(made) == 100 + len(others)  # they run all the same
+        assert f"{len(others)} job(s) came long before or after the others: the load is that of these" in made.notes
+
+    def test_long_time_without_a_job_is_said_where_many_came_on_either_side(self, tmp_path: Path) -> None:
+        halves = (*range(50), *(20_000_000 + second for second in range(50)))
+        made = self._of_ten_cpus(tmp_path, *halves)
+        assert len(made.machines.names) == 1
+        assert any("no job came for 231 of the 231 days" in note and "workload.nodes" in note for note in made.notes)
+
+    def test_of_jobs_that_come_all_the_time_nothing_is_said(self, tmp_path: Path) -> None:
+        # Also a burst of them, such as an array, is none of the others' neighbours.
+        made = self._of_ten_cpus(tmp_path, *range(0, 6000, 60), *(3000.5 for _ in range(1000)))
+        assert not any("came" in note for note in made.notes)
+
     def test_the_notes_say_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, SACCT), seed=1, nodes="4")
         assert "3 jobs; left out: 1 (steps), 1 (never ran)" in made.notes[0]
