@@ -161,3 +161,22 @@ def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
         ("fifo", 1),
         ("fifo", 1),
     ]
+
+
+def test_without_a_policy_of_tesched_s_the_jobs_run_as_with_any_other(folder: Path) -> None:
+    cases = [
+        line["case"] for line in json.loads(whatif(folder, "--json", "--policy", "none, fifo,none").stdout)["lines"]
+    ]
+    assert cases == [one for one in ("as it was", "none", "fifo") for _ in range(2)]
+    # One that is configured says no more than Slurm alone.
+    (folder / "tesched.toml").write_text((folder / "tesched.toml").read_text() + '[policy]\nte = "none"\n')
+    cases = [line["case"] for line in json.loads(whatif(folder, "--json").stdout)["lines"]]
+    assert cases == [one for one in ("as it was", "fifo") for _ in range(2)]
+
+
+@pytest.mark.parametrize("policies", [",", "", " , "])
+def test_no_policy_is_no_list_of_policies(folder: Path, policies: str) -> None:
+    for words in (command(folder), ["simulate", "--workload", "poisson"]):
+        done = CliRunner().invoke(main, [*words, "--policy", policies])
+        assert done.exit_code == 2, done.output
+        assert "names no policy; there are fifo, " in done.output.replace("\n", " ")

@@ -149,7 +149,8 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     if machines is None and not p.nodes:
         together = _together(submit_s)
         of_time = _notes_of_time(submit_s, together) if recorded.has_times else ()
-        count = _node_count(used, nodes, run_s, submit_s, together, p)
+        for_load = _node_count(used[together], nodes[together], run_s[together], submit_s[together], p)
+        count = max(for_load, int(nodes.max()))
         if count > MOST_NODES:
             text = f"a load of {p.load} takes more than {MOST_NODES} nodes; workload.nodes says how many there are"
             raise WorkloadError(f"{recorded.name}: {text}")
@@ -246,13 +247,12 @@ def _node_count(
     nodes: NDArray[np.int64],
     run_s: NDArray[np.float64],
     submit_s: NDArray[np.float64],
-    together: NDArray[np.bool_],
     p: FillModel,
 ) -> int:
-    """Count the nodes that make the load of the jobs that came `together` [jobs], and no fewer than a job needs."""
-    span_s = max(float(np.ptp(submit_s[together])), float(run_s[together].mean()))
-    offered = _offered(used[together], nodes[together], run_s[together], p) / span_s
-    return max(int(np.ceil(offered.max() / p.load)), int(nodes.max()))
+    """Count the nodes that make the load."""
+    span_s = max(float(np.ptp(submit_s)), float(run_s.mean()))
+    offered = _offered(used, nodes, run_s, p) / span_s
+    return int(np.ceil(offered.max() / p.load))
 
 
 def _together(submit_s: NDArray[np.float64]) -> NDArray[np.bool_]:
