@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def recorded(folder: Path, *rules: Rule, at_last: Sequence[Job] = tuple(LONG)) -> None:
-    """Let a daemon that only looks record the trials beside the long jobs, which are so at last."""
+    """Let a daemon in mode observe record the trials beside the long jobs, which are so at last."""
     empty_store(folder / "store.sqlite")
     engine = open_store(f"sqlite:///{folder}/store.sqlite")
     cluster = Cluster(seen=FULL_CLUSTER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,50 +12,7 @@ import pytest
 from tesched_sim import traces, workloads
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
-#: job, submit, wait, run, used CPUs, -1, -1, wanted CPUs, wanted seconds, wanted KiB a CPU, status, user, …
-SWF = """\
-; Version: 2
-; MaxNodes: 8
-1 0 5 100 4 -1 -1 8 600 1024 1 7 1 -1 1 1 -1 -1
-2 10 -1 50 2 -1 -1 -1 -1 -1 1 8 1 1 1 -1 -1 -1
-3 20 -1 -1 2 -1 -1 2 -1 -1 0 8 1 -1 1 1 -1 -1
-4 30 -1 10 -1 -1 -1 -1 -1 -1 0 8 1 -1 1 1 -1 -1
-"""
-PHILLY = """\
-timestamp,duration,num_gpus,gpu_time,cluster
-2017-10-03 00:00:00,120.0,1,120.0,vc1
-2017-10-03 00:01:00,3600.5,16,0,vc2
-"""
-OPENB = """\
-name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
-p0,12000,16384,1,1000,,LS,Running,0,100,5
-p1,1500,2048,0,0,,BE,Succeeded,10,70,
-p2,6000,12288,1,460,,BE,Running,20,,20
-"""
-CHRONUS = """\
-job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type
-0,vc1,1,10,5530,mobilenet_v2,96,5,159,10,0,soft
-1,vc2,4,12,760,alexnet,0.5,6,235,10,1,best
-"""
-GAVEL = """\
-duration_s,num_gpus
-600,1
-7944.5,16
-"""
-SACCT = """\
-JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State
-101|alice|2026-11-20T10:00:00|2026-11-20T10:00:05|2026-11-20T10:02:05|120|60|1|8|64G|billing=8,cpu=8,gres/gpu=2,mem=64G,node=1|COMPLETED
-101.batch||2026-11-20T10:00:05|2026-11-20T10:00:05|2026-11-20T10:02:05|120||1|8||cpu=8|COMPLETED
-102_7|bob|2026-11-20T10:00:10|2026-11-20T10:01:00|2026-11-20T10:02:00|60|UNLIMITED|2|16|4Gc||FAILED
-103|bob|2026-11-20T10:00:20|None|Unknown|0|60|1|1|1Gn||CANCELLED by 0
-104|eve|2026-11-20T10:00:30|2026-11-20T10:00:30|2026-11-20T10:00:40|10|Partition_Limit|2|4|500Mn||TIMEOUT
-"""
-
-
-def written(folder: Path, text: str, name: str = "trace") -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
+from tests.unit.sim.trace_examples import CHRONUS, GAVEL, OPENB, PHILLY, SACCT, SWF, written
 
 
 class TestSwf:
@@ -103,6 +61,25 @@ class TestGpuClusters:
         assert (found.run_s.tolist(), found.gpus.tolist()) == ([120, 3600.5], [1, 16])
         assert found.users == ("", "")  # virtual clusters are groups of users
         assert found.te.tolist() == [-1, -1]
+
+    @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+    def test_times_of_philly_are_as_far_apart_on_each_host(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+    ) -> None:
+        # In New York the clock was set back in this night.
+        text = PHILLY.replace("10-03 00:00", "11-05 00:00").replace("10-03 00:01", "11-05 06:00")
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            found = traces.read(written(tmp_path, text))
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 6 * 3600]
+
+    def test_a_zone_that_stands_in_a_time_of_philly_s_counts(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, PHILLY.replace("00:01:00,", "00:01:00-01:00,")))
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 3660]
 
     def test_openb_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, OPENB))
@@ -319,33 +296,6 @@ class TestFilled:
         made = workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
         assert len(made.machines.names) in {20, 21}  # the span is 99 s
 
-    @staticmethod
-    def _of_ten_cpus(tmp_path: Path, *submitted: float) -> Workload:
-        """Jobs of 10 s on one CPU each that come at these times, on nodes of one CPU for a load of 0.5."""
-        lines = [f"{n} {at} 0 10 1 -1 -1 1 -1 -1 1 1 1 -1 1 1 -1 -1" for n, at in enumerate(submitted, 1)]
-        path = written(tmp_path, "\n".join(lines))
-        return workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
-
-    @pytest.mark.parametrize("others", [(0.0,), (0.0, 10.0), (4e7,), (0.0, 4e7)])
-    def test_few_jobs_of_months_before_or_after_do_not_make_the_cluster_small(
-        self, tmp_path: Path, others: tuple[float, ...]
-    ) -> None:
-        made = self._of_ten_cpus(tmp_path, *others, *(2e7 + second for second in range(100)))
-        assert len(made.machines.names) in {20, 21}
-        assert len(made) == 100 + len(others)  # they run all the same
-        assert f"{len(others)} job(s) came long before or after the others: the load is that of these" in made.notes
-
-    def test_long_time_without_a_job_is_said_where_many_came_on_either_side(self, tmp_path: Path) -> None:
-        halves = (*range(50), *(20_000_000 + second for second in range(50)))
-        made = self._of_ten_cpus(tmp_path, *halves)
-        assert len(made.machines.names) == 1
-        assert any("no job came for 231 of the 231 days" in note and "workload.nodes" in note for note in made.notes)
-
-    def test_of_jobs_that_come_all_the_time_nothing_is_said(self, tmp_path: Path) -> None:
-        # Also a burst of them, such as an array, is none of the others' neighbours.
-        made = self._of_ten_cpus(tmp_path, *range(0, 6000, 60), *(3000.5 for _ in range(1000)))
-        assert not any("came" in note for note in made.notes)
-
     def test_the_notes_say_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
         made = workloads.read(written(tmp_path, SACCT), seed=1, nodes="4")
         assert "3 jobs; left out: 1 (steps), 1 (never ran)" in made.notes[0]
@@ -388,52 +338,6 @@ class TestFilled:
     def test_a_trace_without_jobs_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(WorkloadError, match="trace: there is no job that ran in it"):
             workloads.read(written(tmp_path, "; nothing\n"), seed=1)
-
-
-class TestAmountsBeyondAllBounds:
-    """One absurd number is no traceback, and does not take the memory: its job is left out and counted."""
-
-    #: more than any cluster has; and on nodes of 32 CPUs more nodes than Slurm allows
-    @pytest.mark.parametrize("cpus", [10**12, 10**9, 9007199254740992])
-    def test_job_of_more_cpus_than_a_cluster_can_have(self, tmp_path: Path, cpus: int) -> None:
-        made = workloads.read(written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{cpus}|64G|")), seed=1)
-        assert made.run_s.tolist() == [60, 10]
-        assert made.notes[0].count("1 (") == 3  # a step, one that never ran, and it
-
-    def test_job_of_more_gpus_than_a_cluster_can_have(self, tmp_path: Path) -> None:
-        made = workloads.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu=9007199254740992")), seed=1)
-        assert made.run_s.tolist() == [60, 10]
-
-    def test_on_nodes_that_are_given_it_does_not_fit(self, tmp_path: Path) -> None:
-        recorded = traces.read(written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**9}|64G|")))
-        machines = SimulatedNodes.alike(4, cpus=32, mem_mib=2**20, gpus=8)
-        assert workloads.filled(recorded, {}, seed=1, machines=machines).workload.left_out == 1
-
-    @pytest.mark.parametrize("cpus", ["1e17", "1e300"])
-    def test_swf(self, tmp_path: Path, cpus: str) -> None:
-        line = f"9 0 5 100 4 -1 -1 {cpus} 600 1e18 1 7 1 -1 1 1 -1 -1\n"
-        found = traces.read(written(tmp_path, SWF + line))
-        assert found.cpus.tolist() == [8, 2]
-        # Of as many CPUs as a cluster can have, memory beyond all bounds is not known.
-        found = traces.read(written(tmp_path, SWF + line.replace(cpus, "8")))
-        assert found.mem_mib.tolist() == [8, -1, -1]
-
-    @pytest.mark.parametrize(("old", "new"), [("p0,12000,", "p0,1e300,"), ("p0,12000,", "p0,1e20,")])
-    def test_openb(self, tmp_path: Path, old: str, new: str) -> None:
-        assert traces.read(written(tmp_path, OPENB.replace(old, new))).run_s.tolist() == [60]
-
-    def test_openb_memory_beyond_all_bounds_is_not_known(self, tmp_path: Path) -> None:
-        assert traces.read(written(tmp_path, OPENB.replace(",16384,", ",1e300,"))).mem_mib.tolist() == [-1, 2048]
-
-    @pytest.mark.parametrize("duration", ["1e308", "315360001"])
-    def test_run_of_more_than_ten_years(self, tmp_path: Path, duration: str) -> None:
-        found = traces.read(written(tmp_path, PHILLY.replace(",3600.5,", f",{duration},")))
-        assert (found.run_s.tolist(), found.left_out) == ([120], {"it ran for more than ten years": 1})
-
-    def test_load_that_takes_more_nodes_than_slurm_allows_is_said(self, tmp_path: Path) -> None:
-        path = written(tmp_path, PHILLY + 9 * "2017-10-03 00:01:00,3600,524288,0,vc1\n")
-        with pytest.raises(WorkloadError, match="takes more than 65536 nodes; workload"):
-            workloads.read(path, seed=1)
 
 
 class TestNotFitting:
