@@ -33,6 +33,7 @@ from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
 from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
+from benchmarks.broken_trace_rules import TRACE_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_window_rules import WINDOW_MUTATIONS
@@ -829,6 +830,7 @@ MUTATIONS = (
     *BEGIN_MUTATIONS,
     *FILL_MUTATIONS,
     *TURN_MUTATIONS,
+    *TRACE_MUTATIONS,
     *FIELD_MUTATIONS,
     *RETURN_MUTATIONS,
     *RECORD_MUTATIONS,

@@ -224,7 +224,7 @@ NEAR = {
     "not_followed": ("tests/unit/core/intake/test_not_followed.py", "tests/integration/test_cli_own_most.py"),
     "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     "asking": ("tests/unit/daemon/test_asking.py",),
-    "recorded_past": ("tests/integration/test_cli_whatif.py",),
+    "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
@@ -325,7 +325,8 @@ NEAR = {
     "remembered": ("tests/integration/test_start_up.py",),
     "observer": ("tests/unit/sim/test_arrays.py", "tests/unit/sim/test_shards.py"),
     "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
-    "fill": (*_FILL, _CRONTAB),
+    # of policies, and of workloads
+    "fill": (*_FILL, _CRONTAB, "tests/unit/sim/test_trace_bounds.py"),
     "queue_heads": _FILL,
     "shadow_time": _FILL,
     "queue_boost": (
@@ -464,6 +465,14 @@ NEAR = {
     "serve": (_PATIENT,),
     "summary": ("tests/unit/sim/test_report_summary.py",),
     "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
+    "serve": ("tests/scenarios/test_many_patient.py",),
+    "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py"),
+    "slurm": (
+        "tests/unit/sim/test_actions.py",
+        "tests/unit/sim/test_arrays.py",
+        "tests/unit/sim/test_exempt.py",
+        _OUTAGES,
+    ),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
     "shards": ("tests/unit/sim/test_shard_workloads.py",),
     "slurm_scheduler": (
@@ -575,4 +584,10 @@ NEAR = {
     "follow": ("tests/unit/report/test_readers.py",),
     "tensorboard": ("tests/unit/report/test_readers.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
+    **dict.fromkeys(
+        ("sacct", "recorded", "gpu_clusters"),
+        ("tests/unit/sim/test_traces.py", "tests/unit/sim/test_trace_bounds.py"),
+    ),
+    "advice": ("tests/unit/sim/test_advice.py",),
+    "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),
 }

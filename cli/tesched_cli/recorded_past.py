@@ -18,7 +18,7 @@ import numpy as np
 from click.core import ParameterSource
 from numpy.typing import NDArray
 from tesched_core.intake.delays import delay_by
-from tesched_core.model.cluster import FINISHED, Node
+from tesched_core.model.cluster import FINISHED, JobState, Node
 from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
@@ -39,6 +39,7 @@ from tesched_cli.common import NumberRange, say, store
 T = TypeVar("T")
 
 DAY_S = 86_400.0
+_RUNNING = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 #: settings of a workload that say what its nodes are
 _OF_NODES = frozenset({"nodes", "cpus", "mem_gib", "gpus"})
 
@@ -182,15 +183,37 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
     """Jobs of the last days that the state store has; None: it has none. Raises StoreError."""
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
-        seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
-        victims = read.as_victims(engine, [job.key for job in seen])
-    jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
-    if not jobs:
+        ended = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
+        running = read.jobs(engine, JobFilter(states=_RUNNING))
+        victims = read.as_victims(engine, [job.key for job in (*ended, *running)])
+    ended = tuple(job for job in ended if job.ran_s is not None and job.ran_s > 0)
+    if all(job.job_class is JobClass.EXEMPT for job in ended):
         return None
-    workload, kept = _workload(jobs, look(config))
+    running = tuple(one for one in map(_so_far, running) if one is not None)
+    workload, kept = _workload((*ended, *running), look(config))
+    workload = _with_running(workload, sum(job.state in _RUNNING for job in kept))
     title = f"{len(workload)} jobs of the last {days:g} days"
     lines = _as_it_was(kept, victims)
     return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines)
+
+
+def _so_far(job: JobView) -> JobView | None:
+    """The job, as if it had ended when it was seen last: without it its nodes would be free. None: it has just begun.
+
+    Of one that was requeued the present run alone.
+    """
+    if job.start_time is None or job.last_seen <= job.start_time:
+        return None
+    ran_s = job.last_seen - job.start_time
+    if job.restarts:
+        return replace(job, ran_s=ran_s, first_submit_time=job.start_time, waited_s=None)
+    return replace(job, ran_s=ran_s, waited_s=max(job.start_time - job.first_submit_time, 0.0))
+
+
+def _with_running(workload: Workload, count: int) -> Workload:
+    """The workload, whose notes say how many of its jobs still run."""
+    text = f"{count} job(s) still run: they run again for as long as they have run so far"
+    return replace(workload, notes=(*workload.notes, text)) if count else workload
 
 
 def past_of_sacct(config: Config, days: float, settings: Mapping[str, str], *, why: str = "") -> RecordedPast:
@@ -230,7 +253,8 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
     else:
         machines = _machines(nodes)
     found = workloads.filled(recorded, known, seed=0, machines=machines)
-    workload, jobs = found.workload, len(found.rows)
+    running = sum(recorded.states[row] in _RUNNING for row in found.rows.tolist())
+    workload, jobs = _with_running(found.workload, running), len(found.rows)
     # Workers of trainings that were added are no jobs of the trace.
     te = workload.te if workload.array is None else workload.te[workload.array < 0]
     waited_s, run_s = recorded.waited_s[found.rows], recorded.run_s[found.rows]
@@ -295,6 +319,15 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Se
     first = min(job.first_submit_time for job in kept)
     users = {name: row for row, name in enumerate(dict.fromkeys(job.user for job in kept))}
     ran_s = np.array([job.ran_s or 0.0 for job in kept])
+    exempt = [job.job_class is JobClass.EXEMPT for job in kept]
+    notes = [
+        "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
+        "a job that is sent a signal saves its work, and loses its grace period; any other loses its run",
+        "partitions, limits and dependencies are not simulated",
+    ]
+    if any(exempt):
+        text = "they hold their nodes, are victims of none, and count to no class"
+        notes.append(f"{sum(exempt)} job(s) are exempt: {text}")
     workload = Workload.of(
         "the last days",
         machines,
@@ -308,12 +341,9 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Se
         saves_on_notice=[job.gets_notice for job in kept],
         user=[users[job.user] for job in kept],
         user_names=tuple(users),
+        exempt=exempt if any(exempt) else None,
         left_out=int((~fits).sum()),
-        notes=(
-            "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
-            "a job that is sent a signal saves its work, and loses its grace period; any other loses its run",
-            "partitions, limits and dependencies are not simulated",
-        ),
+        notes=notes,
     )
     return workload, kept
 

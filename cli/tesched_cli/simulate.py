@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.experiment import CONTENDERS, ExperimentSetting, Site, check, check_needs
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, Site, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Comparison, compare
 from tesched_sim.reports.page import page
@@ -18,10 +18,10 @@ from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import SUBMITIT, Variant, made, perform, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload
 
-from tesched_cli.common import console, json_option, names_in, refuse_without
+from tesched_cli.common import console, json_option, refuse_without
 from tesched_cli.json_output import document, print_json
 from tesched_cli.page_file import check_page, write_file
-from tesched_cli.simulating import collected, pair, processes_option, seeds_option, values_of
+from tesched_cli.simulating import collected, contenders_in, pair, processes_option, seeds_option, values_of
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
@@ -105,9 +105,7 @@ def simulate(
 ) -> None:
     """Run policies on a simulated Slurm and compare them. It shows what TE jobs gain and what BE jobs pay."""
     _refuse_conflicts(name=name, trace=trace, form=form, where=where, folder=folder, sbatch=sbatch)
-    contenders = names_in(policies)
-    for contender in contenders:
-        check(contender)
+    contenders = contenders_in(policies)
     if where == "slurm":
         refuse_without((SUBMITIT,), "--on slurm")
     if html is not None:

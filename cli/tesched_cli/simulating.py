@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import click
+from tesched_sim.experiment import CONTENDERS, check
 from tesched_sim.workload import WorkloadError
 
-from tesched_cli.common import progress, say
+from tesched_cli.common import names_in, progress, say
 
 T = TypeVar("T")
 
@@ -16,6 +17,16 @@ seeds_option = click.option(
     "--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on."
 )
 processes_option = click.option("--processes", type=click.IntRange(1, 1024), help="Runs at once. Default: one a core.")
+
+
+def contenders_in(text: str) -> tuple[str, ...]:
+    """Policies that `--policy` names, each once. Raises WorkloadError for one that does not exist, and for none."""
+    found = names_in(text)
+    if not found:
+        raise WorkloadError(f"--policy {text!r} names no policy; there are {', '.join(CONTENDERS)}")
+    for contender in found:
+        check(contender)
+    return found
 
 
 def pair(word: str, option: str) -> tuple[str, str]:

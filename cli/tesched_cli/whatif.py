@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check, check_needs, run_one
+from tesched_policies.registry import NO_POLICY
+from tesched_sim.experiment import CONTENDERS, ExperimentSetting, check_needs, run_one
 from tesched_sim.reports.summary import BoundSummary, Summary, summarise
 from tesched_sim.workload import Workload, WorkloadError
 
@@ -26,6 +27,7 @@ from tesched_cli.recorded_past import (
     setting_of,
     source_options,
 )
+from tesched_cli.simulating import contenders_in
 
 
 @document("whatif")
@@ -78,10 +80,10 @@ def whatif(
     `--set workload.te_run_max=30` (minutes), `workload.te_gpus_max=2` and others say how.
     """
     config = configuration(config_path)
-    wanted = (policies or f"fifo,{config.policy.te}").split(",")
-    contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
-    for contender in contenders:
-        check(contender)
+    if policies is None:
+        # A site that has none has Slurm alone already.
+        policies = "fifo" if config.policy.te == NO_POLICY else f"fifo,{config.policy.te}"
+    contenders = contenders_in(policies)
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
     past = past_of(config_path, config, source, days=days, settings=of_workload)
@@ -148,11 +150,14 @@ def _simulated(contender: str, setting: ExperimentSetting, workload: Workload) -
             wait_p95_s=found.wait_s.p95,
             slowdown_p50=found.slowdown.p50,
             slowdown_p95=found.slowdown.p95,
-            preempted=int((result.preempted[result.workload.te == (name == "te")] > 0).sum()),
+            preempted=int((result.preempted[mine] > 0).sum()),
             lost_node_h=summary.lost_node_s / 3600 if name == "be" else None,
             delay_mean_s=found.delay_s.mean,
         )
-        for name, found in (("te", summary.te), ("be", summary.be))
+        for name, found, mine in (
+            ("te", summary.te, result.workload.te),
+            ("be", summary.be, result.workload.be),
+        )
     ]
     return summary, lines
 

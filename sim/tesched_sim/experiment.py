@@ -183,7 +183,7 @@ def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
 def _wants_gpus(workload: Workload) -> bool:
     """Check whether a best-effort job that is no task of an array wants GPUs: those are what gavel manages."""
     resources = workload.machines.resources
-    mine = ~workload.te if workload.array is None else ~workload.te & (workload.array < 0)
+    mine = workload.be if workload.array is None else workload.be & (workload.array < 0)
     return "gpu" in resources and bool(workload.demand[mine, resources.index("gpu")].any())
 
 

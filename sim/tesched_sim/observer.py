@@ -91,7 +91,7 @@ class SimulatedObserver:
         )
         self._reports: dict[int, Reported] = {}
         #: by all that they depend on: class, grace period, whether it is a part of a training
-        self.traits: dict[tuple[bool, float, bool], Traits] = {}
+        self.traits: dict[tuple[JobClass, float, bool], Traits] = {}
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -414,9 +414,9 @@ class _JobItems(ItemsView[JobId, Job]):
         return ((job_id, self._mapping[job_id]) for job_id in self._mapping)
 
 
-def _traits(te: bool, grace_s: float, elastic: bool) -> Traits:
+def _traits(job_class: JobClass, grace_s: float, elastic: bool) -> Traits:
     return Traits(
-        job_class=JobClass.TE if te else JobClass.BE,
+        job_class=job_class,
         rule="workload",
         grace_period_s=grace_s,
         grace_source="workload",
@@ -441,7 +441,8 @@ class _AllTraits(Mapping[JobId, Traits]):
             raise KeyError(job_id)
         row, slurm = job_id - 1, self._slurm
         elastic = slurm.arrays is not None and slurm.arrays.of[row] >= 0
-        alike = slurm.te[row], slurm.grace_s[row] if self._declare else 0.0, elastic
+        job_class = JobClass.TE if slurm.te[row] else JobClass.BE if slurm.be[row] else JobClass.EXEMPT
+        alike = job_class, slurm.grace_s[row] if self._declare else 0.0, elastic
         found = self._jobs.eyes.traits.get(alike)
         if found is None:
             found = self._jobs.eyes.traits[alike] = _traits(*alike)
@@ -578,7 +579,7 @@ class _Columns:
         arrays = slurm.arrays
         found: list[int] = []
         others: dict[JobId, int] = {}
-        for row in (row for row in slurm.lines[-1] if not slurm.te[row]):
+        for row in (row for row in slurm.lines[-1] if slurm.be[row]):
             if arrays is None or arrays.of[row] < 0:
                 found.append(row)
             else:
@@ -646,7 +647,7 @@ class _Columns:
                         for row in line
                         if JobId(row + 1) not in excluded
                         and not mine.isdisjoint(self._eyes.partitions_of(row))
-                        and not (best_effort and slurm.te[row])
+                        and (not best_effort or slurm.be[row])
                     ),
                     0,
                 )

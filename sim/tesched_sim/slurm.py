@@ -111,6 +111,8 @@ class Slurm:
         self.suspended_s = [nan] * count
         self._epoch = [0] * count
         self.te: list[bool] = workload.te.tolist()
+        #: best effort: those alone can be victims
+        self.be: list[bool] = workload.be.tolist()
         self.run_s: list[float] = workload.run_s.tolist()
         #: seconds of work that its present run does in a second
         self.speed = [1.0] * count
@@ -369,7 +371,8 @@ class Slurm:
             del self.te_pending[row]
         else:
             self.be_waiting -= 1
-            self.running_be[row] = None
+            if self.be[row]:
+                self.running_be[row] = None
         self.running[row] = None
         self._take(row, nodes)
         self.where[row] = nodes
@@ -555,7 +558,7 @@ class Slurm:
         self.state[row], self.where[row] = JobPhase.RUNNING, nodes
         self.started_s[row], self.queued_s[row] = started_s, queued_s
         self.running[row] = None
-        if not self.te[row]:
+        if self.be[row]:
             self.running_be[row] = None
         self._take(row, nodes)
 

@@ -117,6 +117,8 @@ class Workload:
     speed: NDArray[np.float64] | None = None
     #: [jobs] most nodes that it takes, with which it runs `run_s`; half of them do half the work. None: its `nodes`
     most_nodes: NDArray[np.int32] | None = None
+    #: [jobs] it is no victim of any job's, and counts to no class: neither TE nor best effort. None: no job is
+    exempt: NDArray[np.bool_] | None = None
     #: [jobs] the array of which it is a task, -1 for none; tasks of one are neighbours, and its training's workers
     array: NDArray[np.int32] | None = None
     #: [arrays] how many tasks its user lets run at once, 0: any number; and what the tasks train
@@ -139,6 +141,11 @@ class Workload:
         if self.most_nodes is not None:
             found *= len(nodes) / int(self.most_nodes[row])
         return found
+
+    @property
+    def be(self) -> NDArray[np.bool_]:
+        """Best-effort jobs [jobs]."""
+        return ~self.te if self.exempt is None else ~self.te & ~self.exempt
 
     @property
     def most_run_s(self) -> NDArray[np.float64]:
@@ -167,6 +174,7 @@ class Workload:
         user: ArrayLike = 0,
         user_names: Sequence[str] = ("",),
         speed: ArrayLike | None = None,
+        exempt: ArrayLike | None = None,
         array: ArrayLike | None = None,
         throttle: ArrayLike = (),
         trainings: Sequence[TrainingModel] = (),
@@ -210,6 +218,7 @@ class Workload:
             allowed=everywhere if allowed is None else np.asarray(allowed, dtype=np.bool_),
             user_names=tuple(user_names),
             speed=None if speed is None else np.asarray(speed, dtype=np.float64)[order],
+            exempt=None if exempt is None else column(exempt, np.bool_)[order].astype(np.bool_),
             array=None if array is None else column(array, np.int32)[order].astype(np.int32),
             throttle=np.asarray(throttle, dtype=np.int32),
             trainings=tuple(trainings),
@@ -256,6 +265,8 @@ class Workload:
             (self.constraint < 0) | (self.constraint >= len(self.allowed)), "constraint is not a row of allowed"
         )
         self._first((self.user < 0) | (self.user >= len(self.user_names)), "user is not a row of user_names")
+        if self.exempt is not None:
+            self._first(self.te & self.exempt, "it is TE and exempt")
         self._check_shards()
         self._check_fit()
 
@@ -306,7 +317,7 @@ def fitting(
 
 
 #: columns that a workload may lack
-_OPTIONAL = ("expected_s", "speed", "most_nodes", "array")
+_OPTIONAL = ("expected_s", "speed", "most_nodes", "exempt", "array")
 _COLUMNS = (
     "submit_s",
     "run_s",

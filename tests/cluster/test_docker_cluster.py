@@ -171,7 +171,7 @@ def test_sacct_s_output_is_a_workload_for_the_simulator(cluster: DockerCluster, 
 
     def history() -> str:
         span = ("--starttime", "now-1days", "--endtime", "now")
-        which = ("--allusers", "--allocations", "-j", str(job_id), "--state", "CD,F,TO,CA,NF,PR")
+        which = ("--allusers", "--allocations", "-j", str(job_id), "--state", "CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S")
         said = cluster.run("sacct", *span, *which, "--parsable2", "--format", columns).stdout
         return said if "COMPLETED" in said else ""
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_cli.recorded_past import RecordedPast
-from tesched_core.model.cluster import Node
+from tesched_core.model.cluster import JobState, Node
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_sim.workloads import read
@@ -121,13 +121,15 @@ def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) 
 def job(key: int, **fields: object) -> SimpleNamespace:
     ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
     times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
-    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False}
+    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False, "state": JobState.COMPLETED}
     return SimpleNamespace(**{**ours, **times, **more, **fields})
 
 
 def of_store(folder: Path, monkeypatch: pytest.MonkeyPatch, jobs: Sequence[SimpleNamespace], *words: str) -> Any:
     """Return what it says of these jobs of a state store with that policy."""
-    queries = SimpleNamespace(jobs=lambda *_: jobs, as_victims=lambda *_: {})
+    queries = SimpleNamespace(
+        jobs=lambda _, which: [] if JobState.RUNNING in which.states else jobs, as_victims=lambda *_: {}
+    )
     monkeypatch.setattr("tesched_cli.recorded_past.read", queries)
     config = ["--config", str(folder / "tesched.toml")]
     assert CliRunner().invoke(main, ["db", "upgrade", *config]).exit_code == 0
@@ -159,3 +161,22 @@ def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
         ("fifo", 1),
         ("fifo", 1),
     ]
+
+
+def test_without_a_policy_of_tesched_s_the_jobs_run_as_with_any_other(folder: Path) -> None:
+    cases = [
+        line["case"] for line in json.loads(whatif(folder, "--json", "--policy", "none, fifo,none").stdout)["lines"]
+    ]
+    assert cases == [one for one in ("as it was", "none", "fifo") for _ in range(2)]
+    # One that is configured says no more than Slurm alone.
+    (folder / "tesched.toml").write_text((folder / "tesched.toml").read_text() + '[policy]\nte = "none"\n')
+    cases = [line["case"] for line in json.loads(whatif(folder, "--json").stdout)["lines"]]
+    assert cases == [one for one in ("as it was", "fifo") for _ in range(2)]
+
+
+@pytest.mark.parametrize("policies", [",", "", " , "])
+def test_no_policy_is_no_list_of_policies(folder: Path, policies: str) -> None:
+    for words in (command(folder), ["simulate", "--workload", "poisson"]):
+        done = CliRunner().invoke(main, [*words, "--policy", policies])
+        assert done.exit_code == 2, done.output
+        assert "names no policy; there are fifo, " in done.output.replace("\n", " ")

@@ -50,7 +50,7 @@ class Case:
     def of(result: Result, *, seed: int, variant: str = "") -> Case:
         """Summarise a run for reports."""
         workload = result.workload
-        te = workload.te
+        te, be = workload.te, workload.be
         slowdowns, waits_s = slowdown(result), waited_s(result)
         return Case(
             policy=result.policy,
@@ -64,9 +64,9 @@ class Case:
             notes=workload.notes,
             fingerprint=_fingerprint(workload),
             te_slowdown=Distribution.of(slowdowns[te]),
-            be_slowdown=Distribution.of(slowdowns[~te]),
+            be_slowdown=Distribution.of(slowdowns[be]),
             te_wait_s=Distribution.of(waits_s[te]),
-            be_wait_s=Distribution.of(waits_s[~te]),
+            be_wait_s=Distribution.of(waits_s[be]),
             restart_interval_s=Distribution.of(restart_intervals_s(result)),
             series=Series.of(result),
             payers=Payers.of(result),

@@ -181,7 +181,7 @@ def summarise(result: Result) -> Summary:
         workload=workload.name,
         policy=result.policy,
         te=_of_class(result, workload.te),
-        be=_of_class(result, ~workload.te),
+        be=_of_class(result, workload.be),
         all_jobs=_of_class(result, np.ones(len(workload), dtype=np.bool_)),
         notices=len(left),
         preemptions=int(left.sum()),
@@ -201,14 +201,14 @@ def summarise(result: Result) -> Summary:
 
 
 def _of_bound(result: Result) -> BoundSummary | None:
-    use, te = result.bound, result.workload.te
+    use, te, be = result.bound, result.workload.te, result.workload.be
     if use is None:
         return None
-    limits_s, waited_s = result.workload.limit_s[te], _rounded(use.bystander_s)[~te]
+    limits_s, waited_s = result.workload.limit_s[te], _rounded(use.bystander_s)[be]
     longest_s = float(limits_s.max(initial=0.0))
     return BoundSummary(
         bystander_delay_s=MeanAndPercentiles.of(waited_s[waited_s > 0]),
-        largest_part=float(use.part[~te].max()) if (~te).any() else None,
+        largest_part=float(use.part[be].max()) if be.any() else None,
         te_held=int((use.held & te).sum()),
         te_time_limit_s=use.te_time_limit_s,
         te_too_long=int((limits_s > use.te_time_limit_s).sum()),

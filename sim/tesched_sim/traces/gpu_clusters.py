@@ -13,7 +13,7 @@ minutes. Those that it calls best effort are; of the others it says that they ha
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from math import ceil, nan
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def read_openb(path: Path) -> Recorded:
             run_s=line.number("deletion_time") - begun,
             nodes=1,
             cpus=max(ceil(line.number("cpu_milli") / 1000), 1),
-            mem_mib=int(line.number("memory_mib")),
+            mem_mib=line.number("memory_mib"),
             gpus=line.whole("num_gpu"),
             gpu_milli=_milli(line),
             te=_class(line),
@@ -109,4 +109,6 @@ def _class(line: TableLine) -> int:
 
 
 def _seconds(word: str) -> float:
-    return datetime.fromisoformat(word).timestamp()
+    found = datetime.fromisoformat(word)
+    # Without a zone it is read alike on each host: this one's may set its clock back within the trace.
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

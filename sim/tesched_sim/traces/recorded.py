@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: No cluster has more: as many nodes as Slurm allows, with a million CPUs or 65,536 GPUs each; more MiB are no memory.
+_MOST_CPUS, _MOST_GPUS, _MOST_MIB = 2**36, 2**32, 2.0**40
+#: ten years
+LONGEST_S = 315_360_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recorded:
@@ -94,7 +99,7 @@ class Rows:
         limit_s: float = np.nan,
         nodes: int = -1,
         cpus: int = -1,
-        mem_mib: int = -1,
+        mem_mib: float = -1,
         gpus: int = -1,
         gpu_milli: int = -1,
         user: str = "",
@@ -106,9 +111,15 @@ class Rows:
         state: str = "",
         cluster: str = "",
     ) -> None:
-        """Take a job; one that never ran is left out."""
+        """Take a job; one that never ran, or of an amount that no cluster has, is left out and counted."""
         if run_s <= 0:
             self.left_out["never ran"] += 1
+            return
+        if run_s > LONGEST_S:
+            self.left_out["it ran for more than ten years"] += 1
+            return
+        if cpus > _MOST_CPUS or gpus > _MOST_GPUS:
+            self.left_out["no cluster has as many CPUs or GPUs"] += 1
             return
         self.submit_s.append(submit_s)
         self.run_s.append(run_s)
@@ -116,7 +127,8 @@ class Rows:
         self.limit_s.append(limit_s)
         self.nodes.append(nodes)
         self.cpus.append(cpus)
-        self.mem_mib.append(mem_mib)
+        # A user may request any amount of memory.
+        self.mem_mib.append(int(mem_mib) if 0 < mem_mib < _MOST_MIB else -1)
         self.gpus.append(gpus)
         self.gpu_milli.append(gpu_milli)
         self.users.append(user)

@@ -1,11 +1,13 @@
 """A site's own history, as `sacct` prints it (sacct(1)).
 
-    sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now --state CD,F,TO,CA,NF,PR
+    SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now
+          --state CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
 Columns are found by their names; others may stand beside them: JobName, Account, Partition and Cluster are read, too.
-Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which sacct prints the
-last.
+Without SLURM_TIME_FORMAT=%s times have no zone, and are read in this host's. Jobs that run are taken to have ended when
+sacct printed them. Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which
+sacct prints the last.
 """
 
 from __future__ import annotations
@@ -18,17 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tesched_sim.traces.recorded import Recorded, Rows
+from tesched_sim.traces.recorded import LONGEST_S, Recorded, Rows
 from tesched_sim.traces.text import TableLine, finite, table, whole
 
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _A_TIME = "a time such as 2026-01-31T12:00:00"
-#: more is no memory
-_MOST_MIB = 2.0**40
 #: Slurm itself allows so many nodes in a cluster
 _MOST_NODES = 65_536
-#: ten years, and the end of the year 9999
-_LONGEST_S, _LATEST_S = 315_360_000, 253_402_300_799
+#: the end of the year 9999
+_LATEST_S = 253_402_300_799
 #: in the place of minutes: none, and the partition's, which the record does not have
 _NO_LIMIT = ["UNLIMITED", "PARTITION_LIMIT"]
 _NOT_RUN = ["NONE", "UNKNOWN"]
@@ -64,7 +64,7 @@ def _recorded(path: Path, lines: Iterator[tuple[int, str]] | None) -> Recorded:
             submit_s=submit_s,
             # One that started before it was submitted had its clock set: how long it waited is not known.
             waited_s=start_s - submit_s if start_s >= submit_s else np.nan,
-            run_s=line.read("ElapsedRaw", _elapsed, f"seconds, from 0 to {_LONGEST_S}"),
+            run_s=line.read("ElapsedRaw", _elapsed, f"seconds, from 0 to {LONGEST_S}"),
             limit_s=_limit_s(line),
             nodes=max(nodes, 1),
             cpus=max(cpus, 1),
@@ -105,7 +105,7 @@ def _gpus_of(text: str) -> int:
     return sum(whole(amount) for name, amount in amounts.items() if name.startswith("gres/gpu:"))
 
 
-def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
+def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> float:
     """Memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not recorded."""
     if of_tres:
         column = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
@@ -114,9 +114,7 @@ def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> int:
         return -1
     else:
         amount, unit = line.read("ReqMem", _amount, "memory such as 64G, 4000Mn (of a node) or 2Gc (of a CPU)")
-    mib = amount * {"n": nodes, "c": cpus}.get(unit, 1)
-    # A user may request any amount of memory.
-    return int(mib) if 0 < mib < _MOST_MIB else -1
+    return amount * {"n": nodes, "c": cpus}.get(unit, 1)
 
 
 def _amount(word: str) -> tuple[float, str]:
@@ -137,7 +135,11 @@ def _limit_s(line: TableLine) -> float:
 def _limit_of(word: str) -> float:
     if word.upper() in _NO_LIMIT:
         return float(np.inf)
-    return _within(finite(word) * 60, 0, _LONGEST_S, word)
+    limit_s = finite(word) * 60
+    if limit_s < 0:
+        raise ValueError(word)
+    # Any user may set any limit: one that no job reaches is none.
+    return limit_s if limit_s <= LONGEST_S else float(np.inf)
 
 
 def _seconds(word: str) -> float:
@@ -150,7 +152,7 @@ def _nodes(word: str) -> int:
 
 
 def _elapsed(word: str) -> float:
-    return _within(finite(word), 0, _LONGEST_S, word)
+    return _within(finite(word), 0, LONGEST_S, word)
 
 
 def _within(number: float, least: float, most: float, word: str) -> float:

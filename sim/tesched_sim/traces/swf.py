@@ -46,7 +46,7 @@ def read_swf(path: Path) -> Recorded:
             waited_s=values[_WAIT] if values[_WAIT] >= 0 else np.nan,
             limit_s=values[_WANTED_S] if values[_WANTED_S] > 0 else np.nan,
             cpus=cpus,
-            mem_mib=int(kib * cpus / 1024) if kib > 0 else -1,
+            mem_mib=kib * cpus / 1024 if kib > 0 else -1,
             gpus=0,
             user=f"user{int(values[_USER])}",
             account=_numbered("group", values[_GROUP]),

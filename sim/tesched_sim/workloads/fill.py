@@ -40,6 +40,11 @@ _RANGES = (
     ("mem_gib_per_cpu", 0, 2**20),
     ("restart_s", 0, 525_600),
 )
+#: jobs beside a long time without any, as a part of all, that are too few to be a part of the others' load
+_FEW = 0.05
+#: such a time is long, as a part of all
+_LONG = 1 / 3
+_DAY_S = 86_400.0
 #: MiB beyond which no job's memory is counted
 _MOST = 2.0**53
 
@@ -125,7 +130,7 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     given = machines or SimulatedNodes.alike(max(p.nodes, 1), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     wants, nodes = _per_node(asked, recorded.nodes[drawn], given.total.max(axis=0))
     # A cluster that is made for a load has as many nodes as its largest job needs.
-    fits = fitting(given, wants, nodes if machines or p.nodes else np.ones_like(nodes))
+    fits = fitting(given, wants, nodes if machines or p.nodes else np.ones_like(nodes)) & (nodes <= MOST_NODES)
     if not fits.any():
         kinds = _kinds(given)
         raise WorkloadError(f"{recorded.name}: none of its {len(drawn)} jobs fits on the nodes, which are {kinds}")
@@ -140,8 +145,15 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         submit_s = recorded.submit_s[rows] - recorded.submit_s[rows].min()
     else:
         submit_s = poisson_arrivals(rng, len(rows), float(_offered(used, nodes, run_s, p).max()) / (p.nodes * p.load))
+    of_time: tuple[str, ...] = ()
     if machines is None and not p.nodes:
-        count = _node_count(used, nodes, run_s, submit_s, p)
+        together = _together(submit_s)
+        of_time = _notes_of_time(submit_s, together) if recorded.has_times else ()
+        for_load = _node_count(used[together], nodes[together], run_s[together], submit_s[together], p)
+        count = max(for_load, int(nodes.max()))
+        if count > MOST_NODES:
+            text = f"a load of {p.load} takes more than {MOST_NODES} nodes; workload.nodes says how many there are"
+            raise WorkloadError(f"{recorded.name}: {text}")
         given = SimulatedNodes.alike(count, cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[rows]
     grace_min = np.rint(drawn_grace(rng, p, len(rows)))
@@ -165,7 +177,7 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
         user=[known[name] for name in names],
         user_names=tuple(known),
         left_out=left_out,
-        notes=_notes(recorded, p, te, left_out, f"{_kinds(given)} ({sized})"),
+        notes=(*_notes(recorded, p, te, left_out, f"{_kinds(given)} ({sized})"), *of_time),
     )
     order = np.argsort(submit_s, kind="stable")
     if p.shards:
@@ -237,12 +249,46 @@ def _node_count(
     submit_s: NDArray[np.float64],
     p: FillModel,
 ) -> int:
-    """Count the nodes of the cluster: as many as were given, or as make the load, and no fewer than a job needs."""
-    if p.nodes:
-        return p.nodes
-    span_s = max(float(submit_s.max()), float(run_s.mean()))
+    """Count the nodes that make the load."""
+    span_s = max(float(np.ptp(submit_s)), float(run_s.mean()))
     offered = _offered(used, nodes, run_s, p) / span_s
-    return max(int(np.ceil(offered.max() / p.load)), int(nodes.max()))
+    return int(np.ceil(offered.max() / p.load))
+
+
+def _together(submit_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Jobs [jobs] that came in one time, without the few before or after a long gap.
+
+    One job of a year ago, which ended among those of a day, would make that day's load a year's.
+    """
+    together = np.ones(len(submit_s), dtype=np.bool_)
+    while True:
+        at, gap_s, span_s = _longest_gap(submit_s[together])
+        early = together & (submit_s <= at)
+        fewer = early if 2 * early.sum() < together.sum() else together & ~early
+        left = together & ~fewer
+        if gap_s <= _LONG * span_s or (~left).sum() > _FEW * len(submit_s):
+            return together
+        together = left
+
+
+def _longest_gap(submit_s: NDArray[np.float64]) -> tuple[float, float, float]:
+    """When the longest time without a job began, how long it was, and from the first job to the last one; seconds."""
+    times = np.sort(submit_s)
+    gaps = np.diff(times, append=times[-1])
+    at = int(gaps.argmax())
+    return float(times[at]), float(gaps[at]), float(times[-1] - times[0])
+
+
+def _notes_of_time(submit_s: NDArray[np.float64], together: NDArray[np.bool_]) -> tuple[str, ...]:
+    """What a reader must know of when the jobs came, where nodes are made for their load."""
+    notes = []
+    if others := int((~together).sum()):
+        notes.append(f"{others} job(s) came long before or after the others: the load is that of these")
+    _, gap_s, span_s = _longest_gap(submit_s[together])
+    if gap_s > max(_LONG * span_s, _DAY_S):
+        days = f"{gap_s / _DAY_S:.0f} of the {span_s / _DAY_S:.0f} days"
+        notes.append(f"no job came for {days}: the load is that of all of them; workload.nodes sets another cluster")
+    return tuple(notes)
 
 
 def _offered(

@@ -125,3 +125,11 @@ def test_line_that_slurm_conf_has_already_is_not_tried() -> None:
     quick = other_lines(replace(slurm, kill_wait_s=5.0, requeue_delay_s=1.0))
     assert [*quick] == ["SchedulerParameters=bf_max_job_test=5000"]
     assert not other_lines(replace(slurm, kill_wait_s=5.0, requeue_delay_s=1.0, backfill_depth=0))
+
+
+def test_part_of_few_jobs_is_passed_over() -> None:
+    hours = np.arange(0, 3 * 24, dtype=np.float64)
+    late = 60 * 24.0
+    for submit_h in (np.append(hours, late), np.append(-late, hours)):
+        (part,) = parts_of(submit_h * 3600)
+        assert part.sum() == len(hours)

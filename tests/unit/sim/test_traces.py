@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,50 +12,7 @@ import pytest
 from tesched_sim import traces, workloads
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError
 
-#: job, submit, wait, run, used CPUs, -1, -1, wanted CPUs, wanted seconds, wanted KiB a CPU, status, user, …
-SWF = """\
-; Version: 2
-; MaxNodes: 8
-1 0 5 100 4 -1 -1 8 600 1024 1 7 1 -1 1 1 -1 -1
-2 10 -1 50 2 -1 -1 -1 -1 -1 1 8 1 1 1 -1 -1 -1
-3 20 -1 -1 2 -1 -1 2 -1 -1 0 8 1 -1 1 1 -1 -1
-4 30 -1 10 -1 -1 -1 -1 -1 -1 0 8 1 -1 1 1 -1 -1
-"""
-PHILLY = """\
-timestamp,duration,num_gpus,gpu_time,cluster
-2017-10-03 00:00:00,120.0,1,120.0,vc1
-2017-10-03 00:01:00,3600.5,16,0,vc2
-"""
-OPENB = """\
-name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
-p0,12000,16384,1,1000,,LS,Running,0,100,5
-p1,1500,2048,0,0,,BE,Succeeded,10,70,
-p2,6000,12288,1,460,,BE,Running,20,,20
-"""
-CHRONUS = """\
-job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type
-0,vc1,1,10,5530,mobilenet_v2,96,5,159,10,0,soft
-1,vc2,4,12,760,alexnet,0.5,6,235,10,1,best
-"""
-GAVEL = """\
-duration_s,num_gpus
-600,1
-7944.5,16
-"""
-SACCT = """\
-JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State
-101|alice|2026-11-20T10:00:00|2026-11-20T10:00:05|2026-11-20T10:02:05|120|60|1|8|64G|billing=8,cpu=8,gres/gpu=2,mem=64G,node=1|COMPLETED
-101.batch||2026-11-20T10:00:05|2026-11-20T10:00:05|2026-11-20T10:02:05|120||1|8||cpu=8|COMPLETED
-102_7|bob|2026-11-20T10:00:10|2026-11-20T10:01:00|2026-11-20T10:02:00|60|UNLIMITED|2|16|4Gc||FAILED
-103|bob|2026-11-20T10:00:20|None|Unknown|0|60|1|1|1Gn||CANCELLED by 0
-104|eve|2026-11-20T10:00:30|2026-11-20T10:00:30|2026-11-20T10:00:40|10|Partition_Limit|2|4|500Mn||TIMEOUT
-"""
-
-
-def written(folder: Path, text: str, name: str = "trace") -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
+from tests.unit.sim.trace_examples import CHRONUS, GAVEL, OPENB, PHILLY, SACCT, SWF, written
 
 
 class TestSwf:
@@ -103,6 +61,25 @@ class TestGpuClusters:
         assert (found.run_s.tolist(), found.gpus.tolist()) == ([120, 3600.5], [1, 16])
         assert found.users == ("", "")  # virtual clusters are groups of users
         assert found.te.tolist() == [-1, -1]
+
+    @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+    def test_times_of_philly_are_as_far_apart_on_each_host(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+    ) -> None:
+        # In New York the clock was set back in this night.
+        text = PHILLY.replace("10-03 00:00", "11-05 00:00").replace("10-03 00:01", "11-05 06:00")
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            found = traces.read(written(tmp_path, text))
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 6 * 3600]
+
+    def test_a_zone_that_stands_in_a_time_of_philly_s_counts(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, PHILLY.replace("00:01:00,", "00:01:00-01:00,")))
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 3660]
 
     def test_openb_trace_is_read(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, OPENB))
@@ -223,12 +200,21 @@ class TestSacct:
         (job, *_) = traces.read(written(tmp_path, SACCT.replace("gres/gpu=2", "gres/gpu=2,gres/gpu:a100=2"))).gpus
         assert job == 2
 
-    @pytest.mark.parametrize("limit", ["banana", "-5", "inf", "1e12", "01:00:00"])
+    @pytest.mark.parametrize("limit", ["banana", "-5", "inf", "01:00:00"])
     def test_a_time_limit_that_is_none_is_named_with_its_line(self, tmp_path: Path, limit: str) -> None:
         path = written(tmp_path, SACCT.replace("|120|60|", f"|120|{limit}|"))
         named = f"{path}:2: TimelimitRaw is '{limit}'; it must be minutes, UNLIMITED or Partition_Limit"
         with pytest.raises(WorkloadError, match=named):
             traces.read(path)
+
+    @pytest.mark.parametrize("minutes", ["5256001", "14400000", "4294967294", "1e12"])
+    def test_a_time_limit_above_ten_years_is_none_since_any_user_may_set_one(
+        self, tmp_path: Path, minutes: str
+    ) -> None:
+        found = traces.read(written(tmp_path, SACCT.replace("|120|60|", f"|120|{minutes}|")))
+        assert found.limit_s[0] == np.inf
+        ten_years = traces.read(written(tmp_path, SACCT.replace("|120|60|", "|120|5256000|")))
+        assert ten_years.limit_s[0] == 5_256_000 * 60
 
     def test_a_number_of_cpus_beyond_all_bounds_is_named(self, tmp_path: Path) -> None:
         path = written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**23}|64G|"))
@@ -250,6 +236,11 @@ class TestSacct:
         path = written(tmp_path, SACCT.replace(old, new))
         with pytest.raises(WorkloadError, match=f"{path}:2: {column} is .*; it must be {must}"):
             traces.read(path)
+
+    def test_job_that_still_runs_is_read_with_what_it_has_run(self, tmp_path: Path) -> None:
+        line = "105|eve|1795687200|1795687260|Unknown|900|60|1|4|1G||RUNNING\n"
+        found = traces.read(written(tmp_path, SACCT + line))
+        assert (found.waited_s[-1], found.run_s[-1], found.states[-1]) == (60, 900, "RUNNING")
 
     def test_of_a_job_that_started_before_it_was_submitted_the_wait_is_not_known(self, tmp_path: Path) -> None:
         path = written(tmp_path, SACCT.replace("|2026-11-20T10:01:00|", "|2026-11-20T09:01:00|"))

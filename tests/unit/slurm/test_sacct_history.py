@@ -83,8 +83,13 @@ def test_what_is_no_record_is_an_error(said: str) -> None:
 
 def test_table_is_of_the_command_that_the_documents_print() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "workloads.md").read_text()
-    printed = page[page.index("    sacct ") :].partition(" > history.txt")[0]
-    assert table_command(7 * 86_400.0) == tuple(shlex.split(printed.replace("\\\n", " ")))
+    printed = page[page.index("    SLURM_TIME_FORMAT=%s sacct ") :].partition(" > history.txt")[0]
+    # Times without a zone are read in that of the host that reads them; the program sets the variable itself.
+    _, *words = shlex.split(printed.replace("\\\n", " "))
+    assert table_command(7 * 86_400.0) == tuple(words)
+    states = words[words.index("--state") + 1].split(",")
+    # Each end of a job that held nodes, and those that hold them still.
+    assert {"CD", "F", "TO", "CA", "NF", "PR", "OOM", "DL", "BF", "R", "S"} == {*states}
     assert "now-90seconds" in table_command(90.0)
     assert f"now-{3650}days" in table_command(1e30)
 
