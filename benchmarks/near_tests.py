@@ -463,9 +463,6 @@ NEAR = {
         "tests/integration/test_cli_delays.py",
     ),
     "serve": (_PATIENT,),
-    "summary": ("tests/unit/sim/test_report_summary.py",),
-    "slurm": ("tests/unit/sim/test_actions.py", "tests/unit/sim/test_arrays.py", _OUTAGES),
-    "serve": ("tests/scenarios/test_many_patient.py",),
     "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py"),
     "slurm": (
         "tests/unit/sim/test_actions.py",
