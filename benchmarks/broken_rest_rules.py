@@ -46,9 +46,28 @@ REST_MUTATIONS = (
     Mutation("leaving: by the mode that wrote last", _LEAVING, "last.mode == Mode.ENFORCE or", ""),
     Mutation("leaving: or was leaving it", _LEAVING, " or bool(last.leaving)", ""),
     Mutation("leaving: not for what waits", _LEAVING, "any(one.state is OrderState.OPEN for", "any(True for"),
-    Mutation("stop: the others, too", _UNDO, "            continue\n", "            raise\n"),
-    Mutation("stop: an error at the end", _UNDO, "if refused is not None:", "if False:"),
-    Mutation("stop: not once one was written", _UNDO, "        refused = None\n        yield", "        yield"),
+    Mutation(
+        "stop: the others, too",
+        _UNDO,
+        "except JournalError as error:\n            turn",
+        "except () as error:\n            turn",
+    ),
+    Mutation("stop: an error at the end", _UNDO, "        raise refused\n", "        pass\n"),
+    Mutation(
+        "stop: not once one was written", _UNDO, "refused = turn.refused\n", "refused = turn.refused or refused\n"
+    ),
+    Mutation("stop: no standby's", _UNDO, "sleep=sleep, only_as_leader=True", "sleep=sleep"),
+    Mutation("stop: nor once another leads", _UNDO, "if poll == 1:", "if True:"),
+    Mutation("stop: at once where another leads", _UNDO, "isinstance(refused, LedByAnotherError)", "False"),
+    Mutation("stop: the lease's error", "db/tesched_db/lease.py", "StoreError, LedByAnotherError", "StoreError"),
+    Mutation("stop: what a refused turn has sent", _UNDO, "return sent or (", "return not turn.trouble and (sent or "),
+    Mutation("undo: what a refused turn has sent", _LOOP, "(turn, outcomes=outcomes, refused=", "(turn, refused="),
+    Mutation(
+        "undo: on after a refused turn",
+        "cli/tesched_cli/undo.py",
+        "turn.trouble and turn.refused is None",
+        "turn.trouble",
+    ),
     Mutation("stop: what is left", _UNDO, "{_not_all(left)}: ", ""),
     Mutation("stop: a warning where changes are left", _UNDO, "if not settled:", "if False:"),
     Mutation(
