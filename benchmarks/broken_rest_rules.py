@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_TASKS = "slurm/tesched_slurm/waiting_tasks.py"
 _LEAVING, _UNDO = "daemon/tesched_daemon/leaving.py", "daemon/tesched_daemon/undo.py"
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
@@ -32,15 +31,6 @@ REST_MUTATIONS = (
     Mutation("leaving: a job in doubt", _LEAVING, "return bool(job.doubt) or", "return"),
     Mutation("leaving: a victim that leaves", _LEAVING, "return completes or", "return"),
     Mutation("leaving: one that may have left", _LEAVING, "victim.noticed_at is not None and any(", "False and any("),
-    Mutation(
-        "put back by the array's id: that alone",
-        _TASKS,
-        "or not waits_as_one(job) or job.array_tasks",
-        "or not waits_as_one(job)",
-    ),
-    Mutation("put back by the array's id: of nice values", _TASKS, "action.field is not Field.NICE or ", ""),
-    Mutation("put back by the array's id: of tasks apart", _TASKS, "row.job_id != row.array_job_id and ", ""),
-    Mutation("put back by the array's id: not what is ours", _TASKS, " and row.nice not in ours", ""),
     Mutation("leaving: a turn in any case", _LEAVING, "before is Mode.ENFORCE", "False"),
     Mutation("leaving: an open order of the mode before", _LEAVING, "(was_enforce and has_open)", "False"),
     Mutation("leaving: by the mode that wrote last", _LEAVING, "last.mode == Mode.ENFORCE or", ""),
