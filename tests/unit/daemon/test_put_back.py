@@ -134,7 +134,7 @@ def test_a_refused_turn_that_has_sent_gives_the_stop_more_time(tmp_path: Path, m
     assert ["EXTEND_TIMEOUT_USEC" in one for one in messages] == [True, False, False]
 
 
-def test_a_stop_goes_on_though_the_journal_does_not_say_who_leads() -> None:
+def test_a_stop_goes_on_though_the_lead_cannot_be_read() -> None:
     loop = Turns(turn(3), turn(0))
     loop.notebook.fails = {"lead"}
     pauses: list[float] = []
