@@ -80,8 +80,14 @@ RECORD_MUTATIONS = (
     Mutation(
         "federation: why",
         "core/tesched_core/intake/pending_reason.py",
-        "OF_CRONTAB if job.of_crontab else FEDERATED if job.federated else",
-        "OF_CRONTAB if job.left_to_slurm else",
+        "if job.of_crontab:",
+        "if job.left_to_slurm:",
+    ),
+    Mutation(
+        "federation: why, of an array",
+        "core/tesched_core/intake/pending_reason.py",
+        "FEDERATED if job.array_job_id is None else FEDERATED_ARRAY",
+        "FEDERATED",
     ),
     Mutation(
         "stage out: it has ended",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
-_TASKS = "slurm/tesched_slurm/waiting_tasks.py"
 _LEAVING, _UNDO = "daemon/tesched_daemon/leaving.py", "daemon/tesched_daemon/undo.py"
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
@@ -32,23 +31,33 @@ REST_MUTATIONS = (
     Mutation("leaving: a job in doubt", _LEAVING, "return bool(job.doubt) or", "return"),
     Mutation("leaving: a victim that leaves", _LEAVING, "return completes or", "return"),
     Mutation("leaving: one that may have left", _LEAVING, "victim.noticed_at is not None and any(", "False and any("),
-    Mutation(
-        "put back by the array's id: that alone",
-        _TASKS,
-        "or not waits_as_one(job) or job.array_tasks",
-        "or not waits_as_one(job)",
-    ),
-    Mutation("put back by the array's id: of nice values", _TASKS, "action.field is not Field.NICE or ", ""),
-    Mutation("put back by the array's id: of tasks apart", _TASKS, "row.job_id != row.array_job_id and ", ""),
-    Mutation("put back by the array's id: not what is ours", _TASKS, " and row.nice not in ours", ""),
     Mutation("leaving: a turn in any case", _LEAVING, "before is Mode.ENFORCE", "False"),
     Mutation("leaving: an open order of the mode before", _LEAVING, "(was_enforce and has_open)", "False"),
     Mutation("leaving: by the mode that wrote last", _LEAVING, "last.mode == Mode.ENFORCE or", ""),
     Mutation("leaving: or was leaving it", _LEAVING, " or bool(last.leaving)", ""),
     Mutation("leaving: not for what waits", _LEAVING, "any(one.state is OrderState.OPEN for", "any(True for"),
-    Mutation("stop: the others, too", _UNDO, "            continue\n", "            raise\n"),
-    Mutation("stop: an error at the end", _UNDO, "if refused is not None:", "if False:"),
-    Mutation("stop: not once one was written", _UNDO, "        refused = None\n        yield", "        yield"),
+    Mutation(
+        "stop: the others, too",
+        _UNDO,
+        "except JournalError as error:\n            turn",
+        "except () as error:\n            turn",
+    ),
+    Mutation("stop: an error at the end", _UNDO, "        raise refused\n", "        pass\n"),
+    Mutation(
+        "stop: not once one was written", _UNDO, "refused = turn.refused\n", "refused = turn.refused or refused\n"
+    ),
+    Mutation("stop: no standby's", _UNDO, "sleep=sleep, only_as_leader=True", "sleep=sleep"),
+    Mutation("stop: nor once another leads", _UNDO, "if poll == 1:", "if True:"),
+    Mutation("stop: at once where another leads", _UNDO, "isinstance(refused, LedByAnotherError)", "False"),
+    Mutation("stop: the lease's error", "db/tesched_db/lease.py", "StoreError, LedByAnotherError", "StoreError"),
+    Mutation("stop: what a refused turn has sent", _UNDO, "return sent or (", "return not turn.trouble and (sent or "),
+    Mutation("undo: what a refused turn has sent", _LOOP, "(turn, outcomes=outcomes, refused=", "(turn, refused="),
+    Mutation(
+        "undo: on after a refused turn",
+        "cli/tesched_cli/undo.py",
+        "turn.trouble and turn.refused is None",
+        "turn.trouble",
+    ),
     Mutation("stop: what is left", _UNDO, "{_not_all(left)}: ", ""),
     Mutation("stop: a warning where changes are left", _UNDO, "if not settled:", "if False:"),
     Mutation(

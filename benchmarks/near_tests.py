@@ -440,6 +440,7 @@ NEAR = {
         "tests/integration/test_polls_at_rest.py",
         "tests/integration/test_class_of_a_run.py",
         "tests/integration/test_set_aside.py",
+        "tests/unit/daemon/test_leaving.py",
     ),
     "performing": ("tests/integration/test_loop.py",),
     "set_aside": ("tests/integration/test_set_aside.py",),
@@ -561,6 +562,7 @@ NEAR = {
     "turnover": ("tests/scenarios/test_marking.py", "tests/scenarios/test_turnover.py"),
     "undo": (
         "tests/unit/daemon/test_put_back.py",
+        "tests/integration/test_cli_undo.py",
         _LEFT,
         "tests/scenarios/test_undo.py",
         "tests/scenarios/test_refused_changes.py",

@@ -116,7 +116,8 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
             seen_at = daemon.seen_at if daemon is not None else None
             for turn in put_all_back(loop, unseen_s=0.0 if seen_at is None else time.time() - seen_at):
-                if turn.trouble:
+                # Of one that the store refuses commands may have gone out, and it is made again.
+                if turn.trouble and turn.refused is None:
                     raise StartError(turn.trouble)
                 rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
                 settled = turn.settled

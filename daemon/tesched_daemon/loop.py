@@ -97,6 +97,8 @@ class CycleResult:
     settled: bool = False
     #: of `undo`: how many changes are not seen to be put back
     left: int = 0
+    #: of `undo`: what the journal refused, though actions may have been sent
+    refused: JournalError | None = None
     #: an early turn may serve new jobs before the next poll
     early: bool = False
 
@@ -488,7 +490,8 @@ class Loop:
         `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. An answer that
         cannot be the whole of what there is counts as none here, too.
 
-        Raises JournalError. For the end of the service, for `tesched undo`, and for a daemon that leaves mode enforce.
+        Raises JournalError before anything is sent. For the end of the service, for `tesched undo`, and for a daemon
+        that leaves mode enforce.
         """
         memory = self.journal.load()
         if self.admission is not None:
@@ -534,7 +537,12 @@ class Loop:
         outcomes = perform(decision.actions, self.restorer or self.actuator, self._barred, self.clock)
         if outcomes:
             then, transitions = learned(then, outcomes, self.clock(), self.limits, seen=snapshot)
-            self.journal.conclude(then, decision, outcomes, transitions)
+            try:
+                self.journal.conclude(then, decision, outcomes, transitions)
+            except JournalError as error:
+                # Commands have gone out all the same; the next turn sees what has come of what was meant.
+                turn = self._trouble(f"it could not be written down what was put back: {error}")
+                return replace(turn, outcomes=outcomes, refused=error)
         files = (self.marks, self.admission)
         left = changed_still(then, snapshot) + sum(bool(file is not None and file.failure) for file in files)
         return CycleResult(

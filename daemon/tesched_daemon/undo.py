@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tesched_core.model.actions import Status
-from tesched_core.model.journal_error import JournalError
+from tesched_core.model.journal_error import JournalError, LedByAnotherError
 
 from tesched_daemon.leaving import PAUSE_S, POLLS
 from tesched_daemon.loop import CycleResult, Loop
@@ -17,45 +17,56 @@ log = logging.getLogger(__name__)
 
 
 def put_all_back(
-    loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep
+    loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep, only_as_leader: bool = False
 ) -> Iterator[CycleResult]:
     """Yield each turn of it; the last one is `settled`, or it could not be done.
 
-    A turn that the journal refuses is made again, as one that could not be done. Raises the JournalError of the last.
-    `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself.
+    A turn that the journal refuses has `trouble`, and what it has sent, and is made again as one that could not be
+    done. Raises the JournalError of the last, and at once where another process leads by then.
+    `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. With
+    `only_as_leader` no turn is made where another process leads at the beginning.
     """
-    poll, idle, left = 0, 0, None
+    poll, idle = 0, 0
+    left: int | None = None
     refused: JournalError | None = None
     while idle < POLLS:
         if poll:
             sleep(PAUSE_S)
         poll += 1
         try:
+            if only_as_leader and (leader := loop.journal.lead().leader):
+                if poll == 1:
+                    return
+                raise LedByAnotherError(leader)
+            only_as_leader = False
             turn = loop.undo(unseen_s=unseen_s + (poll - 1) * PAUSE_S)
         except JournalError as error:
-            log.warning("a turn that puts back could not be written down: %s", error)
-            refused, idle = error, idle + 1
-            continue
-        refused = None
+            turn = CycleResult(summary=str(error), next_in_s=0.0, trouble=str(error), refused=error)
+        refused = turn.refused
+        if refused is not None:
+            log.warning("a turn that puts back could not be written down: %s", refused)
         yield turn
+        if isinstance(refused, LedByAnotherError):
+            break
         if turn.settled:
             return
         # With thousands of jobs held, one poll puts back a part of them.
-        idle = 0 if left is not None and 0 < turn.left < left else idle + 1
-        left = turn.left
+        puts_back = refused is None and left is not None and 0 < turn.left < left
+        idle = 0 if puts_back else idle + 1
+        left = turn.left if refused is None else left
     if refused is not None:
         raise refused
 
 
 def put_all_back_at_a_stop(loop: Loop, *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Put all back as the service stops. Raises JournalError, which says what is left, if the journal ends it.
+    """Put all back as the service stops, if it leads. Raises JournalError, which says what is left, if one ends it.
 
     systemd gives more time after each turn in which a change was put back, and ends the stop when no more follow.
     """
     left: int | None = None
-    settled = False
+    settled = True
     try:
-        for turn in put_all_back(loop, sleep=sleep):
+        for turn in put_all_back(loop, sleep=sleep, only_as_leader=True):
             log.info("%s", turn.summary)
             if _puts_back(turn, left):
                 notify_busy()
@@ -77,7 +88,5 @@ def _not_all(left: int | None) -> str:
 
 def _puts_back(turn: CycleResult, left_before: int | None) -> bool:
     """Check whether a change was put back in this turn, or is seen to be since the last one."""
-    if turn.trouble:
-        return False
     sent = any(outcome.status is Status.SENT for outcome in turn.outcomes)
-    return sent or (left_before is not None and turn.left < left_before)
+    return sent or (not turn.trouble and left_before is not None and turn.left < left_before)

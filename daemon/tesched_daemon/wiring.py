@@ -248,7 +248,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         # While the socket is there: a job that is held finds a daemon, or is not held.
         _leave_file(loop)
     acts = loop.mode is Mode.ENFORCE or loop.is_leaving
-    if reloader.running.undo_on_stop and acts and not loop.journal.lead().leader:
+    if reloader.running.undo_on_stop and acts:
         put_all_back_at_a_stop(loop)
 
 

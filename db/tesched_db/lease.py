@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, insert, select, update
+from tesched_core.model.journal_error import LedByAnotherError
 from tesched_core.model.lead import Lead
 from tesched_core.model.resources import UnixSeconds
 
@@ -39,7 +40,7 @@ SILENT_S = 60.0
 _FORM = "%Y-%m-%d %H:%M:%S"
 
 
-class LeaseError(StoreError):
+class LeaseError(StoreError, LedByAnotherError):
     """Another process leads; nothing was written."""
 
 

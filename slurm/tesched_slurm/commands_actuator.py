@@ -50,7 +50,6 @@ from tesched_slurm.waiting_tasks import (
     is_as_set,
     is_set_of_tasks,
     may_be_set,
-    nice_of_others,
     not_nameable,
     waits_as_one,
     with_list,
@@ -230,13 +229,7 @@ class CommandsActuator:
             case int() | str() as value:
                 # A task's own id is refused, or taken without any effect (22.05).
                 whose = str(action.job_id) if action.field is Field.THROTTLE else job
-                others = nice_of_others(self.commands, action, seen)
-                if isinstance(others, Failure):
-                    return others
-                failure = self._do("scontrol", "update", f"jobid={whose}", f"{_SCONTROL[action.field]}{value}")
-                for task, nice in others:
-                    failure = self._do("scontrol", "update", f"jobid={task}", f"nice={nice}") or failure
-                return failure
+                return self._do("scontrol", "update", f"jobid={whose}", f"{_SCONTROL[action.field]}{value}")
 
     def _unless_set(self, action: SetField, failure: Failure) -> Failure | None:
         """Return none if the record shows what was to be set of an array: Slurm fails for tasks that have ended."""

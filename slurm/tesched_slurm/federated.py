@@ -10,6 +10,7 @@ NO_ID = 0xFFFFFFFE
 def is_federated(origin: str, viable: str, *, of_array: bool) -> bool:
     """Check whether other clusters may run it, too: by where it was submitted to, and the clusters that may run it.
 
-    A task of an array, which is its origin's alone, is put in the queues of all when it is requeued (22.05.8).
+    A task of an array, which is its origin's alone, is put in the queues of all when it is requeued (22.05.8). One with
+    `--clusters` has the same two words, so each counts as one that others may run.
     """
     return origin not in {"", "NA"} and (of_array or viable != origin)

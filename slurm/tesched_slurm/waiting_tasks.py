@@ -8,8 +8,8 @@ To `scontrol update`, `hold` and `release` the array's id means all its records 
 
 The list of the waiting tasks, `120_[0-4,7]`, means their record, and does not split it. It is not taken for the nodes
 that a job requires, which are never set of an array, nor on 26.05 for the throttle, which is the whole array's. Where
-it is longer than a command takes nothing is set, but a hold is ended, or a value put back, by the array's id. A nice
-value that others have set of a task apart would be lost with that, and is set again right after it.
+it is longer than a command takes nothing is set, but a hold is ended, or a value put back, by the array's id: what
+others have set of a task apart, such as its nice value, is lost then.
 
 A task of the list may have started, or ended, since it was read: scontrol may fail then, too, and has changed the
 others. So after a failure the record is read once more.
@@ -25,7 +25,7 @@ from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.refused import PUTS_BACK
 
-from tesched_slurm.columns import QueueRow, read_rows
+from tesched_slurm.columns import QueueRow
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import details_alone
 from tesched_slurm.record_details import Details
@@ -72,21 +72,6 @@ def not_nameable(action: SetField, job: Job) -> Failure | None:
         return None
     text = f"the list of array {job.job_id}'s waiting tasks is longer than a command takes"
     return Failure(kind=FailureKind.REFUSED, message=text)
-
-
-def nice_of_others(commands: Commands, action: SetField, job: Job) -> list[tuple[str, str]] | Failure:
-    """Find the tasks, as scontrol names them, and their nice values that others have set and the action would change.
-
-    There are some only where a nice value is put back by the array's id.
-    """
-    if action.field is not Field.NICE or not waits_as_one(job) or job.array_tasks:
-        return []
-    rows = read_rows(commands, "-r", "-t", "PENDING", "-j", str(job.job_id))
-    if isinstance(rows, Failure):
-        return rows
-    ours = {str(action.previous), str(action.value)}
-    apart = (row for row in rows if row.job_id != row.array_job_id and row.nice not in ours)
-    return [(f"{row.array_job_id}_{row.array_task_id}", row.nice) for row in apart]
 
 
 def address(job: Job) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, update
 from tesched_core.model.decision import Decision
+from tesched_core.model.journal_error import LedByAnotherError
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
@@ -219,7 +220,7 @@ def test_of_two_that_find_the_lease_run_out_one_writes(store: Engine, first: Sql
     memories = [journal.load() for journal in both]
     assert memories[0] == memories[1] == Memory(cycle=1)
     turn(both[0], 2.0)
-    with pytest.raises(LeaseError):
+    with pytest.raises(LedByAnotherError):
         turn(both[1], 2.0)
 
 

@@ -34,6 +34,15 @@ def test_as_a_te_job_it_has_no_victim() -> None:
     assert alone.cycle(1) != ()
 
 
+def test_of_an_array_it_is_not_said_that_others_may_run_it_nor_that_an_option_keeps_it() -> None:
+    array = waiting(TE, cpus=16, federated=True, array_job_id=JobId(TE), array_tasks="0-3")
+    alone = Driver([node("n1")], [running(BE, share("n1", 32)), array])
+    assert alone.cycle(0) == ()
+    (text,) = [one.text for one in alone.decision.refusals if one.job_id == TE]
+    assert text.startswith("it is of an array that was submitted in a federation")
+    assert "keep it here" not in text
+
+
 @pytest.mark.parametrize(("federated", "held"), [(False, [8, TE]), (True, [8])])
 def test_above_the_limits_of_te_jobs_it_is_not_held(federated: bool, held: list[int]) -> None:
     jobs = [waiting(job_id, cpus=1, submit_time=NOW - 100 + job_id) for job_id in (7, 8, TE)]

@@ -90,9 +90,20 @@ FEDERATED = (
 )
 
 
+#: The same of an array: `--clusters` may keep it here, but Slurm does not show that.
+FEDERATED_ARRAY = (
+    "it is of an array that was submitted in a federation: Slurm does not show whether other clusters may run it, too,"
+    " once it is requeued (--clusters is seen of a job that is no array); Slurm alone places it"
+)
+
+
 def why_left_to_slurm(job: Job) -> str:
     """Sentence on why no resources are freed for it, and it is not held; empty: it is none of these."""
-    return OF_CRONTAB if job.of_crontab else FEDERATED if job.federated else ""
+    if job.of_crontab:
+        return OF_CRONTAB
+    if job.federated:
+        return FEDERATED if job.array_job_id is None else FEDERATED_ARRAY
+    return ""
 
 
 def has_failed(job: Job) -> bool:

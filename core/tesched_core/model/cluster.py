@@ -161,8 +161,8 @@ class Job:
     #: it is of its user's crontab (scrontab): Slurm puts it back in the queue for its next date, and refuses to change
     #: it; None: that is not known
     of_crontab: bool | None = False
-    #: other clusters of a federation may run it, too, once it is requeued at the latest: Slurm sends each change of it
-    #: to all of them, or to the one that it was submitted to
+    #: other clusters of a federation may run it, too: Slurm sends each change of it to all of them, or to the one that
+    #: it was submitted to; or it is of an array in a federation, which they may run once it is requeued
     federated: bool = False
     #: how often it was requeued
     restarts: int = 0

@@ -81,7 +81,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     ),
     (
         RefusalCode.FEDERATED,
-        "other clusters of the federation may run it, too: a requeue would put it in the queues of all of them",
+        "a requeue may put it in the queues of other clusters of the federation (of an array Slurm does not show it)",
     ),
 )
 

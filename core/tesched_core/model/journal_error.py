@@ -11,3 +11,7 @@ class JournalError(ToldError):
 
 class UnwritableError(JournalError):
     """The journal is there, and what it was given cannot be written: a number too large, a text of no encoding."""
+
+
+class LedByAnotherError(JournalError):
+    """Another process leads by now: the journal takes nothing more of this one, however often it tries."""

@@ -159,6 +159,29 @@ def test_a_stop_that_puts_all_back_leaves_no_word_of_it(site: Site) -> None:
     assert not site.store.reports[-1].leaving
 
 
+def test_what_was_sent_in_a_turn_that_the_store_refuses_is_said(site: Site) -> None:
+    site.store.fails = {"conclude"}
+    first, *_, last = put_all_back(site.daemon(Mode.ENFORCE), sleep=lambda _: site.store.fails.clear())
+    assert site.kinds() == [kind_of(outcome.action) for outcome in first.outcomes] == ["setnice", "setnodes"]
+    assert "conclude: disk full" in first.trouble
+    assert (first.refused is not None, first.settled, last.settled) == (True, False, True)
+    assert undone(site)
+
+
+def test_a_daemon_that_leaves_mode_enforce_goes_on_after_a_turn_that_the_store_refuses(site: Site) -> None:
+    loop = site.daemon(Mode.SHADOW)
+    site.store.fails = {"conclude"}
+    (turn,) = site.turns(loop)
+    assert (turn.trouble, loop.is_leaving) == (
+        "it could not be written down what was put back: conclude: disk full",
+        True,
+    )
+    site.store.fails.clear()
+    site.turns(loop, 2)
+    assert undone(site)
+    assert not loop.is_leaving
+
+
 def test_slurmctld_that_is_down_for_long_at_the_start_is_awaited(site: Site) -> None:
     loop = site.daemon(Mode.SHADOW)
     site.away = True

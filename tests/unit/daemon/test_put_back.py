@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, Status
 from tesched_core.model.field import Field
-from tesched_core.model.journal_error import JournalError
+from tesched_core.model.journal_error import JournalError, LedByAnotherError
+from tesched_core.model.lead import Lead
 from tesched_core.model.resources import JobId
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.undo import put_all_back, put_all_back_at_a_stop
+
+from tests.loop_parts import Notebook
 
 
 class Emptying(Loop):
@@ -50,6 +54,7 @@ class Turns(Loop):
     def __init__(self, *turns: CycleResult | JournalError) -> None:
         """Make no parts: none is used."""
         self.turns = iter(turns)
+        self.notebook = self.journal = Notebook()
 
     def undo(self, *, unseen_s: float = 0.0) -> CycleResult:
         found = next(self.turns)
@@ -111,9 +116,61 @@ FULL = JournalError("disk full")
 
 def test_after_a_turn_that_the_journal_refuses_the_other_changes_are_put_back() -> None:
     loop = Turns(turn(9), FULL, turn(4), FULL, FULL, turn(0))
-    assert [one.left for one in put_all_back(loop, sleep=lambda _: None)] == [9, 4, 0]
-    few = Turns(FULL, *[turn(4)] * POLLS)
-    assert [one.left for one in put_all_back(few, sleep=lambda _: None)] == [4] * (POLLS - 1)
+    turns = list(put_all_back(loop, sleep=lambda _: None))
+    assert [one.left for one in turns if one.refused is None] == [9, 4, 0]
+    assert [one.refused for one in turns if one.trouble] == [FULL] * 3
+    few = put_all_back(Turns(FULL, *[turn(4)] * POLLS), sleep=lambda _: None)
+    assert [one.left for one in few if not one.trouble] == [4] * (POLLS - 1)
+
+
+def test_a_refused_turn_that_has_sent_gives_the_stop_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = replace(turn(0, Status.SENT, trouble="disk full"), refused=FULL)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "s"))
+        systemd.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "s"))
+        put_all_back_at_a_stop(Turns(refused, FULL, turn(0)), sleep=lambda _: None)
+        messages = [systemd.recv(1000).decode() for _ in range(3)]
+    assert ["EXTEND_TIMEOUT_USEC" in one for one in messages] == [True, False, False]
+
+
+def test_a_stop_goes_on_though_the_lead_cannot_be_read() -> None:
+    loop = Turns(turn(3), turn(0))
+    loop.notebook.fails = {"lead"}
+    pauses: list[float] = []
+
+    def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == POLLS - 2:
+            loop.notebook.fails = set()
+
+    put_all_back_at_a_stop(loop, sleep=sleep)
+    assert next(loop.turns, None) is None
+    loop.notebook.fails = {"lead"}
+    with pytest.raises(JournalError, match=r"what is left is not known.*lead: disk full"):
+        put_all_back_at_a_stop(loop, sleep=lambda _: None)
+
+
+def test_a_standby_that_stops_puts_nothing_back(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Turns()
+    loop.notebook.says = Lead(leader="process 1 on login1")
+    put_all_back_at_a_stop(loop, sleep=lambda _: None)
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
+
+
+def test_a_stop_ends_where_the_journal_says_later_that_another_daemon_leads() -> None:
+    loop = Turns(turn(0))
+    loop.notebook.fails, loop.notebook.says = {"lead"}, Lead(leader="process 1 on login1")
+    with pytest.raises(JournalError, match="process 1 on login1"):
+        put_all_back_at_a_stop(loop, sleep=lambda _: loop.notebook.fails.clear())
+    assert next(loop.turns, None) is not None
+
+
+def test_a_stop_ends_at_once_where_another_daemon_leads_by_then() -> None:
+    loop = Turns(turn(9), LedByAnotherError("process 1 on login1 leads"), turn(0))
+    with pytest.raises(JournalError, match="process 1 on login1 leads"):
+        put_all_back_at_a_stop(loop, sleep=lambda _: None)
+    assert next(loop.turns, None) is not None
 
 
 @pytest.mark.parametrize(

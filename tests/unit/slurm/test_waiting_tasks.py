@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Failure, FailureKind, Reason, ReasonCode, SetField
+from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetField
 from tesched_core.model.cluster import JobState
 from tesched_core.model.field import Field, NumberField
 from tesched_core.model.resources import JobId
-from tesched_slurm.columns import QueueRow
-from tesched_slurm.run_command import Commands
-from tesched_slurm.waiting_tasks import address, address_to_set, is_as_set, nice_of_others, not_nameable
+from tesched_slurm.waiting_tasks import address, address_to_set, is_as_set, not_nameable
 
 from tests.builders import hold, release, waiting
-from tests.unit.slurm.squeue_says import PLAIN
 
 ARRAY = JobId(120)
 REST = replace(waiting(120, cpus=1), array_job_id=ARRAY, array_tasks="0-4,7")
@@ -66,37 +63,3 @@ def test_numbers_are_compared_with_what_was_to_be_set(field: NumberField, value:
     job = replace(REST, nice=-50, priority=77, eligible_time=1000.0)
     assert is_as_set(number(field, value), job, None)
     assert not is_as_set(number(field, value + 1), job, None)
-
-
-def task(index: str, job_id: str, nice: int) -> QueueRow:
-    return PLAIN._replace(job_id=job_id, array_job_id="120", array_task_id=index, nice=str(nice), state="PENDING")
-
-
-def test_a_nice_value_that_others_have_set_of_a_task_apart_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-    rows = [task("0", "120", -500), task("1", "121", 100), task("2", "122", -500), task("3", "123", 0)]
-
-    def read(_: Commands, *options: str) -> list[QueueRow]:
-        asked.append(options)
-        return rows
-
-    monkeypatch.setattr("tesched_slurm.waiting_tasks.read_rows", read)
-    back = replace(number(Field.NICE, 0, BACK), previous=-500)
-    for action, job in (
-        (back, REST),
-        (back, LAST),
-        (back, waiting(120, cpus=1)),
-        (number(Field.PRIORITY, 5, BACK), LONG),
-    ):
-        assert nice_of_others(Commands(), action, job) == []
-    assert asked == []
-    assert nice_of_others(Commands(), back, LONG) == [("120_1", "100")]
-    assert asked == [("-r", "-t", "PENDING", "-j", "120")]
-    rows[0] = rows[0]._replace(nice="9")
-    assert nice_of_others(Commands(), back, LONG) == [("120_1", "100")], "the record itself is to be put back"
-
-
-def test_nothing_is_put_back_while_these_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Failure(kind=FailureKind.UNREACHABLE, message="timed out")
-    monkeypatch.setattr("tesched_slurm.waiting_tasks.read_rows", lambda *_: gone)
-    assert nice_of_others(Commands(), number(Field.NICE, 0, BACK), LONG) is gone
