@@ -18,6 +18,7 @@ from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_fill_rules import FILL_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_kept_rules import KEPT_MUTATIONS
+from benchmarks.broken_learn_rules import LEARN_MUTATIONS
 from benchmarks.broken_lease_rules import LEASE_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
@@ -818,6 +819,7 @@ MUTATIONS = (
         "True",
     ),
     *BYSTANDER_MUTATIONS,
+    *LEARN_MUTATIONS,
     *LEASE_MUTATIONS,
     *DELAY_MUTATIONS,
     *OUTAGE_MUTATIONS,
