@@ -209,8 +209,12 @@ class TestReport:
     @pytest.mark.parametrize("missing", ["SLURM_JOB_ID", "TESCHED_SPOOL"])
     @pytest.mark.parametrize("argv", [["--once"], []])
     def test_where_nothing_can_be_reported_no_file_is_followed(
-        self, spool: Path, tmp_path: Path, missing: str, argv: list[str]
+        self, spool: Path, tmp_path: Path, missing: str, argv: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        def followed(*_args: object, **_more: object) -> None:
+            raise OSError("for ever")
+
+        monkeypatch.setattr("tesched_cli.report.follow", followed)
         known = {
             "SLURM_JOB_ID": "42",
             "TESCHED_SPOOL": str(spool),

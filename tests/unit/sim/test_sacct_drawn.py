@@ -66,7 +66,7 @@ def test_a_name_is_one_field_whatever_is_in_it(tmp_path: Path, name: str) -> Non
     ("records", "said"),
     [
         ((record()[:40] + "\n",), "history.txt:2: it has 3 fields; the first line has 14"),
-        ((record(), "what sacct says besides\n"), "history.txt:3: it has 1 fields; the first line has 14"),
+        (("what sacct says besides\n", record()), "history.txt:2: it has 1 fields; the first line has 14"),
         ((record(JobName=f"a{DRAWN}b"),), "history.txt:2: it has 15 fields; the first line has 14"),
     ],
 )
