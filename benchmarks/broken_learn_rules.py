@@ -1,4 +1,4 @@
-"""Mutations of what is learned from sacct's tables, and of what `tesched report` passes over."""
+"""Mutations of what is learned from sacct's tables, what `tesched report` passes over, and stores on a network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _DRAWN, _TABLE, _RUN = (f"sim/tesched_sim/traces/{name}.py" for name in ("drawn", "sacct", "finished"))
 _GPUS, _REPORT = "core/tesched_core/intake/accounted_gpus.py", "cli/tesched_cli/report.py"
+_SYSTEMS, _CHECKS = "daemon/tesched_daemon/file_systems.py", "daemon/tesched_daemon/config_checks.py"
 
 LEARN_MUTATIONS = (
     Mutation("learn: a drawn separator is known by the head", _DRAWN, 'found[1] if found else "|"', '"|"'),
@@ -21,6 +22,9 @@ LEARN_MUTATIONS = (
     Mutation("learn: requested GPUs", _RUN, "gpus if gpus >= 0 else ", ""),
     Mutation("learn: GPUs by type", _GPUS, 'name.startswith(f"{_GPU}:")', "False"),
     Mutation("learn: GPUs count once", _GPUS, "if plain := amounts.get(_GPU):", 'if plain := "":'),
+    Mutation("network: a link is followed", _SYSTEMS, "bounded_read(folder.resolve)", "folder"),
+    Mutation("network: a SQLite store there is warned of", _CHECKS, "if kind := served_by(folder):", 'if kind := "":'),
+    Mutation("network: SQLite alone", _CHECKS, 'url.get_backend_name() != "sqlite" or ', ""),
     Mutation("report: what is no number is passed over", _REPORT, "not np.isfinite(value):", "False:"),
     Mutation(
         "report: no file is followed in vain",
