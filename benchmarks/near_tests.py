@@ -542,7 +542,6 @@ NEAR = {
         _SET_BACK,
         _SILENT,
         "tests/integration/test_lease_clocks.py",
-        "tests/integration/test_cli_status.py",
     ),
     "hook_fit": ("tests/unit/daemon/test_hook_fit.py", "tests/unit/daemon/doctor/test_bound.py"),
     "sbatch_options": ("tests/unit/slurm/test_declared_signal.py", "tests/unit/daemon/test_pretended.py"),

@@ -156,7 +156,7 @@ class Leader:
     words: str
     #: seconds for which it leads yet if it does not write again
     left_s: float
-    #: the clock was set back since it wrote, so that only a watch tells whether it still writes
+    #: the clock was set back since it wrote, so that only a watch shows whether it still writes
     of_another_clock: bool
 
     def __str__(self) -> str:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,30 +188,6 @@ class TestDaemon:
         assert said.exit_code == 2
         assert "process 11 on login1 leads" in said.output
         assert "try again" in said.output
-
-    def test_undo_waits_for_a_lease_of_a_clock_that_was_ahead(
-        self, config: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        _turn(config, pid=11, host="login1", place="boot1")
-        engine = open_store(_url(config.parent))
-        with writing(engine).begin() as connection:
-            later = {name: getattr(DaemonRow, name) + 21600.0 for name in ("lease_until", "reported_at", "next_at")}
-            connection.execute(update(DaemonRow).values(later))
-        engine.dispose()
-        loop = loop_of(Cluster(), Notebook())
-        waits = list[float]()
-
-        def waited(_lead: object, left_s: float) -> None:
-            waits.append(left_s)
-
-        monkeypatch.setattr("tesched_cli.undo.check_conf", lambda _config: None)
-        monkeypatch.setattr("tesched_cli.undo.opened_loop", lambda *_args, **_more: nullcontext(loop))
-        monkeypatch.setattr("tesched_cli.undo.outlast", waited)
-        said = tesched(config, "undo")
-        assert said.exit_code == 0, said.output
-        assert "process 11 on login1 leads" in said.stderr
-        assert ", by a clock that was ahead: waiting 7" in said.stderr
-        assert [round(wait) for wait in waits] == [70 + round(loop.pace.poll_interval_s)]
 
 
 def test_a_job_that_waits_for_another_try_is_shown_with_when(config: Path) -> None:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import Engine, update
 from tesched_cli.health import health
+from tesched_cli.main import main
 from tesched_cli.undo import outlast
 from tesched_core.model.lead import Lead
 from tesched_daemon.wiring import StartError
 from tesched_db import lease_watch
 from tesched_db import queries as read
 from tesched_db.clock_skew import now_of
-from tesched_db.engine import writing
+from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.lease import LeaseError, holder
 from tesched_db.lease_watch import LEASE_S, LONGER_S
 from tesched_db.liveness import DaemonState
 from tesched_db.tables import DaemonRow, StandbyRow
+from tesched_testcluster.harness.store_examples import configured_store
 
 from tests.integration.test_lease import FIRST, HERE, SECOND, token, turn
+from tests.loop_parts import Cluster, Notebook, loop_of
 
 AHEAD_S = 6 * 3600.0
 NEXT_S = 30.0
@@ -78,7 +84,7 @@ def test_a_lease_far_ahead_is_waited_for_no_longer_than_a_lease_can_last(store: 
     assert token(store) == 2
 
 
-def test_a_leader_that_lives_and_whose_clock_was_set_back_keeps_the_lead(store: Engine, steady: Steady) -> None:
+def test_a_leader_that_lives_keeps_the_lead_as_its_clock_is_set_back(store: Engine, steady: Steady) -> None:
     first = written_ahead(store, AHEAD_S)
     second = SqlJournal(store, identity=SECOND)
     for _ in range(5):
@@ -187,7 +193,7 @@ def test_a_standby_from_the_future_stands_by_no_more(store: Engine) -> None:
 class TestUndo:
     """`tesched undo` waits once, for as long as the lease can last, where the clock was ahead."""
 
-    def test_the_holder_is_told_with_how_long_it_may_last(self, store: Engine) -> None:
+    def test_the_holder_is_found_with_how_long_it_may_last(self, store: Engine) -> None:
         written_ahead(store, AHEAD_S)
         found = holder(store)
         assert found is not None
@@ -226,3 +232,23 @@ class TestUndo:
             outlast(lead, LONGEST_S, sleep=asleep, steady=steady)
         assert sum(naps) <= LONGEST_S + 10.0
         assert read.status(store).standbys == ()
+
+    def test_the_command_waits_and_then_puts_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        config, url = configured_store(tmp_path)
+        engine = open_store(url)
+        written_ahead(engine, AHEAD_S)
+        engine.dispose()
+        waits = list[float]()
+
+        def waited(_lead: object, left_s: float) -> None:
+            waits.append(left_s)
+
+        loop = loop_of(Cluster(), Notebook())
+        monkeypatch.setattr("tesched_cli.undo.check_conf", lambda _config: None)
+        monkeypatch.setattr("tesched_cli.undo.opened_loop", lambda *_args, **_more: nullcontext(loop))
+        monkeypatch.setattr("tesched_cli.undo.outlast", waited)
+        said = CliRunner().invoke(main, ["undo", "--config", str(config)])
+        assert said.exit_code == 0, said.output
+        assert "process 11 on login1 leads" in said.stderr
+        assert f", by a clock that was ahead: waiting {LONGEST_S:.0f} s" in said.stderr
+        assert waits == [pytest.approx(LONGEST_S, abs=1.0)]

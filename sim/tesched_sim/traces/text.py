@@ -102,7 +102,7 @@ def table(
     *,
     head: Callable[[list[str], str], None] | None = None,
 ) -> Iterator[TableLine]:
-    """Yield the lines of a table; its first line names the columns, and `head` is told them with their separator.
+    """Yield the lines of a table; its first line names the columns; `head` gets them and their separator.
 
     Where the delimiter is `|`, as Slurm's is, the first line may show another one that was drawn.
 

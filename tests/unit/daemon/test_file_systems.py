@@ -78,7 +78,8 @@ def test_a_sqlite_store_there_is_warned_of(nfs: Path, tmp_path: Path) -> None:
     assert any("store.url" in text and "(nfs4)" in text for text in found)
 
 
-def test_no_other_store_is_warned_of(nfs: Path, tmp_path: Path) -> None:
+def test_no_other_store_is_warned_of(nfs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "tesched.toml"
+    monkeypatch.chdir(nfs)
     assert checked(config, f"sqlite:///{tmp_path}/store.sqlite") == ""
     assert checked(config, f"postgresql+psycopg:///tesched?host={nfs}") == ""
