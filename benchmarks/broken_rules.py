@@ -18,6 +18,8 @@ from benchmarks.broken_field_rules import FIELD_MUTATIONS
 from benchmarks.broken_fill_rules import FILL_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_kept_rules import KEPT_MUTATIONS
+from benchmarks.broken_learn_rules import LEARN_MUTATIONS
+from benchmarks.broken_lease_rules import LEASE_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_memory_rules import MEMORY_MUTATIONS
 from benchmarks.broken_metrics_rules import METRICS_MUTATIONS
@@ -708,7 +710,7 @@ MUTATIONS = (
     Mutation(
         "lease: who does not lead writes nothing",
         _JOURNAL,
-        "if there is not None and (leader := leader_of(there, now, self._ours)):",
+        "if there is not None and (leader := leader_of(there, self._watch.left_s(there, now), self._ours)):",
         'if False and (leader := ""):',
     ),
     Mutation(
@@ -744,14 +746,14 @@ MUTATIONS = (
     Mutation(
         "lease: it runs out",
         _LEASE,
-        "if holder == ours or row.lease_until <= now or holder.dead:",
+        "if holder == ours or left_s <= 0.0 or holder.dead:",
         "if holder == ours or holder.dead:",
     ),
     Mutation(
         "lease: the dead lead nobody",
         _LEASE,
-        "if holder == ours or row.lease_until <= now or holder.dead:",
-        "if holder == ours or row.lease_until <= now:",
+        "if holder == ours or left_s <= 0.0 or holder.dead:",
+        "if holder == ours or left_s <= 0.0:",
     ),
     Mutation(
         "lease: given up at a stop", _LEASE, ".values(lease_until=0.0, ", ".values(lease_until=DaemonRow.lease_until, "
@@ -819,6 +821,8 @@ MUTATIONS = (
         "True",
     ),
     *BYSTANDER_MUTATIONS,
+    *LEARN_MUTATIONS,
+    *LEASE_MUTATIONS,
     *DELAY_MUTATIONS,
     *OUTAGE_MUTATIONS,
     *ADMISSION_MUTATIONS,

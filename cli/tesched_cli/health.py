@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tesched_core.model.resources import UnixSeconds
 from tesched_db.lease import Standby
-from tesched_db.liveness import DaemonState, state_of
+from tesched_db.liveness import DaemonState, heard_s_ago, state_of
 from tesched_db.views import DaemonView
 
 from tesched_cli.common import clock, duration
@@ -49,19 +49,22 @@ def _line(daemon: DaemonView | None, state: DaemonState, now: UnixSeconds) -> st
     if daemon is None:
         return "NOT RUNNING: no daemon has ever run on this store"
     process = f"pid {daemon.pid} on {daemon.host}"
-    silent = f"was last heard of {duration(now - daemon.reported_at)} ago"
+    ago_s = heard_s_ago(daemon, now)
+    silent = f"was last heard of {duration(ago_s)} ago"
+    if ago_s is None:
+        silent = f"last reported at {clock(daemon.reported_at)}, which is still to come: the clock was ahead"
     match state:
         case DaemonState.UNDONE:
             return f"NOT RUNNING: `tesched undo` was the last to work on this store, at {clock(daemon.reported_at)}"
         case DaemonState.STOPPED:
             return f"NOT RUNNING: stopped at {clock(daemon.stopped_at)} (it was {process})"
         case DaemonState.DIED:
-            return f"NOT RUNNING: {process} {silent}, and ended without a word"
+            return f"NOT RUNNING: {process} {silent}; it ended without a word"
         case DaemonState.SILENT:
             return f"TROUBLE: {process} {silent}; it cannot write to the state store, or hangs: its log says which"
         case DaemonState.BLIND:
             seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
             return f"TROUBLE: {process}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
         case _:
-            up, ago_s = duration(now - daemon.started_at), now - daemon.reported_at
-            return f"well: {process}, up {up}, last poll {ago_s:.1f} s ago"
+            up = duration(max(now - daemon.started_at, 0.0))
+            return f"well: {process}, up {up}, last poll {ago_s or 0.0:.1f} s ago"

@@ -14,11 +14,11 @@ from tesched_daemon.config_errors import ConfigError, toml
 from tesched_daemon.config_files import DROP_INS
 from tesched_daemon.config_lookup import NAME, VARIABLE
 from tesched_daemon.config_trust import distrusted
+from tesched_daemon.file_systems import served_by
 from tesched_db import migrate
 from tesched_db.engine import parse_url
 
 from tesched_cli.common import say
-from tesched_cli.file_systems import MOUNTS, network_type
 
 STORE = "tesched.sqlite"
 SOCKET = "poke.sock"
@@ -107,7 +107,7 @@ def init() -> None:
         raise InitError(f"{error.filename or 'the current folder'}: {error.strerror}; nothing was made") from error
     say(f"made {folder / NAME}: mode {made.mode}, slurm.conf {conf or 'as Slurm itself finds it'}")
     say(f"made {folder / STORE}: the state store")
-    if kind := _served(folder):
+    if kind := served_by(folder):
         say(
             f"{folder} is on a network's file system ({kind}), where a state store in SQLite can be damaged; "
             "do it in a folder on a local disk",
@@ -190,14 +190,6 @@ def _is_file(path: str) -> bool:
         return Path(path).is_file()
     except OSError:
         return False
-
-
-def _served(folder: Path) -> str:
-    """Return the type of the network's file system that the folder is on; empty if it is a local one, or unknown."""
-    try:
-        return network_type(folder, MOUNTS.read_text(encoding="utf-8", errors="surrogateescape"))
-    except OSError:
-        return ""
 
 
 def _url(store: Path) -> str:

@@ -19,7 +19,7 @@ from tesched_db import deeds, finished_runs
 from tesched_db.finished_runs import MOST_RUNS, SHORTEST_S, LearnedRun, name_of
 from tesched_predict.history import FinishedRun
 from tesched_sim import traces
-from tesched_sim.traces.finished import finished_run, require_times
+from tesched_sim.traces.finished import finished_run, require_times, require_unforgeable
 from tesched_sim.traces.recorded import Recorded
 
 from tesched_cli.common import (
@@ -181,6 +181,7 @@ def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[Learne
     A trace without job ids, which is none of sacct's, counts from any beginning: its last run is taken to end now.
     """
     require_times(recorded, path)
+    require_unforgeable(recorded, path)
     left_out = Counter(recorded.left_out)
     found: list[tuple[str, str, FinishedRun]] = []
     told = zip(recorded.job_ids, recorded.states, recorded.clusters, strict=True)

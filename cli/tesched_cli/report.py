@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from tesched_core.model.job_report import LONGEST_NAME
 from tesched_report.follow import Follower, follow, reader_of
-from tesched_report.readers import LossFormat, ReadError
+from tesched_report.readers import ITERATION_KEYS, LOSS_KEYS, LossFormat, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.sender import SOCKET_VARIABLE
-from tesched_report.where import SPOOL_VARIABLE
+from tesched_report.where import SPOOL_VARIABLE, job_name, speaks_for_its_job, spool_of
 
 from tesched_cli.common import say
 
 #: Seconds that the command waits for its write, at the end.
 _LAST_S = 10.0
+_WAYS = f"{SPOOL_VARIABLE}, {SOCKET_VARIABLE}"
 
 
 class BadFileError(click.ClickException):
@@ -30,8 +33,10 @@ class BadFileError(click.ClickException):
 
 
 def _finite(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Pass over what is no number, as the call in Python does: a training that diverges is no wrong command line."""
     if value is not None and not np.isfinite(value):
-        raise click.BadParameter(f"must be a number, not {value}", param=parameter)
+        say(f"{parameter.opts[0]} is {value}, and is passed over", err=True)
+        return None
     return value
 
 
@@ -85,13 +90,16 @@ def report(
     """Say from inside a job how far a training is, and how fast.
 
     With --follow it runs beside the training until the job ends: `tesched report --follow train.jsonl &`. Outside of a
-    job, or without a spool folder or socket, it says so and ends with status 0: no training fails for it.
+    job, or without a spool folder or socket, it says so and ends with status 0, and so it does for what is NaN or
+    infinite: no training fails for it. A wrong command line ends with 2, and so does --follow --once with a file in
+    which there is no loss.
     """
-    if (iteration is None) != (loss is None):
+    given = _given()
+    if ("iteration" in given) != ("loss" in given):
         raise click.UsageError("--iteration and --loss go together")
-    if loss is None and throughput is None and file is None and not saved:
+    if not given & {"loss", "throughput", "file", "saved"}:
         raise click.UsageError("nothing to report: give --iteration and --loss, --throughput, --saved, or --follow")
-    if file is not None and (loss is not None or throughput is not None or saved):
+    if file is not None and given & {"loss", "throughput", "saved"}:
         raise click.UsageError("--follow reads losses from its file: give no other report with it")
     environment = {**os.environ, **({SPOOL_VARIABLE: str(spool)} if spool else {})}
     environment |= {SOCKET_VARIABLE: address} if address else {}
@@ -103,11 +111,13 @@ def report(
         reporter.throughput(steps_per_s=throughput, accelerator=accelerator)
     if saved:
         reporter.saved()
-    if file is not None:
+    if file is not None and _is_heard(environment):
         follower = Follower(
             file, lambda: reader_of(LossFormat(form), iteration_key=iteration_key, loss_key=loss_key), reporter
         )
         _follow(follower, file, reporter, once=once)
+        if once and not follower.found:
+            _say_why_none(follower.seen, file, form=form, iteration_key=iteration_key, loss_key=loss_key)
     reporter.flush(_LAST_S)
 
 
@@ -124,9 +134,36 @@ def _follow(follower: Follower, file: Path, reporter: Reporter, *, once: bool) -
     except (ReadError, OSError) as error:
         reporter.flush(_LAST_S)
         raise BadFileError(f"{file}: {error.strerror if isinstance(error, OSError) else error}") from error
-    if once and not follower.found:
-        names = ", ".join(sorted(follower.seen)[:20])
-        raise BadFileError(f"{file}: no loss in it{f', only {names}; name it by --loss-key' if names else ''}")
+
+
+def _say_why_none(seen: frozenset[str], file: Path, *, form: str, iteration_key: str, loss_key: str) -> None:
+    """Say why no loss was found in the file. Raises BadFileError unless that is since the training diverged."""
+    has_losses = not seen.isdisjoint({loss_key} if loss_key else LOSS_KEYS)
+    has_iterations = not seen.isdisjoint({iteration_key} if iteration_key else ITERATION_KEYS)
+    if has_losses and (has_iterations or form == LossFormat.TENSORBOARD):
+        say(f"{file}: each loss in it is NaN, infinite or no number, and is passed over", err=True)
+        return
+    names = ", ".join(sorted(seen)[:20])
+    raise BadFileError(f"{file}: no loss in it{f', only {names}; name it by --loss-key' if names else ''}")
+
+
+def _given() -> set[str]:
+    """Names of the options that the command line has, whatever became of their values."""
+    context = click.get_current_context()
+    return {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+
+
+def _is_heard(environment: Mapping[str, str]) -> bool:
+    """Check whether a report of this process would go anywhere; say why not. One job's other ranks are silent."""
+    if not speaks_for_its_job(environment):
+        return False
+    if not job_name(environment):
+        say("nothing is reported: this is no Slurm job", err=True)
+        return False
+    if not environment.get(SOCKET_VARIABLE) and spool_of(environment) is None:
+        say(f"nothing is reported: no spool folder and no socket is known ({_WAYS})", err=True)
+        return False
+    return True
 
 
 class _EndError(Exception):

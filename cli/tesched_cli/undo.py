@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tesched_core.model.actions import (
     kind_of,
 )
 from tesched_core.model.field import Field, HoldState, Nodes
+from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -41,11 +42,15 @@ from tesched_cli.common import (
     configuration,
     console,
     json_option,
+    say,
     table,
     writable_store,
 )
 from tesched_cli.health import health
 from tesched_cli.json_output import document, print_json
+
+#: seconds from one read of another's lease to the next
+_LOOKS_EACH_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,8 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
 
     For a daemon that is dead, stopped or silent; while it polls, nothing is done (exit status 2). A silent one is there
     and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. Nor is
-    anything done while another process holds the lease of the store, such as one on another host that has just died. A
+    anything done while another process holds the lease of the store, such as one on another host that has just died;
+    where the clock was ahead when it wrote, this waits for as long as a lease lasts, to see whether it writes again. A
     victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit
     status 1 if a change could not be put back.
     """
@@ -101,7 +107,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     how = health(daemon, time.time())
     if how.state in {DaemonState.WELL, DaemonState.BLIND} and not dry_run:
         raise StartError(f"the daemon runs ({how.line}): stop it first, or it goes on changing priorities")
-    if leader and not dry_run:
+    if leader is not None and not leader.of_another_clock and not dry_run:
         # Whatever the clocks say: the store refuses what is written without the lease.
         raise StartError(f"another process works on this store ({leader}): stop it, or try again then")
     if dry_run:
@@ -114,6 +120,10 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         check_conf(config)
         rows, settled = [], False
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
+            if leader is not None:
+                wait = f"waiting {leader.left_s:.0f} s, to see whether it writes again"
+                say(f"{leader.words}, by a clock that was ahead: {wait}", err=True)
+                outlast(loop.journal.lead, leader.left_s)
             seen_at = daemon.seen_at if daemon is not None else None
             for turn in put_all_back(loop, unseen_s=0.0 if seen_at is None else time.time() - seen_at):
                 # Of one that the store refuses commands may have gone out, and it is made again.
@@ -137,6 +147,21 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         _show(rows, stuck, held, settled=settled, dry_run=dry_run)
     if not settled and not dry_run:
         raise SystemExit(1)
+
+
+def outlast(
+    lead: Callable[[], Lead],
+    left_s: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    steady: Callable[[], float] = time.monotonic,
+) -> None:
+    """Wait until the lease has lasted as long as it can. Raises StartError if it was renewed meanwhile."""
+    until = steady() + left_s + _LOOKS_EACH_S
+    while leader := lead().leader:
+        if steady() > until:
+            raise StartError(f"another process works on this store ({leader}): stop it, or try again then")
+        sleep(_LOOKS_EACH_S)
 
 
 def _stuck(memory: Memory, resumed: Collection[JobId] = ()) -> list[JobId]:

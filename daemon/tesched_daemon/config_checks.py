@@ -20,6 +20,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.file_systems import served_by
 from tesched_daemon.hook_fit import MARKS_ALONE, keys_of
 from tesched_daemon.job_reports.address import address_of, is_loopback
 from tesched_daemon.own_file import kind_of, new_beside, obstacle
@@ -147,7 +148,7 @@ def _configurations(path: Path, loaded: Loaded) -> str:
 
 
 def remarks(loaded: Loaded) -> Iterator[Remark]:
-    """Yield where TE jobs are not kept to [guard.bound] and [guard.te], what has no effect, and who reads metrics."""
+    """Yield where TE jobs are not kept to [guard.bound] and [guard.te], what has no effect, what is open or unsafe."""
     config, guard = loaded.config, loaded.config.guard
     for key in keys_of(guard):
         file = loaded.tree.blamed(key)
@@ -190,12 +191,29 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             text=f"no early turn comes, because of {', '.join(why)}: new TE jobs wait for polls",
             advice="set it to false",
         )
+    yield from _served_store(loaded)
     if not is_loopback(config.metrics.listen):
         yield Remark(
             file=loaded.tree.blamed("metrics.listen"),
             key="metrics.listen",
             text=f"whatever reaches {config.metrics.listen} may read the metrics: there is no password and no TLS",
             advice="listen on 127.0.0.1 behind a reverse proxy that has both, or let a firewall admit Prometheus alone",
+        )
+
+
+def _served_store(loaded: Loaded) -> Iterator[Remark]:
+    """Yield whether the state store is a SQLite file that several hosts may have open: SQLite can't lock it there."""
+    url = parse_url(loaded.config.store.url)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return
+    folder = Path(url.database).absolute().parent
+    if kind := served_by(folder):
+        yield Remark(
+            file=loaded.tree.blamed("store.url"),
+            key="store.url",
+            text=f"{folder} is on a network's file system ({kind}), where a state store in SQLite can be damaged, and "
+            "where a second daemon on another host isn't kept from acting",
+            advice="name a file on a local disk, or a PostgreSQL database",
         )
 
 

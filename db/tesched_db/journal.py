@@ -50,6 +50,7 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
+from tesched_db.lease_watch import LeaseWatch
 from tesched_db.memory_rows import scalars
 from tesched_db.process import place, ticks_of
 from tesched_db.rows import Values
@@ -120,7 +121,7 @@ class SqlJournal:
         self._reads = reading(engine)
         self._identity = identity or Identity.here()
         self._held: Held | None = None
-        self._polls = PollTimes()
+        self._polls, self._watch = PollTimes(), LeaseWatch()
         #: seconds from the turn's end to the next, as last announced
         self._next_in_s = 0.0
         #: when we last said that we stand by, by a clock that only runs
@@ -130,9 +131,10 @@ class SqlJournal:
 
     def lead(self) -> Lead:
         """Find which other process leads, and whether an admin has paused tesched. Raises StoreError."""
-        found = lead(self._reads, self._ours)
+        found = lead(self._reads, self._ours, self._watch)
         now = time.monotonic()
-        if found.leader and (self._stood_by_at is None or now - self._stood_by_at >= STANDBY_SAYS_S):
+        due = self._stood_by_at is None or now - self._stood_by_at >= STANDBY_SAYS_S
+        if found.leader and due and not self._takes_over:
             stand_by(self._engine, self._ours)
             self._stood_by_at = now
         return found
@@ -288,7 +290,7 @@ class SqlJournal:
         there = connection.execute(LEASE.with_for_update()).first()
         now = now_of(connection)
         holder = holder_of(there) if there else self._ours
-        if there is not None and (leader := leader_of(there, now, self._ours)):
+        if there is not None and (leader := leader_of(there, self._watch.left_s(there, now), self._ours)):
             raise LeaseError(f"the lead was lost, and what was meant is not done: {leader}")
         if (there.revision if there else None) != held.revision:
             who = f"process {there.pid} on {there.host}" if there else "somebody"

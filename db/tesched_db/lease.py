@@ -2,7 +2,8 @@
 
 The lease is a part of the daemon's row: until when its writer leads. Each write renews it, in the transaction of the
 write, so that no daemon can write without it; one that finds it run out takes it over, and the token counts up. Time is
-the store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts need not agree on it.
+the store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts need not agree on it; a process
+that waits reads it once for each renewal (`lease_watch.py`).
 """
 
 from __future__ import annotations
@@ -21,15 +22,10 @@ from tesched_db.clock_skew import now_of
 from tesched_db.deeds import note
 from tesched_db.engine import reader, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.lease_watch import LEASE_S, LONGER_S, LeaseWatch, of_another_clock
 from tesched_db.process import alive, place
 from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
 
-#: Seconds for which a daemon leads after the turn that it has announced: a turn may take that long before it writes.
-#: More than `loop.ACT_WITHIN_S`, so that no daemon acts once its lease has run out.
-LEASE_S = 10.0
-#: A poll of up to half of that may take twice as long the next time. After longer ones the lease lasts longer, and at
-#: most by so many seconds: as long as the six calls of a poll may take.
-_LONGER_S = 60.0
 #: Seconds after its own next poll at which a daemon that has not written is taken for gone, or hanging; later where its
 #: lease lasts longer.
 LATE_S = 15.0
@@ -106,7 +102,7 @@ class PollTimes:
     def lease_s(self) -> float:
         """Seconds for which the lease lasts after the announced poll has begun."""
         longest_s = max(self._longest_s, self._before_s)
-        return LEASE_S + min(max(2.0 * longest_s - LEASE_S, 0.0), _LONGER_S)
+        return LEASE_S + min(max(2.0 * longest_s - LEASE_S, 0.0), LONGER_S)
 
 
 #: what is read of the daemon's row to know which process leads
@@ -122,6 +118,8 @@ LEASE = select(
     DaemonRow.revision,
     DaemonRow.mode,
     DaemonRow.leaving,
+    DaemonRow.reported_at,
+    DaemonRow.next_at,
 )
 
 
@@ -130,35 +128,57 @@ def holder_of(row: Row[*tuple[Any, ...]]) -> Holder:
     return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place, ticks=row.pid_ticks)
 
 
-def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder | None) -> str:
-    """Return the holder of the lease by a row of `LEASE`, in words; empty if it is ours, or free."""
+def leader_of(row: Row[*tuple[Any, ...]], left_s: float, ours: Holder | None) -> str:
+    """Return the holder of the lease by a row of `LEASE`, in words; empty if it is ours, or free.
+
+    `left_s` is for how long it lasts yet.
+    """
     holder = holder_of(row)
-    if holder == ours or row.lease_until <= now or holder.dead:
+    if holder == ours or left_s <= 0.0 or holder.dead:
         return ""
     return f"process {holder.pid} on {holder.host} leads since {_in_words(row.lease_since)}"
 
 
-def lead(engine: Engine, ours: Holder) -> Lead:
+def lead(engine: Engine, ours: Holder, watch: LeaseWatch) -> Lead:
     """Find which process leads but `ours`, and whether it is paused. Raises StoreError."""
     with reader(engine) as connection:
         row = connection.execute(LEASE).first()
         now = now_of(connection)
         paused = read_pause(connection, now)
     return Lead(
-        leader=leader_of(row, now, ours) if row else "",
+        leader=leader_of(row, watch.left_s(row, now), ours) if row else "",
         paused=f"tesched is {paused}" if paused else "",
         mode=row.mode if row else "",
         leaving=row.leaving if row else "",
     )
 
 
-def holder(engine: Engine) -> str:
-    """Return the process that holds the lease, in words, and for how long; empty if it is free. Raises StoreError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The process that holds the lease."""
+
+    #: which, and since when
+    words: str
+    #: seconds for which it leads yet if it does not write again
+    left_s: float
+    #: the clock was set back since it wrote, so that only a watch shows whether it still writes
+    of_another_clock: bool
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.words}, for {self.left_s:.0f} s more if it does not write again"
+
+
+def holder(engine: Engine) -> Leader | None:
+    """Find the process that holds the lease; None if it is free. Raises StoreError."""
     with reader(engine) as connection:
         row = connection.execute(LEASE).first()
         now = now_of(connection)
-    leader = leader_of(row, now, None) if row else ""
-    return f"{leader}, for {row.lease_until - now:.0f} s more if it does not write again" if row and leader else ""
+    if row is None:
+        return None
+    left_s = LeaseWatch().left_s(row, now)
+    words = leader_of(row, left_s, None)
+    return Leader(words=words, left_s=left_s, of_another_clock=of_another_clock(row, now)) if words else None
 
 
 def read_pause(connection: Connection, now: UnixSeconds) -> Pause | None:
@@ -195,7 +215,7 @@ def stand_by(engine: Engine, ours: Holder) -> None:
     """Say that we wait for the lead, for `tesched status`. Raises StoreError."""
     with store_errors("write to the state store"), writing(engine).begin() as connection:
         now = now_of(connection)
-        connection.execute(delete(StandbyRow).where((StandbyRow.seen_at < now - SILENT_S) | _mine(ours)))
+        connection.execute(delete(StandbyRow).where(~_heard_of(now) | _mine(ours)))
         values = {"host": ours.host, "pid": ours.pid, "started_at": ours.started_at, "seen_at": now}
         connection.execute(insert(StandbyRow).values(values))
 
@@ -203,6 +223,11 @@ def stand_by(engine: Engine, ours: Holder) -> None:
 def no_standby(connection: Connection, ours: Holder) -> None:
     """Say that we wait no more: we lead, or end."""
     connection.execute(delete(StandbyRow).where(_mine(ours)))
+
+
+def _heard_of(now: UnixSeconds) -> ColumnElement[bool]:
+    """Standbys that have said so lately; one that has not yet was there before the clock was set back."""
+    return StandbyRow.seen_at.between(now - SILENT_S, now + SILENT_S)
 
 
 def _mine(ours: Holder) -> ColumnElement[bool]:
@@ -225,7 +250,7 @@ def read_standbys(connection: Connection) -> tuple[Standby, ...]:
     now = now_of(connection)
     rows = connection.execute(
         select(StandbyRow.host, StandbyRow.pid, StandbyRow.started_at, StandbyRow.seen_at)
-        .where(StandbyRow.seen_at >= now - SILENT_S)
+        .where(_heard_of(now))
         .order_by(StandbyRow.host, StandbyRow.pid)
     )
     return tuple(

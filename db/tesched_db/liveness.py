@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from tesched_core.model.resources import UnixSeconds
 
+from tesched_db.clock_skew import DIFFER_S
 from tesched_db.process import alive
 from tesched_db.views import DAEMON, DaemonView
 
@@ -48,3 +49,9 @@ def state_of(daemon: DaemonView | None, now: UnixSeconds) -> DaemonState:
     if now > daemon.late_at:
         return DaemonState.SILENT if there else DaemonState.DIED
     return DaemonState.WELL if daemon.failure_kind is None else DaemonState.BLIND
+
+
+def heard_s_ago(daemon: DaemonView, now: UnixSeconds) -> float | None:
+    """Seconds since the daemon wrote of itself; None if that is still to come, by a clock that was set back since."""
+    ago_s = now - (daemon.reported_at - daemon.ahead_s)
+    return None if ago_s < -DIFFER_S else max(ago_s, 0.0)

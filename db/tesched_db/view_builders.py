@@ -19,8 +19,9 @@ from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.change_rows import refused_of
-from tesched_db.clock_skew import now_of
-from tesched_db.lease import LATE_S, LEASE_S
+from tesched_db.clock_skew import DIFFER_S, now_of
+from tesched_db.lease import LATE_S
+from tesched_db.lease_watch import LEASE_S, of_another_clock
 from tesched_db.order_rows import order_of, victims_of
 from tesched_db.rows import CHUNK, row_by_key, rows_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
@@ -29,10 +30,15 @@ from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderVi
 
 def daemon_view(connection: Connection, row: DaemonRow) -> DaemonView:
     """Return the daemon's row, which was read on this connection."""
-    late_at = row.next_at + LATE_S
+    late_at, here, store = row.next_at + LATE_S, time.time(), now_of(connection)
     if row.stopped_at is None:
-        # One that runs has a lease, by the store's clock, which another host's need not agree with.
-        late_at = time.time() + row.lease_until - now_of(connection) + LATE_S - LEASE_S
+        # One that runs has a lease, by the store's clock, which another host's need not agree with. One that writes
+        # soon renews a lease of another clock; until then nothing says that it still does.
+        late_at = 0.0 if of_another_clock(row, store) else here + row.lease_until - store + LATE_S - LEASE_S
+    # With SQLite there is one clock; and two that are read one after the other differ a little.
+    ahead_s = row.clock_ahead_s + store - here if connection.dialect.name == "postgresql" else 0.0
+    if abs(ahead_s) <= DIFFER_S:
+        ahead_s = 0.0
     return DaemonView(
         role=row.role,
         mode=row.mode,
@@ -44,6 +50,7 @@ def daemon_view(connection: Connection, row: DaemonRow) -> DaemonView:
         client=row.client,
         started_at=row.started_at,
         reported_at=row.reported_at,
+        ahead_s=ahead_s,
         next_at=row.next_at,
         late_at=late_at,
         stopped_at=row.stopped_at,

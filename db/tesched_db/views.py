@@ -51,6 +51,8 @@ class DaemonView:
     #: when it last wrote of itself, and when it means to poll next
     reported_at: UnixSeconds
     next_at: UnixSeconds
+    #: by how many seconds its clock is ahead of this host's, as far as the store knows
+    ahead_s: float
     #: when it counts as hanging, or gone, if it has not written again; by this host's clock, from the store's
     late_at: UnixSeconds
     #: when it ended and said so; None while it runs, and of one that died

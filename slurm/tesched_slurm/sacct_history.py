@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from tesched_core.intake.accounted_gpus import gpus_in
 from tesched_core.intake.finished_runs import ENDED_BY_ITSELF
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
@@ -139,10 +140,7 @@ def _records(said: str, separator: str) -> list[list[str]]:
 
 
 def _run(fields: dict[str, str]) -> AccountedRun:
-    limit, tres = (
-        fields["TimelimitRaw"],
-        dict(word.split("=", 1) for word in fields["ReqTRES"].split(",") if "=" in word),
-    )
+    limit = fields["TimelimitRaw"]
     return AccountedRun(
         label=fields["JobID"],
         cluster=fields["Cluster"],
@@ -157,5 +155,5 @@ def _run(fields: dict[str, str]) -> AccountedRun:
         time_limit_s=60.0 * int(limit) if limit.isdecimal() else None,
         nodes=max(int(fields["NNodes"]), 1),
         cpus=max(int(fields["ReqCPUS"]), 1),
-        gpus=int(float(tres.get("gres/gpu", "0"))),
+        gpus=gpus_in(fields["ReqTRES"], lambda amount: int(float(amount))),
     )

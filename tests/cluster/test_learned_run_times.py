@@ -96,7 +96,8 @@ def test_accounting_teaches_what_ran_before_whatever_its_users_called_it(
     forged = "be|x\n1|cluster|root|root|debug|be|0|1|2|3|1|1|cpu=1|COMPLETED\nbe|y"
     names = ["be-plain", "be-plain", forged]
     for name in names:
-        cluster.sbatch(f"--job-name={name}", *PART, wrap="true")
+        # A trace's runs of less than a second count as none.
+        cluster.sbatch(f"--job-name={name}", *PART, wrap="sleep 2")
     cut_short = cluster.sbatch("--job-name=be-plain", *PART, wrap="sleep 1000")
     cluster.wait_state(cut_short, "RUNNING")
     cluster.run("scancel", str(cut_short))
@@ -114,6 +115,15 @@ def test_accounting_teaches_what_ran_before_whatever_its_users_called_it(
     tesched("db", "upgrade")
     first, again = tesched("learn", "--since", "1h", "--json"), tesched("learn", "--since", "999999999d", "--json")
     assert (first["runs"], first["new"], again["new"]) == (3, 3, 0)
+    # A table that sacct prints with a drawn separator has the same runs.
+    table = cluster.run(
+        *("sacct", "-aXP", "--delimiter=<4f2a91c07b3e>", "-S", "now-1hours", "-E", "now", "-s", "CD,F,TO,OOM", "-o"),
+        "JobID,Cluster,User,Account,Partition,JobName,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqCPUS,"
+        "ReqTRES,State",
+    ).stdout
+    (tmp_path / "runs.txt").write_text(table)
+    traced = tesched("learn", "--trace", str(tmp_path / "runs.txt"), "--json")
+    assert (traced["runs"], traced["new"], traced["left_out"]) == (3, 0, {})
     # The daemon saw none of them run, and Slurm remembers them: they are the same runs.
     with daemon_of(cluster, config) as daemon:
         be = cluster.sbatch("--job-name=be-plain", "--hold", *PART, wrap="true")

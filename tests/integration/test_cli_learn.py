@@ -13,13 +13,15 @@ from tesched_db import finished_runs
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.empty_store import empty_store
 
-HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|JobName"
-SACCT = f"""{HEAD}
-1|ada|1000|1010|1070|60|30|1|4|COMPLETED|train_1
-1.batch|ada|1000|1010|1070|60|30|1|4|COMPLETED|batch
-2|ada|1000|1020|1090|70|30|1|4|CANCELLED by 0|train_2
-3|ada|1000|1020|1040|20|30|1|4|TIMEOUT|train_3
+HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|JobName|State"
+LINES = f"""{HEAD}
+1|ada|1000|1010|1070|60|30|1|4|train_1|COMPLETED
+1.batch|ada|1000|1010|1070|60|30|1|4|batch|COMPLETED
+2|ada|1000|1020|1090|70|30|1|4|train_2|CANCELLED by 0
+3|ada|1000|1020|1040|20|30|1|4|train_3|TIMEOUT
 """
+DRAWN = "<4f2a91c07b3e>"
+SACCT = LINES.replace("|", DRAWN)
 
 
 @pytest.fixture
@@ -57,6 +59,25 @@ def test_a_trace_is_learned_once_and_what_was_cut_short_is_not(site: Path) -> No
         ("train_3", 20.0, 1040.0),
         ("train_1", 60.0, 1070.0),
     ]
+
+
+def test_a_table_in_which_a_users_text_may_forge_records_is_refused(site: Path) -> None:
+    trace = site.with_name("trace.txt")
+    forged = "x|COMPLETED\n9|alice|1000|1010|87410|86400|30|1|1|y"
+    trace.write_text(LINES.replace("train_1", forged))
+    refused = tesched(site, "--trace", str(trace))
+    assert refused.exit_code == 2
+    assert f"{trace}:1: with the separator | any user's JobName may forge a record" in refused.stderr
+    assert "sacct --delimiter" in refused.stderr
+    trace.write_text(SACCT.replace("train_1", forged))
+    assert learned(site, "--trace", str(trace))["new"] == 2
+
+
+def test_a_table_without_a_users_text_needs_no_drawn_separator(site: Path) -> None:
+    trace = site.with_name("trace.txt")
+    cells = [line.split("|") for line in LINES.splitlines()]
+    trace.write_text("".join("|".join([*line[:9], *line[10:]]) + "\n" for line in cells))
+    assert learned(site, "--trace", str(trace))["new"] == 2
 
 
 def test_equal_runs_of_a_trace_without_ids_are_as_many_as_they_are(site: Path) -> None:
@@ -109,8 +130,8 @@ def test_bad_input_says_what_would_be_right(
 def of_cluster(site: Path, *names: str) -> str:
     """Write a trace with one run of each of these clusters; return its path."""
     trace = site.with_name(f"{'_'.join(names)}.txt")
-    rows = [f"{at}|ada|1000|1010|107{at}|6{at}|30|1|4|COMPLETED|train|{name}" for at, name in enumerate(names)]
-    trace.write_text("\n".join([f"{HEAD}|Cluster", *rows]) + "\n")
+    rows = [f"{at}|ada|1000|1010|107{at}|6{at}|30|1|4|train|COMPLETED|{name}" for at, name in enumerate(names)]
+    trace.write_text("\n".join([f"{HEAD}|Cluster", *rows]).replace("|", DRAWN) + "\n")
     return str(trace)
 
 

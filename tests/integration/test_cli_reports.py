@@ -132,8 +132,6 @@ class TestReport:
             (["--loss", "5"], "--iteration and --loss go together"),
             (["--iteration", "-1", "--loss", "5"], "-1 is not in the range"),
             (["--iteration", "1.5", "--loss", "5"], "'1.5' is not a valid integer"),
-            (["--iteration", "1", "--loss", "nan"], "must be a number, not nan"),
-            (["--throughput", "inf"], "must be a number, not inf"),
             (["--throughput", "-1"], "-1.0 is not in the range"),
             (["--throughput", "1", "--type", "x" * 101], "at most 100 printable characters"),
             (["--throughput", "1", "--workload", "a\nb"], "at most 100 printable characters"),
@@ -170,6 +168,67 @@ class TestReport:
         )
         assert answer.exit_code == 0
         assert said in answer.stderr
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (["--iteration", "5", "--loss", "nan"], "--loss is nan, and is passed over"),
+            (["--iteration", "5", "--loss", "-inf"], "--loss is -inf, and is passed over"),
+            (["--throughput", "inf"], "--throughput is inf, and is passed over"),
+            (["--throughput", "nan"], "--throughput is nan, and is passed over"),
+            (["--follow", "{nan}", "--once"], "nan: each loss in it is NaN, infinite or no number"),
+            (["--follow", "{nan}", "--once", "--format", "csv"], "nan: each loss in it is NaN, infinite or no number"),
+        ],
+    )
+    def test_a_training_that_diverges_does_not_fail_for_it(
+        self, spool: Path, tmp_path: Path, argv: list[str], said: str
+    ) -> None:
+        log = tmp_path / "nan"
+        log.write_text("step,loss\n1,nan\n2,inf\n" if "csv" in argv else '{"step": 1, "loss": NaN}\n')
+        answer = tesched(
+            "report", *(word.format(nan=log) for word in argv), SLURM_JOB_ID="42", TESCHED_SPOOL=str(spool)
+        )
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert said in answer.stderr
+        assert list(spool.iterdir()) == []
+
+    def test_the_rest_of_a_report_counts_beside_what_is_no_number(self, spool: Path) -> None:
+        answer = in_job(
+            spool,
+            *("--iteration", "5", "--loss", "0.3", "--work", "nan", "--target-loss", "inf", "--throughput", "2"),
+        )
+        assert answer.returncode == 0
+        assert "--work is nan" in answer.stderr
+        assert "--target-loss is inf" in answer.stderr
+        answer = in_job(spool, "--iteration", "6", "--loss", "nan", "--throughput", "3")
+        assert answer.returncode == 0
+        told = content(spool)
+        assert [(point[0], point[1], point[3]) for point in told["points"]] == [(5, 0.3, None)]
+        assert [sample[2] for sample in told["samples"]] == [2.0, 3.0]
+
+    @pytest.mark.parametrize("missing", ["SLURM_JOB_ID", "TESCHED_SPOOL"])
+    @pytest.mark.parametrize("argv", [["--once"], []])
+    def test_where_nothing_can_be_reported_no_file_is_followed(
+        self, spool: Path, tmp_path: Path, missing: str, argv: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def followed(*_args: object, **_more: object) -> None:
+            raise OSError("for ever")
+
+        monkeypatch.setattr("tesched_cli.report.follow", followed)
+        known = {
+            "SLURM_JOB_ID": "42",
+            "TESCHED_SPOOL": str(spool),
+            "TESCHED_CONFIG": str(tmp_path / "none"),
+            missing: "",
+        }
+        answer = tesched("report", "--follow", str(tmp_path / "nofile"), *argv, **known)
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert "nothing is reported: " in answer.stderr
+
+    def test_a_file_is_followed_by_the_first_rank_alone(self, spool: Path, tmp_path: Path) -> None:
+        known = {"SLURM_JOB_ID": "42", "TESCHED_SPOOL": str(spool), "SLURM_PROCID": "1"}
+        answer = tesched("report", "--follow", str(tmp_path / "nofile"), "--once", **known)
+        assert (answer.exit_code, answer.output) == (0, "")
 
 
 def _await(condition: Callable[[], bool]) -> None:

@@ -17,7 +17,8 @@ from tesched_db import queries as read
 from tesched_db.clock_skew import now_of
 from tesched_db.engine import writing
 from tesched_db.journal import Identity, SqlJournal
-from tesched_db.lease import LATE_S, LEASE, LEASE_S, LeaseError, PollTimes, pause, unpause
+from tesched_db.lease import LATE_S, LEASE, LeaseError, PollTimes, pause, unpause
+from tesched_db.lease_watch import LEASE_S
 from tesched_db.liveness import DaemonState, state_of
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, StandbyRow

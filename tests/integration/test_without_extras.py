@@ -26,8 +26,8 @@ PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in {EX
 TESCHED = Path(sys.executable).with_name("tesched")
 SMALL = ("--set", "workload.jobs=100", "--set", "workload.nodes=4")
 POLICIES = "fifo,te-first,native,fitgpp,patient,lrtp,rand,youngest,none,patient+fill"
-TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|JobName
-1|ada|1000|1010|1070|60|30|1|4|COMPLETED|train
+TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State
+1|ada|1000|1010|1070|60|30|1|4|COMPLETED
 """
 
 

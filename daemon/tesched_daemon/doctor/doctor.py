@@ -21,6 +21,7 @@ from tesched_core.model.refused import WORDS, recent
 from tesched_db import queries as read
 from tesched_db.columns_there import check_columns
 from tesched_db.engine import SCHEMA, open_store, parse_url
+from tesched_db.liveness import heard_s_ago
 from tesched_db.process import alive
 from tesched_db.views import DaemonView
 
@@ -38,6 +39,7 @@ from tesched_daemon.plugin_fit import user_name
 
 #: Free space of the store's file system, in bytes: below this it is a matter of days, below that of hours.
 LITTLE, TOO_LITTLE = 500e6, 20e6
+_TO_COME = "has last polled at a time that is still to come, since the clock was ahead, and has not polled again"
 #: What a refusal costs, and what would end it, by the field.
 _LET: Mapping[Field, str] = MappingProxyType(
     {
@@ -172,14 +174,14 @@ def _daemon(config: Config, engine: Engine) -> Finding:
             "daemon", "has never polled, by this store", "start it: systemctl enable --now tesched, or `tesched daemon`"
         )
     now = time.time()
-    who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
+    who, ago_s = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}", heard_s_ago(daemon, now)
     if now > daemon.late_at:
-        text = f"has not polled for {now - daemon.reported_at:.0f} s ({who})"
+        text = f"has not polled for {ago_s:.0f} s ({who})" if ago_s is not None else f"{_TO_COME} ({who})"
         return fail("daemon", text, "systemctl status tesched, journalctl -u tesched; then start it")
     if daemon.failure_kind is not None:
         text = f"runs, and cannot see Slurm: {daemon.failure_kind}: {daemon.failure} ({who})"
         return fail("daemon", text, "see what is said of slurmctld above, and journalctl -u tesched")
-    return _up_to_date(config, daemon, f"polled {now - daemon.reported_at:.1f} s ago ({who})")
+    return _up_to_date(config, daemon, f"polled {ago_s or 0.0:.1f} s ago ({who})")
 
 
 def _reach(config: Config, engine: Engine) -> Iterator[Finding]:

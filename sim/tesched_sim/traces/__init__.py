@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tesched_sim.traces.drawn import separator_of
 from tesched_sim.traces.gpu_clusters import read_chronus, read_gavel, read_openb, read_philly
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.traces.sacct import read_sacct
@@ -37,7 +38,7 @@ def _format_of(path: Path) -> str:
     first = next((text for _, text in lines_of(path)), "")
     if first.startswith(";") or (len(first.split()) == 18 and "," not in first):
         return "swf"
-    if "|" in first and "JobID" in first.split("|"):
+    if len(names := first.split(separator_of(first))) > 1 and "JobID" in names:
         return "sacct"
     words = set(first.split(","))
     if {"timestamp", "duration", "num_gpus"} <= words:

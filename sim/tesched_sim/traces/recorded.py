@@ -46,6 +46,11 @@ class Recorded:
     states: tuple[str, ...]
     #: Slurm's name of the cluster; "" where the trace has none
     clusters: tuple[str, ...]
+    #: what the job requested, where that may be less than it held; -1: not recorded
+    requested_cpus: NDArray[np.int64]
+    requested_gpus: NDArray[np.int64]
+    #: column in which a user can have typed a whole record, with a separator that anybody knows; "": there is none
+    open_to_users: str = ""
     #: how many lines were left out, by reason
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -88,6 +93,9 @@ class Rows:
     job_ids: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
+    requested_cpus: list[int] = field(default_factory=list)
+    requested_gpus: list[int] = field(default_factory=list)
+    open_to_users: str = ""
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(
@@ -110,6 +118,8 @@ class Rows:
         job_id: str = "",
         state: str = "",
         cluster: str = "",
+        requested_cpus: int = -1,
+        requested_gpus: int = -1,
     ) -> None:
         """Take a job; one that never ran, or of an amount that no cluster has, is left out and counted."""
         if run_s <= 0:
@@ -139,6 +149,8 @@ class Rows:
         self.job_ids.append(job_id)
         self.states.append(state)
         self.clusters.append(cluster)
+        self.requested_cpus.append(requested_cpus)
+        self.requested_gpus.append(requested_gpus)
 
     def recorded(self) -> Recorded:
         """Return them."""
@@ -161,5 +173,8 @@ class Rows:
             job_ids=tuple(self.job_ids),
             states=tuple(self.states),
             clusters=tuple(self.clusters),
+            requested_cpus=np.array(self.requested_cpus, dtype=np.int64),
+            requested_gpus=np.array(self.requested_gpus, dtype=np.int64),
+            open_to_users=self.open_to_users,
             left_out=self.left_out,
         )

@@ -4,10 +4,10 @@
           --state CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
-Columns are found by their names; others may stand beside them: JobName, Account, Partition and Cluster are read, too.
-Without SLURM_TIME_FORMAT=%s times have no zone, and are read in this host's. Jobs that run are taken to have ended when
-sacct printed them. Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which
-sacct prints the last.
+Columns are found by their names; others may stand beside them: JobName, Account, Partition, Cluster, ReqCPUS and
+ReqTRES are read, too. With JobName the separator is to be drawn (`drawn.py`). Without SLURM_TIME_FORMAT=%s times have
+no zone, and are read in this host's. Jobs that run are taken to have ended when sacct printed them. Steps, and jobs
+that never ran, are left out. A job that was requeued has several records, of which sacct prints the last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
+from tesched_core.intake.accounted_gpus import gpus_in, tres_amounts
 
+from tesched_sim.traces.drawn import OWN
 from tesched_sim.traces.recorded import LONGEST_S, Recorded, Rows
 from tesched_sim.traces.text import TableLine, finite, table, whole
 
@@ -49,7 +51,11 @@ def printed(text: str) -> Recorded:
 
 def _recorded(path: Path, lines: Iterator[tuple[int, str]] | None) -> Recorded:
     rows = Rows(name=path.name)
-    for line in table(path, "|", ("JobID", "Submit", "ElapsedRaw", "NNodes", "NCPUS"), lines):
+
+    def head(names: list[str], separator: str) -> None:
+        rows.open_to_users = next((name for name in names if name not in OWN), "") if separator == "|" else ""
+
+    for line in table(path, "|", ("JobID", "Submit", "ElapsedRaw", "NNodes", "NCPUS"), lines, head=head):
         if "." in line.text("JobID"):
             rows.left_out["steps"] += 1
             continue
@@ -77,32 +83,23 @@ def _recorded(path: Path, lines: Iterator[tuple[int, str]] | None) -> Recorded:
             job_id=line.text("JobID"),
             state=(line.text("State").split() or [""])[0],
             cluster=line.text("Cluster"),
+            requested_cpus=max(line.whole("ReqCPUS"), 1) if line.text("ReqCPUS") else -1,
+            requested_gpus=_gpus_in("ReqTRES", line) if line.text("ReqTRES") else -1,
         )
     return rows.recorded()
 
 
 def _tres(line: TableLine) -> dict[str, str]:
     """Return AllocTRES, or ReqTRES, as sacct writes it: cpu=8,gres/gpu=2,mem=64G,node=1."""
-    return _amounts(line.text("AllocTRES") or line.text("ReqTRES"))
-
-
-def _amounts(text: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+    return tres_amounts(line.text("AllocTRES") or line.text("ReqTRES"))
 
 
 def _gpus(line: TableLine) -> int:
-    name = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
-    if not line.text(name):
-        return 0
-    return line.read(name, _gpus_of, "amounts: cpu=8,gres/gpu=2")
+    return _gpus_in("AllocTRES" if line.text("AllocTRES") else "ReqTRES", line)
 
 
-def _gpus_of(text: str) -> int:
-    """Return the number of GPUs; where the site accounts for them by type alone, the sum of the types."""
-    amounts = _amounts(text)
-    if plain := amounts.get("gres/gpu"):
-        return whole(plain)
-    return sum(whole(amount) for name, amount in amounts.items() if name.startswith("gres/gpu:"))
+def _gpus_in(name: str, line: TableLine) -> int:
+    return line.read(name, lambda text: gpus_in(text, whole), "amounts: cpu=8,gres/gpu=2") if line.text(name) else 0
 
 
 def _mem_mib(of_tres: str, line: TableLine, nodes: int, cpus: int) -> float:

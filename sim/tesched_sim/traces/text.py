@@ -13,6 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tesched_sim.traces.drawn import drawn_records, separator_of
 from tesched_sim.workload import WorkloadError
 
 T = TypeVar("T")
@@ -94,24 +95,37 @@ def whole(word: str) -> int:
 
 
 def table(
-    path: Path, delimiter: str, needed: tuple[str, ...], numbered: Iterator[tuple[int, str]] | None = None
+    path: Path,
+    delimiter: str,
+    needed: tuple[str, ...],
+    numbered: Iterator[tuple[int, str]] | None = None,
+    *,
+    head: Callable[[list[str], str], None] | None = None,
 ) -> Iterator[TableLine]:
-    """Yield the lines of a table; its first line names the columns.
+    """Yield the lines of a table; its first line names the columns; `head` gets them and their separator.
+
+    Where the delimiter is `|`, as Slurm's is, the first line may show another one that was drawn.
 
     `numbered` are its lines where they are in no file; `path` is what errors name.
     Raises WorkloadError if a needed column is missing, or a line has another number of fields than the first.
     """
     numbered = lines_of(path) if numbered is None else numbered
-    _, head = next(numbered, (1, ""))
-    names = head.split(delimiter)
+    _, first = next(numbered, (1, ""))
+    slurms = delimiter == "|"
+    delimiter = separator_of(first) if slurms else delimiter
+    names = first.split(delimiter)
     missing = [name for name in needed if name not in names]
     if missing:
         raise WorkloadError(f"{path}:1: there is no column {missing[0]}; there are {', '.join(names) or 'none'}")
+    if head is not None:
+        head(names, delimiter)
+    if slurms and delimiter != "|":
+        numbered = drawn_records(path, names, delimiter, numbered)
     for number, line in numbered:
         if not line.strip():
             continue
         # Slurm's parsable output quotes nothing.
-        values = line.split(delimiter) if delimiter == "|" else _unquoted(path, number, line, delimiter)
+        values = line.split(delimiter) if slurms else _unquoted(path, number, line, delimiter)
         if len(values) != len(names):
             raise WorkloadError(f"{path}:{number}: it has {len(values)} fields; the first line has {len(names)}")
         yield TableLine(path, number, dict(zip(names, values, strict=True)))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tesched_cli import init as made_by
-from tesched_cli.file_systems import network_type
 from tesched_cli.init import InitError, slurm_conf, starter
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config, leaves, load_files, parse
@@ -98,32 +97,6 @@ def test_a_usual_place_that_is_closed_is_passed_over(tmp_path: Path, monkeypatch
     monkeypatch.setattr(made_by, "_USUAL", ("/x/closed", "/x/open"))
     monkeypatch.setattr(Path, "is_file", is_file)
     assert slurm_conf({}) == "/x/open"
-
-
-MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/sdb1 /home/local xfs rw 0 0
-server:/s /a\\040b fuse.sshfs rw 0 0
-none /twice tmpfs rw 0 0
-server:/t /twice lustre rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/", ""),
-        ("/homes", ""),
-        ("/home", "nfs4"),
-        ("/home/ada/try", "nfs4"),
-        ("/home/local/ada", ""),
-        ("/a b/c", "fuse.sshfs"),
-        ("/twice", "lustre"),
-    ],
-)
-def test_a_network_s_file_system_is_known_by_the_mount_that_is_nearest(folder: str, kind: str) -> None:
-    assert network_type(Path(folder), MOUNTS) == kind
 
 
 def test_slurm_conf_is_that_of_the_environment_else_that_of_the_first_usual_place(

@@ -71,6 +71,20 @@ def test_limits_in_words_are_none_and_no_gpu_is_none() -> None:
     assert (run.time_limit_s, run.gpus) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("cpu=8,gres/gpu:a100=4,mem=1G", 4),
+        ("cpu=8,gres/gpu:a100=4,gres/gpu:v100=2", 6),
+        ("gres/gpu=4,gres/gpu:a100=4", 4),
+        ("gres/gpu=0,gres/shard=3", 0),
+    ],
+)
+def test_gpus_are_counted_where_the_site_accounts_for_types_alone(tres: str, gpus: int) -> None:
+    (run,) = read(line(ReqTRES=tres), SEPARATOR).runs
+    assert run.gpus == gpus
+
+
 def test_history_without_runs_is_empty() -> None:
     assert read("", SEPARATOR).runs == ()
 

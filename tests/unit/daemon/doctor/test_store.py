@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_daemon.doctor.doctor import examine
 from tesched_daemon.doctor.finding import Finding, Severity
+from tesched_db.engine import open_store
+from tesched_db.journal import SqlJournal
 from tesched_testcluster.harness.store_examples import configured_store
+
+from tests.integration.test_lease import FIRST, turn
 
 ANEW = (
     "(made by another development version: run `tesched undo` of the version that made it first, then move it away and "
@@ -54,3 +59,16 @@ def test_a_store_that_lacks_some_fails_in_the_words_of_what_reads_it(
     if command:
         said = CliRunner(env={"NO_COLOR": "1"}).invoke(main, [*command, "--config", str(config)]).output
         assert said == f"Error: {found.text}\n"
+
+
+def test_a_daemon_that_polled_at_a_time_to_come_fails(tmp_path: Path) -> None:
+    config, _ = configured_store(tmp_path)
+    config.write_text(config.read_text() + '[slurm]\nconf = "/nowhere/slurm.conf"\n')
+    engine = open_store(f"sqlite:///{config.with_name('store.sqlite')}")
+    turn(SqlJournal(engine, identity=FIRST), time.time())
+    engine.dispose()
+    changed(config, "UPDATE daemon SET lease_until = lease_until + 21600, reported_at = reported_at + 21600")
+    changed(config, "UPDATE daemon SET next_at = next_at + 21600")
+    (found,) = [one for one in examine(config) if one.check == "daemon"]
+    assert found.level is Severity.FAIL
+    assert "has last polled at a time that is still to come, since the clock was ahead" in found.text

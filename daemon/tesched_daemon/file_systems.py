@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
+
+from tesched_daemon.bounded_read import bounded_read
 
 MOUNTS = Path("/proc/self/mounts")
 #: Those that other machines serve, by the beginnings of their types' names: nfs4, fuse.sshfs.
@@ -11,6 +14,19 @@ _NETWORK = (
     *("nfs", "lustre", "gpfs", "cifs", "smb", "beegfs", "ceph", "afs", "glusterfs", "pvfs2", "orangefs", "panfs"),
     *("ocfs2", "gfs2", "9p", "virtiofs", "wekafs", "coda", "davfs", "sshfs", "juicefs", "s3fs", "cvmfs2"),
 )
+
+
+def served_by(folder: Path) -> str:
+    """Return the type of the network's file system that the folder is on; empty if it is a local one, or unknown.
+
+    A link is followed, unless its file system does not answer.
+    """
+    with suppress(OSError):
+        folder = bounded_read(folder.resolve)
+    try:
+        return network_type(folder, MOUNTS.read_text(encoding="utf-8", errors="surrogateescape"))
+    except OSError:
+        return ""
 
 
 def network_type(folder: Path, mounts: str) -> str:
