@@ -17,7 +17,7 @@ Worked example
 
 Source
     Slurm's gres_select_filter_sock_core (gres_select_filter.c); tried on 22.05 on pairs of empty nodes of three kinds,
-    with 27 requests.
+    with 28 requests.
 """
 
 from __future__ import annotations
