@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tesched_cli import init as made_by
 from tesched_cli.main import main
+from tesched_daemon import file_systems
 from tesched_db import migrate
 from tesched_db.engine import SCHEMA
 from tesched_db.errors import StoreError
@@ -101,7 +101,7 @@ def test_a_slurm_conf_that_no_configuration_can_name_is_an_error_of_its_own(here
 def test_a_network_s_file_system_is_reported(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = here.parent / "mounts"
     mounts.write_text(f"server:/x {here} beegfs rw 0 0\n")
-    monkeypatch.setattr(made_by, "MOUNTS", mounts)
+    monkeypatch.setattr(file_systems, "MOUNTS", mounts)
     said = tesched("init")
     assert said.exit_code == 0
     assert said.stderr.startswith(f"{here} is on a network's file system (beegfs), where a state store in SQLite")

@@ -164,12 +164,12 @@ def test_status_of_a_leader_that_is_well_has_no_poll_in_the_future(store: Engine
     assert found.line.endswith("last poll 0.0 s ago")
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("ahead_s", [-300.0, 300.0])
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # with SQLite there is one clock
 def test_a_poll_is_as_long_ago_as_the_stores_clock_says(
     store: Engine, monkeypatch: pytest.MonkeyPatch, ahead_s: float
 ) -> None:
-    if store.dialect.name != "postgresql":
-        pytest.skip("with SQLite there is one clock")
     real = time.time
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: real() + ahead_s)
