@@ -19,7 +19,40 @@ _DETAILS, _RECORD = "slurm/tesched_slurm/details.py", "slurm/tesched_slurm/recor
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 _OF_GPUS = "core/tesched_core/placement/cpus_of_gpus.py"
 
+_BOTH = "core/tesched_core/placement/memory_reading.py"
+
 REQUEST_MUTATIONS = (
+    Mutation(
+        "both defaults: at all",
+        _BOTH,
+        "capacity.total[:, 1] >= np.maximum(cpus * by_cpu, by_node)",
+        "capacity.total[:, 1] >= 0",
+    ),
+    Mutation(
+        "both defaults: memory that it names",
+        _BOTH,
+        "if record.mem_per_gres or not reading.mem_per_gres:",
+        "if record.mem_per_gres:",
+    ),
+    Mutation(
+        "both defaults: bound",
+        _DEMAND,
+        "if binds and settings.memory_is_shared_out and not (declined",
+        "if settings.memory_is_shared_out and not (declined",
+    ),
+    Mutation("both defaults: the release", _DEMAND, "not (declined or defaults.counts_gpus)", "not declined"),
+    Mutation(
+        "both defaults: spread unevenly",
+        _DEMAND,
+        "allowed if enough is None else allowed & enough(most_cpus)",
+        "allowed",
+    ),
+    Mutation(
+        "both defaults: its own CPUs",
+        _DEMAND,
+        "np.minimum(capacity.total[:, 0], job.request.cpus)",
+        "capacity.total[:, 0]",
+    ),
     Mutation(
         "CPUs of GPUs: several nodes",
         _OF_GPUS,

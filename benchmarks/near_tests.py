@@ -243,6 +243,7 @@ NEAR = {
         "tests/unit/core/placement/test_devices_of_bound.py",
     ),
     "demand": (
+        "tests/unit/core/placement/test_never_starts.py",
         "tests/scenarios/test_whole_node_partition.py",
         "tests/unit/core/placement/test_demand.py",
         "tests/unit/core/model/test_site_answers.py",
@@ -293,6 +294,7 @@ NEAR = {
     "whole_cores": ("tests/unit/core/placement/test_whole_cores.py",),
     "parts_of_tasks": ("tests/unit/core/placement/test_partition_limits.py",),
     "memory_reading": (
+        "tests/unit/core/placement/test_never_starts.py",
         "tests/unit/core/placement/test_memory_reading.py",
         "tests/unit/core/placement/test_by_sums.py",
     ),

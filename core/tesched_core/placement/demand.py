@@ -8,7 +8,7 @@ Over 400 lines: all that one request takes of a node, in one partition after the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -51,7 +51,13 @@ from tesched_core.placement.allowed import (
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.cpus_of_gpus import NOT_EXAMINED
 from tesched_core.placement.devices_of_bound import exactly_on_each, tasks_fill_cores, with_groups_of_tasks
-from tesched_core.placement.memory_reading import defaults_of, least_memory, lesser_reading, without_shares
+from tesched_core.placement.memory_reading import (
+    defaults_of,
+    enough_when_empty,
+    least_memory,
+    lesser_reading,
+    without_shares,
+)
 from tesched_core.placement.modelled import (
     by_gpu_elsewhere,
     counts_anew,
@@ -329,6 +335,12 @@ def _demand_in(
         if request.sockets_per_node
         else None,
     )
+    enough: Callable[[NDArray[np.int64]], NDArray[np.bool_]] | None = None
+    if binds and settings.memory_is_shared_out and not (declined or defaults.counts_gpus):
+        enough = partial(enough_when_empty, job.request, of_job, capacity=capacity)
+    # As many as it may have on one node, where its tasks are spread unevenly.
+    most_cpus = np.minimum(capacity.total[:, 0], job.request.cpus)
+    allowed_uneven = allowed if enough is None else allowed & enough(most_cpus)
     best: Demand | None = None
     for nodes in range(fewest_set, tried + 1):
         of_these = with_groups_of_tasks(request, nodes, settings.release) if binds else request
@@ -340,12 +352,13 @@ def _demand_in(
             takes=takes,
             allowed=(on_one if nodes == 1 else allowed)
             & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
-            & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed)),
+            & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed))
+            & (np.ones_like(allowed) if enough is None else enough(takes[:, 0])),
             all_memory=all_memory,
             required=tuple(capacity.index[name] for name in request.required_nodes if name in capacity.index),
             unknown_gres=missing,
             holds=holds,
-            uneven=amounts.uneven(fewest_set, tried if binds else most, allowed),
+            uneven=amounts.uneven(fewest_set, tried if binds else most, allowed_uneven),
             fewest=least,
         )
         best = best or demand

@@ -22,6 +22,7 @@ from math import ceil
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tesched_core.model.capacity import Capacity
 from tesched_core.model.cluster import Job, Partition, Request, SlurmSettings
@@ -123,6 +124,24 @@ def lesser_reading(request: Request, defaults: MemoryDefaults) -> Request:
             return replace(request, mem_per_node_mib=0, mem_per_cpu_mib=None)
     # By its record it may be --mem=0, too: a partition's limit of memory is held against it as against that.
     return replace(request, mem_per_gres=(("gpu", per_gpu),))
+
+
+def enough_when_empty(
+    record: Request, reading: Request, cpus: NDArray[np.int64], capacity: Capacity
+) -> NDArray[np.bool_]:
+    """Check whether a node has memory for so many CPUs by the default in whose place the GPUs' memory is read, [nodes].
+
+    `record` is the request as Slurm shows it, `reading` as it is read, `cpus` are [nodes].
+
+    Slurm goes by the GPUs' memory once it has tested the job, and by the other default before. Of a job that is bound
+    while its victims leave that first test may be whether it could ever run on these nodes: what is too much then is
+    BadConstraints for good (_verify_node_state and _set_gpu_defaults of select/cons_tres; seen on 22.05).
+    """
+    if record.mem_per_gres or not reading.mem_per_gres:
+        return np.ones(len(capacity.names), dtype=np.bool_)
+    by_cpu, by_node = record.mem_per_cpu_mib or 0, record.mem_per_node_mib or 0
+    found: NDArray[np.bool_] = capacity.total[:, 1] >= np.maximum(cpus * by_cpu, by_node)
+    return found
 
 
 def readings(request: Request, defaults: MemoryDefaults) -> tuple[Request, ...]:

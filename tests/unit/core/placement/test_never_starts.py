@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.cluster import Partition, Request, SlurmSettings
+from tesched_core.model.cluster import Job, Partition, Request, SlurmSettings
+from tesched_core.placement.capacity_of import capacity_of
+from tesched_core.placement.demand import demands_of
 from tesched_core.placement.modelled import unsupported
 
 from tests.builders import cluster, node, waiting
@@ -124,3 +126,43 @@ def test_gres_beside_gpus_that_bring_cpus_on_several_nodes(wanted: Request, defa
     assert ("with CPUs for each GPU" in unsupported(te, between)) is not is_modelled
     newer = replace(snapshot, settings=replace(snapshot.settings, release="26.05.5"))
     assert "with CPUs for each GPU" not in unsupported(te, newer)
+
+
+#: a CPU has 300 MiB by default, and a GPU 600, as a job that names none has
+BOTH_DEFAULTS = SlurmSettings(release="22.05.8", def_mem_per_cpu_mib=300, def_mem_per_gpu_mib=600)
+
+
+def by_default(tasks: int, cpus_each: int, nodes: int = 1) -> Job:
+    request = Request(
+        min_nodes=nodes,
+        max_nodes=nodes,
+        tasks=tasks,
+        cpus=tasks * cpus_each,
+        cpus_per_task=cpus_each,
+        gres_per_node=(("gpu", 1),),
+        mem_per_cpu_mib=300,
+    )
+    return waiting(9, request)
+
+
+@pytest.mark.parametrize(("tasks", "mem_mib", "may_start"), [(4, 4000, False), (3, 4000, True), (4, 4800, True)])
+def test_a_node_has_memory_by_both_defaults_for_a_job_that_is_bound(tasks: int, mem_mib: int, may_start: bool) -> None:
+    te = by_default(tasks, 4)
+    snapshot = cluster([node("n1", cpus=16, mem_mib=mem_mib, gres={"gpu": 4})], [te], settings=BOTH_DEFAULTS)
+    capacity = capacity_of(snapshot)
+    assert demands_of(te, snapshot, capacity)[0].allowed.tolist() == [may_start]
+    assert demands_of(te, snapshot, capacity, binds=False)[0].allowed.tolist() == [True], "Slurm tests it twice"
+    newer = replace(snapshot, settings=replace(BOTH_DEFAULTS, release="26.05.5"))
+    assert demands_of(te, newer, capacity)[0].allowed.tolist() == [True]
+    named = replace(te, request=replace(te.request, mem_per_cpu_mib=None, mem_per_node_mib=100))
+    assert demands_of(named, snapshot, capacity)[0].allowed.tolist() == [True]
+
+
+@pytest.mark.parametrize(("tasks", "nodes", "there"), [(8, 3, [True, False, False]), (3, 2, [True, True, True])])
+def test_so_has_each_node_for_tasks_that_are_spread_unevenly(tasks: int, nodes: int, there: list[bool]) -> None:
+    te = by_default(tasks, 4, nodes)
+    large = [node(name, cpus=16, mem_mib=4000, gres={"gpu": 4}) for name in ("n1", "n2")]
+    snapshot = cluster([node("n0", cpus=4, mem_mib=8000, gres={"gpu": 4}), *large], [te], settings=BOTH_DEFAULTS)
+    uneven = demands_of(te, snapshot, capacity_of(snapshot))[0].uneven
+    assert uneven is not None
+    assert uneven.allowed.tolist() == there
