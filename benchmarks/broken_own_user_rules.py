@@ -32,6 +32,12 @@ OWN_USER_MUTATIONS = (
         "changed: other nodes", _CHANGED, 'if why := next(_why_not_there(order, job, context), ""):', 'if why := "":'
     ),
     Mutation("changed: a binding that was to be forgotten", _CHANGED, "and one.restored and", "and False and"),
+    Mutation(
+        "changed: one that Slurm holds for that",
+        "core/tesched_core/orders/advance.py",
+        " and not changed(order, job, context):\n        # One",
+        ":\n        # One",
+    ),
     Mutation("changed: features by a reboot", _CHANGED, "nodes[name].features | nowhere", "nodes[name].features"),
     Mutation("changed: less", _CHANGED, "if order.size is None or in_round or not is_less", "if True or not is_less"),
     Mutation("changed: less, once a victim leaves", _CHANGED, "if any(_leaves(", "if False and any(_leaves("),

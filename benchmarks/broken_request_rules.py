@@ -29,12 +29,6 @@ REQUEST_MUTATIONS = (
         "capacity.total[:, 1] >= 0",
     ),
     Mutation(
-        "both defaults: memory that it names",
-        _BOTH,
-        "if record.mem_per_gres or not reading.mem_per_gres:",
-        "if record.mem_per_gres:",
-    ),
-    Mutation(
         "both defaults: bound",
         _DEMAND,
         "if binds and settings.memory_is_shared_out and not (declined",

@@ -80,6 +80,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_ends_for_good.py",
         "tests/scenarios/test_lost_nodes.py",
         _SILENT,
@@ -91,7 +92,6 @@ NEAR = {
         "tests/scenarios/test_slow_to_leave.py",
         "tests/scenarios/test_refused_changes.py",
         "tests/scenarios/test_suspend.py",
-        "tests/scenarios/test_changed_request.py",
         *_OWN,
     ),
     "no_plan": ("tests/scenarios/test_first_look.py", "tests/scenarios/test_patience.py"),

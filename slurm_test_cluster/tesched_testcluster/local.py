@@ -401,12 +401,11 @@ class LocalCluster(Cluster):
         return [line for log in logs for line in log.read_text(errors="replace").splitlines() if "fatal:" in line]
 
     def _complaint(self) -> str:
-        """Return what the logs say was wrong: fatal lines, else the last lines of error."""
-        if lines := self._fatal_lines():
-            return "; ".join(dict.fromkeys(line[line.index("fatal:") :] for line in lines))
+        """Return what the logs say was wrong: fatal lines, and the last lines of error, which say why."""
+        fatal = dict.fromkeys(line[line.index("fatal:") :] for line in self._fatal_lines())
         logs = sorted((self.folder / "log").iterdir())
         errors = [line for log in logs for line in log.read_text(errors="replace").splitlines() if "rror:" in line]
-        return "; ".join(errors[-3:]) if errors else "its logs name no error"
+        return "; ".join([*fatal, *errors[-3:]]) or "its logs name no error"
 
     def _remove(self) -> None:
         """End every process and remove the folder."""

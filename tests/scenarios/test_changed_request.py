@@ -302,3 +302,12 @@ class TestLess:
         asks_for(drive, lambda request: replace(request, cpus=16, tasks=1, min_nodes=1, max_nodes=1))
         drive.cycle(5)
         assert drive.order().state is OrderState.OPEN
+
+
+def test_one_that_slurm_holds_for_that_is_changed_all_the_same() -> None:
+    # required and excluded at once, it has BadConstraints in Slurm's next pass, and no priority
+    drive = with_notices()
+    asks_for(drive, lambda request: replace(request, excluded_nodes=("n1",), required_nodes=("n1",)))
+    drive.change(TE, reason="BadConstraints", priority=0, flags=frozenset())
+    drive.cycle(2)
+    assert drive.order().ending is Ending.CHANGED

@@ -134,7 +134,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
-    elif job.held and not (order.victims and is_held_by_us(job, context)):
+    elif job.held and not (order.victims and is_held_by_us(job, context)) and not changed(order, job, context):
+        # One whose user has excluded the nodes that it is bound to Slurm holds, too (BadConstraints).
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
     elif (back := returned(order, job, context)) is not None and not _moves(order):
