@@ -35,8 +35,14 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "changed: one that Slurm holds for that",
         "core/tesched_core/orders/advance.py",
-        " and not changed(order, job, context):\n        # One",
-        ":\n        # One",
+        "elif why := changed(order, job, context):",
+        "elif not job.held and (why := changed(order, job, context)):",
+    ),
+    Mutation(
+        "useful: a run that ended held",
+        "core/tesched_core/orders/advance.py",
+        "is not None and not _moves(order):",
+        "is not None and not _moves(order) and not job.held:",
     ),
     Mutation("changed: features by a reboot", _CHANGED, "nodes[name].features | nowhere", "nodes[name].features"),
     Mutation("changed: less", _CHANGED, "if order.size is None or in_round or not is_less", "if True or not is_less"),

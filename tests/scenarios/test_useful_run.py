@@ -148,10 +148,13 @@ def test_an_end_is_a_useful_run_with_success_or_after_a_while(state: JobState, a
     assert drive.order().run_seen_at is None
 
 
-def test_what_happened_between_two_polls_is_seen_all_the_same() -> None:
+@pytest.mark.parametrize("held", [False, True], ids=["requeue", "requeuehold"])
+def test_what_happened_between_two_polls_is_seen_all_the_same(held: bool) -> None:
     drive = small()
     drive.obeys(*drive.cycle(0))
     drive.requeued(TE)  # it has started and come back since
+    if held:
+        drive.change(TE, priority=0, reason="JobHeldUser")
     drive.cycle(5)
     assert (drive.order().ending, by_job(drive.memory, "futile")[JobId(TE)].count) == (Ending.NO_RUN, 1)
 

@@ -134,10 +134,6 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
-    elif job.held and not (order.victims and is_held_by_us(job, context)) and not changed(order, job, context):
-        # One whose user has excluded the nodes that it is bound to Slurm holds, too (BadConstraints).
-        ending = Ending.PREEMPTOR_GONE
-        text = f"job {job.label} is held now, and would not start"
     elif (back := returned(order, job, context)) is not None and not _moves(order):
         order = of_run(order, back)
         ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
@@ -145,6 +141,10 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif why := changed(order, job, context):
         ending, text = Ending.CHANGED, f"job {job.label} asks for {why}"
+    elif job.held and not (order.victims and is_held_by_us(job, context)):
+        # Last: one whose user has excluded the nodes that it is bound to Slurm holds, too (BadConstraints).
+        ending = Ending.PREEMPTOR_GONE
+        text = f"job {job.label} is held now, and would not start"
     elif why := ((not _moves(order) and blocked(job, at_the_head=order.waits)) or why_not_in_time(order, job, context)):
         # What was true when its order was made may not be any more: it has reached a limit, a node was reserved.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
