@@ -80,6 +80,7 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_useful_run.py",
         "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_ends_for_good.py",
         "tests/scenarios/test_lost_nodes.py",
