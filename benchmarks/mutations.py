@@ -113,8 +113,7 @@ class _Copy:
         path = self._folder / mutation.path
         whole = path.read_text()
         path.write_text(whole.replace(mutation.text, mutation.instead))
-        all_tests = TESTS if mutation.path.startswith(_COVERED) else DAEMON_TESTS
-        near = NEAR.get(path.stem, ())
+        near, all_tests = _tests_of(mutation)
         try:
             return (not near or self._pass(near)) and self._pass(all_tests)
         finally:
@@ -129,16 +128,23 @@ class _Copy:
             raise RuntimeError(f"pytest ends with status {status}: {' '.join(tests)}")
         return status == _PASSED
 
-    def check(self) -> None:
-        """Raise RuntimeError unless all tests pass with no rule broken."""
-        near = dict.fromkeys(test for tests in NEAR.values() for test in tests)
-        every = [*TESTS, *(test for test in dict.fromkeys([*DAEMON_TESTS, *near]) if not test.startswith(TESTS))]
-        if not self._pass(every):
+    def check(self, mutations: Sequence[Mutation]) -> None:
+        """Raise RuntimeError unless all tests of these rules pass with none of them broken."""
+        tests = dict.fromkeys(test for mutation in mutations for some in _tests_of(mutation) for test in some)
+        folders = tuple(test for test in TESTS if test in tests)
+        every = [test for test in tests if test in folders or not test.startswith(folders)]
+        if every and not self._pass(every):
             raise RuntimeError("with no rule broken, not all tests pass: " + " ".join(every))
 
     def close(self) -> None:
         """End its pytest."""
         self._pytest.communicate()
+
+
+def _tests_of(mutation: Mutation) -> tuple[Sequence[str], Sequence[str]]:
+    """Tests that are near the rule, and all that could notice it."""
+    near = NEAR.get(Path(mutation.path).stem, ())
+    return near, TESTS if mutation.path.startswith(_COVERED) else DAEMON_TESTS
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -193,7 +199,7 @@ def _tried(mutations: Sequence[Mutation], jobs: int) -> Iterator[tuple[Mutation,
         for folder in folders:
             free.put(stack.enter_context(closing(_Copy(folder))))
         copy = free.get()
-        copy.check()
+        copy.check(mutations)
         free.put(copy)
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
         tried = {pool.submit(_tried_in, free, mutation): mutation for mutation in mutations}
