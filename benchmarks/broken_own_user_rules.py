@@ -39,6 +39,30 @@ OWN_USER_MUTATIONS = (
         "elif not job.held and (why := changed(order, job, context)):",
     ),
     Mutation(
+        "changed: no TE job any more",
+        "core/tesched_core/orders/advance.py",
+        "elif order.for_te and job.pending and",
+        "elif False and order.for_te and job.pending and",
+    ),
+    Mutation(
+        "changed: a victim that a reload protects",
+        "core/tesched_core/orders/advance.py",
+        "if protected(job, context.limits):",
+        "if False:",
+    ),
+    Mutation(
+        "useful: a run that is best effort by then",
+        "core/tesched_core/orders/useful_run.py",
+        "if not order.for_te:",
+        "if not order.for_te or context.snapshot.job_class(run.job_id).value != 'te':",
+    ),
+    Mutation(
+        "config: a place in the queue without limits",
+        "daemon/tesched_daemon/config_checks.py",
+        "if rule.match.partitions or rule.match.qos), ",
+        "if rule.match.partitions), ",
+    ),
+    Mutation(
         "useful: a run that ended held",
         "core/tesched_core/orders/advance.py",
         "is not None and not _moves(order):",

@@ -67,8 +67,8 @@ RELEASE_MUTATIONS = (
     Mutation(
         "task: a start alone",
         _RUN,
-        "if not order.victims or context",
-        "if not order.victims or run.array_job_id or context",
+        "if not order.for_te:",
+        "if not order.for_te or run.array_job_id:",
     ),
     Mutation("task: a start between two polls", _RUN, "if not job.array_tasks:", "if True:"),
     Mutation("task: counts for itself", _FUTILITY, "order.run_id if order.ending is Ending.NO_RUN else", ""),

@@ -80,6 +80,8 @@ NEAR = {
         "tests/unit/core/placement/test_expected_runs.py",
     ),
     "advance": (
+        "tests/scenarios/test_no_te_job_any_more.py",
+        "tests/scenarios/test_leave_together.py",
         "tests/scenarios/test_useful_run.py",
         "tests/scenarios/test_changed_request.py",
         "tests/scenarios/test_ends_for_good.py",
@@ -358,7 +360,11 @@ NEAR = {
         "tests/scenarios/test_useful_run.py",
         "tests/scenarios/test_useful_run_of_arrays.py",
     ),
-    "useful_run": ("tests/scenarios/test_useful_run.py", "tests/scenarios/test_useful_run_of_arrays.py"),
+    "useful_run": (
+        "tests/scenarios/test_no_te_job_any_more.py",
+        "tests/scenarios/test_useful_run.py",
+        "tests/scenarios/test_useful_run_of_arrays.py",
+    ),
     "overtaken": ("tests/scenarios/test_overtaken.py", "tests/scenarios/test_gavel_returns.py"),
     "turn": ("tests/scenarios/test_gavel_reach.py", "tests/scenarios/test_gavel_rounds.py"),
     "put_off": ("tests/scenarios/test_gavel_returns.py", "tests/scenarios/test_pdors_plans.py"),

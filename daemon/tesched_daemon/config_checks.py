@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tesched_core.model.extra import Extra
 from tesched_core.model.limits import YieldBy
+from tesched_core.model.snapshot import JobClass
 from tesched_db.engine import DRIVER, parse_url
 from tesched_slurm.client_choice import ClientChoice
 
@@ -166,6 +167,14 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
                 text="no rule makes a job trial and error: nothing is held, and nothing is bounded",
                 advice='write a rule with job_class = "te" and a max_time_limit_s (`tesched config example` has one)',
             )
+    if (keys := [*keys_of(guard)]) and config.classes.user_word.may_say_be and (rule := _of_a_place(config)):
+        yield Remark(
+            file=loaded.tree.blamed("classes.user_word.may_say_be"),
+            key="classes.user_word.may_say_be",
+            text=f"a job of rule {rule} whose user says be counts for no {keys[0]} and keeps its partition or QOS: "
+            "Slurm may start it before all others",
+            advice="set it to false, unless best-effort jobs come first there, too",
+        )
     if guard.bound.is_set and guard.lever is YieldBy.PLUGIN:
         yield Remark(
             file=loaded.tree.blamed("guard.bound"),
@@ -199,6 +208,12 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             text=f"whatever reaches {config.metrics.listen} may read the metrics: there is no password and no TLS",
             advice="listen on 127.0.0.1 behind a reverse proxy that has both, or let a firewall admit Prometheus alone",
         )
+
+
+def _of_a_place(config: Config) -> str:
+    """Name of the first rule that makes jobs TE by their partition or QOS; empty if there is none."""
+    te = (rule for rule in config.classes.rules if rule.job_class is JobClass.TE)
+    return next((rule.name for rule in te if rule.match.partitions or rule.match.qos), "")
 
 
 def _served_store(loaded: Loaded) -> Iterator[Remark]:

@@ -165,3 +165,12 @@ def test_a_victim_that_would_not_start_again_by_then_is_released(change: Extra) 
     drive.requeued(BE)
     assert asked(drive.cycle(11)) == []
     assert state_of(drive, QUICK) is VictimState.SPARED
+
+
+def test_a_victim_that_a_reload_protects_before_its_turn_stays() -> None:
+    drive = two()
+    drive.change(QUICK, qos="kept")
+    drive.limits = replace(drive.limits, protected_qos=("kept",))
+    drive.requeued(BE)
+    assert asked(drive.cycle(11)) == []
+    assert state_of(drive, QUICK) is VictimState.SPARED

@@ -295,6 +295,11 @@ class Order:
         return max((victim.left_at for victim in self.victims if victim.left_at is not None), default=None)
 
     @property
+    def for_te(self) -> bool:
+        """Check whether its victims leave for a TE job, whatever class that has by now."""
+        return any(victim.purpose is Purpose.TE for victim in self.victims)
+
+    @property
     def waits(self) -> bool:
         """Check whether it waits for resources to come free by themselves, and has no victim yet."""
         return self.state is OrderState.OPEN and not self.nodes

@@ -17,6 +17,7 @@ from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.left_held import LEFT_HELD_RULE
 from tesched_core.fields.of_orders import carry_out, place_victim, returning, settle, why_overruled
 from tesched_core.guard.budget import lately, paying
+from tesched_core.guard.eligibility import protected
 from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
@@ -56,7 +57,7 @@ from tesched_core.orders.overtaken import is_held_by_us, overtaken
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.requeue import REQUEUE_LEVER, lost
 from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
-from tesched_core.orders.started import FROM_THE_QUEUE, started_run
+from tesched_core.orders.started import has_run_again, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.awaits_reservation import ReservationsAhead
@@ -137,6 +138,9 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif (back := returned(order, job, context)) is not None and not _moves(order):
         order = of_run(order, back)
         ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
+    elif order.for_te and job.pending and context.snapshot.job_class(job.job_id) is not JobClass.TE:
+        # By its user's word, a change of its partition, or new rules. What it started now would be no TE job's run.
+        ending, text = Ending.CHANGED, f"job {job.label} is no TE job any more"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif why := changed(order, job, context):
@@ -329,7 +333,7 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
     if job.pending:
         why = held_for_good(job)
         return lost(victim, why=why, order=order, context=context) if why else victim
-    if job.start_time is not None and _ran_again(victim, job):
+    if job.start_time is not None and has_run_again(victim, job):
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
         take_out_own_wait(victim, away_s, context)
@@ -343,16 +347,6 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
     return victim
 
 
-def _ran_again(victim: Victim, job: Job) -> bool:
-    if job.restarts <= victim.restarts or job.start_time is None:
-        return False
-    if job.finished and job.state not in FROM_THE_QUEUE:
-        return True  # however short: Slurm's times are whole seconds
-    # A job that was cancelled in the queue has its end as its start, or still the start of the run that paid.
-    ran = job.end_time is None or job.end_time > job.start_time > victim.started_at
-    return job.on_nodes or (job.finished and ran)
-
-
 def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Give notice, or requeue when the grace period is over, or ask again."""
     # On its way out, it needs no more; suspended, a requeue would leave it held; and an unknown state is left alone.
@@ -362,6 +356,8 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
         # It may have waited for minutes (`orders/leave_together.py`).
         if not victim.by_suspending and (not job.requeueable or _cannot_return(victim, job, context.snapshot)):
             return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
+        if protected(job, context.limits):
+            return _spare(victim, order, context, "the site protects it by now; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
         return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
@@ -387,8 +383,6 @@ def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -
     preemptor = context.snapshot.jobs.get(order.preemptor)
     if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:
         victim = replace(victim, for_user=preemptor.user, for_account=preemptor.account)
-    elif preemptor is not None:
-        victim = replace(victim, purpose=Purpose.ROUND)
     victim = to_end(victim, job)
     if victim.by_suspending:
         return SUSPEND_LEVER.suspend(victim, order, context)

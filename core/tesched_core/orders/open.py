@@ -6,15 +6,13 @@ from dataclasses import replace
 
 from tesched_core.context import CycleContext
 from tesched_core.fields.of_orders import carry_out
-from tesched_core.model.actions import (
-    OrderId,
-)
+from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order, OrderState, Victim, VictimState
+from tesched_core.model.order import Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.size import size_of
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.advance import give_notice
 from tesched_core.orders.refused_changes import say_what_is_missing
 from tesched_core.orders.started import newest_task
@@ -33,7 +31,9 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
             return memory
         return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.until)})
     nodes = plan.nodes if isinstance(plan, MakeRoom) else ()
-    victims = tuple(victim_of(one, snapshot) for one in (plan.victims if isinstance(plan, MakeRoom) else ()))
+    chosen = plan.victims if isinstance(plan, MakeRoom) else ()
+    purpose = Purpose.TE if snapshot.job_class(plan.preemptor) is JobClass.TE else Purpose.ROUND
+    victims = tuple(replace(victim_of(one, snapshot), purpose=purpose) for one in chosen)
     if isinstance(plan, MakeRoom) and plan.by_suspending:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)

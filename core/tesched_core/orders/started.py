@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.order import Order
+from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import JobId
 
 #: States in which a job that waits in the queue can end.
@@ -48,3 +48,14 @@ def _has_started(job: Job) -> bool:
         return True
     # Cancelled in the queue it has its end as its start, or still the start of an earlier run.
     return job.end_time is not None and job.end_time > job.start_time >= job.submit_time
+
+
+def has_run_again(victim: Victim, job: Job) -> bool:
+    """Check whether a victim runs, or has run, since it was put back in the queue."""
+    if job.restarts <= victim.restarts or job.start_time is None:
+        return False
+    if job.finished and job.state not in FROM_THE_QUEUE:
+        return True  # however short: Slurm's times are whole seconds
+    # A job that was cancelled in the queue has its end as its start, or still the start of the run that paid.
+    ran = job.end_time is None or job.end_time > job.start_time > victim.started_at
+    return job.on_nodes or (job.finished and ran)

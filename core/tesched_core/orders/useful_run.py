@@ -32,13 +32,12 @@ from dataclasses import replace
 from tesched_core.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Ending, Order
-from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.futility import came_to_nothing, forget, useful_run_s
 
 
 def on_trial(order: Order, run: Job, context: CycleContext) -> Order:
     """Return an order whose TE job, or a task of it, has just started, as this run."""
-    if not order.victims or context.snapshot.job_class(run.job_id) is not JobClass.TE:
+    if not order.for_te:
         return order
     # Where the run is over already, and was one of a job that Slurm has put back since, its count says so.
     gone = run.completing and not run.finished and came_back(order, run)

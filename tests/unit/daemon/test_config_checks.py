@@ -372,3 +372,24 @@ def test_only_root_is_warned_of_files_that_the_daemon_cannot_read(
     os.chown(group_folder / "tesched.toml", 0, 0)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert check(group_folder / "tesched.toml").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("match", "limits", "says", "warned"),
+    [
+        ('partitions = ["debug"]', "[guard.te]\nmax_running_per_user = 1\n", "true", True),
+        ('qos = ["debug"]', "[guard.te]\nmax_running_per_user = 1\n", "true", True),
+        ('partitions = ["debug"]', BOUND, "true", True),
+        ('partitions = ["debug"]', "[guard.te]\nmax_running_per_user = 1\n", "false", False),
+        ('partitions = ["debug"]', "", "true", False),
+        ('names = ["debug"]', "[guard.te]\nmax_running_per_user = 1\n", "true", False),
+    ],
+)
+def test_a_job_that_a_place_made_te_may_leave_the_limits_by_its_users_word(
+    tmp_path: Path, match: str, limits: str, says: str, warned: bool
+) -> None:
+    config = tmp_path / "tesched.toml"
+    rule = f'[[classes.rules]]\nname = "t"\njob_class = "te"\nmatch = {{ max_time_limit_s = 60, {match} }}\n'
+    config.write_text(f'mode = "enforce"\n{rule}[classes.user_word]\nmay_say_be = {says}\n{limits}')
+    found = [one.key for one in remarks(load_files(config))]
+    assert ("classes.user_word.may_say_be" in found) is warned
