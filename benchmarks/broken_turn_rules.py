@@ -74,4 +74,12 @@ TURN_MUTATIONS = (
         "and not (victim.job_id == self.preemptor and victim.departure is Departure.FINISHED)",
         "",
     ),
+    Mutation("gavel: a second on a slow type", _TURN, "whole_s - (ran_s - float(slower_s[row]))", "whole_s - ran_s"),
+    Mutation("gavel: slower in the allocations before", _TURN, "self._known(row).slower_s + lag", "lag"),
+    Mutation(
+        "gavel: what a type costs",
+        _TURN,
+        "np.array(parameters.prices_of(self.kinds.names), dtype=np.float64)",
+        "np.ones(2)",
+    ),
 )

@@ -269,7 +269,8 @@ def test_a_job_of_a_weighty_qos_has_more_of_the_time() -> None:
 def test_a_job_that_says_when_it_is_due_goes_before_the_cheaper_one() -> None:
     # k is cheaper by the step for both; C keeps its deadline on v alone: 3600 s of work in 3700 s, 50 s after it came.
     speeds = {A: {"v100": 2, "k80": 1}, C: {"v100": 2, "k80": 1}}
-    site = Site(on(A, "v"), queued(C), speeds=speeds, named="cost-slo")
+    prices = {"prices": ("v100=1", "k80=1")}
+    site = Site(on(A, "v"), queued(C), speeds=speeds, named="cost-slo", weights=prices)
     traits = site.start.traits
     site.start = site.start.with_traits({**traits, JobId(C): replace(traits[JobId(C)], slo_s=3700.0)})
     site.cycle(0)
@@ -277,6 +278,35 @@ def test_a_job_that_says_when_it_is_due_goes_before_the_cheaper_one() -> None:
     assert shares[JobId(C)][0] > 0.95
     (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
     assert "it should end within 3700 s of its submission" in why.text
+
+
+@pytest.mark.parametrize(("prices", "shares"), [(("v100=1", "k80=1"), (1, 0)), (("v100=1", "k80=0.2"), (0, 1))])
+def test_what_a_type_costs_decides_which_one_is_used(prices: tuple[str, str], shares: tuple[int, int]) -> None:
+    # By the price A gets 4 of 1 and 1 of 1, or 1 of 0.2; C less of each.
+    speeds: dict[int, dict[str, float]] = {A: {"v100": 4, "k80": 1}, C: {"v100": 3, "k80": 0.5}}
+    site = Site(on(A, "v"), queued(C), speeds=speeds, named="cost", weights={"prices": prices})
+    site.cycle(0)
+    found = {job_id: known.share for job_id, known in site.state("gavel").jobs.items()}
+    assert found == {A: pytest.approx(shares, abs=1e-6), C: pytest.approx((0, 0), abs=1e-6)}
+
+
+@pytest.mark.parametrize(("slow", "first"), [(2.0, A), (0.4, C)])
+def test_a_second_on_a_slow_type_is_no_second_of_the_fastest(slow: float, first: int) -> None:
+    # After 1,080 s A has at most 180 s left of its 1,260 (at 0.4 of 2 steps/s 1,044 s); C needs 600 s.
+    speeds = {job_id: {"v100": 2, "k80": slow} for job_id in (A, B, C, TRIAL)}
+    site = Site(replace(on(A, "k"), start_time=NOW), replace(on(B, "v"), start_time=NOW), speeds=speeds, named="sjf")
+    runs = {A: 1260.0, B: 60.0, C: 600.0, TRIAL: 9000.0}
+    for look in range(3):
+        if look == 2:  # time is allocated anew
+            site.jobs[JobId(TRIAL)] = queued(TRIAL)
+            site.start = site.start.with_traits({**site.start.traits, JobId(TRIAL): site.start.traits[JobId(A)]})
+        site.cycle(360 * look)
+    site.jobs[JobId(C)] = replace(queued(C), submit_time=NOW + 1000)
+    traits = {job_id: replace(site.start.traits[JobId(A)], run_time_s=runs[job_id]) for job_id in runs}
+    site.start = site.start.with_traits({JobId(job_id): one for job_id, one in traits.items()})
+    site.cycle(1080)
+    share = {job_id: known.share[1] for job_id, known in site.state("gavel").jobs.items()}
+    assert share[JobId(first)] == pytest.approx(1.0), share
 
 
 def test_accounts_share_by_weight_whatever_the_number_of_their_jobs() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from tesched_core.model.ranges import OneOf, Period, SecondsOfADay, between
 
-from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
+from tesched_policies.gavel.allocators.names import ALONE, BY_PRICE, SHARING, SIMULATED
 from tesched_policies.gavel.weights import Entity, JobWeights, weights
 from tesched_policies.turns import Turns
 
@@ -27,6 +28,8 @@ class GavelParameters(Turns):
     solve_every_s: SecondsOfADay = 0.0
     #: types of GPUs, fastest first; empty: all, by how fast jobs are on them
     types: tuple[str, ...] = ()
+    #: price of an hour of one accelerator, "TYPE=PRICE", of any currency; for the allocators that go by costs
+    prices: tuple[str, ...] = ()
     #: resources that come free in mid-round are given away
     fills: bool = True
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may request
@@ -46,6 +49,17 @@ class GavelParameters(Turns):
             raise ValueError("types must name each type once")
         self.check_turns()
         _ = self.standing
+        prices = weights(self.prices, "prices", "TYPE=PRICE")
+        if self.allocator in BY_PRICE and not prices:
+            raise ValueError(f'allocator {self.allocator} needs prices, such as prices = ["v100=2.48", "k80=0.45"]')
+        if prices and self.types and (missing := [one for one in self.types if one not in prices]):
+            raise ValueError(f"prices must name each type; missing: {', '.join(missing)}")
+
+    def prices_of(self, types: Sequence[str]) -> list[float]:
+        """Return the price of an hour on each type: of one that is not named, the highest."""
+        prices = weights(self.prices, "prices", "TYPE=PRICE")
+        most = max(prices.values(), default=1.0)
+        return [prices.get(one, most) for one in types]
 
     @cached_property
     def objective(self) -> Allocator:

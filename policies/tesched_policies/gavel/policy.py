@@ -28,6 +28,7 @@ Parameters
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
     types            names, fastest first; empty: all GRES types of GPUs, those first on which jobs are fastest
+    prices           of an hour of one accelerator of each type, for cost, cost-slo, cost-sum and cost-sum-slo
     qos_weights, most_weight, entity, entity_weights, in_order
                      what jobs and entities weigh, and when jobs are due (weights.py)
     fills            whether resources that come free in mid-round is given away at once, or waits as in the paper

@@ -25,6 +25,8 @@ class JobRounds:
     isolated_s: float = 0.0
     #: steps a second with an equal part of the cluster, by the last allocation
     isolated_speed: float = 0.0
+    #: seconds by which its work until the last allocation would have taken less on the type on which it is fastest
+    slower_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -272,19 +272,21 @@ class GavelTurn:
         elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
         deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
         isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(managed))], dtype=np.float64)
+        slower_s = np.array([self._slower_s(row, received[row]) for row in range(len(managed))], dtype=np.float64)
         terms = parameters.standing.terms(managed.jobs, self.view.snapshot.traits, managed.since.tolist(), now)
         problem = Problem(
             throughput=managed.throughput,
             scale_factor=managed.gpus,
             capacity=np.maximum(self._capacity(), 0),
             weight=terms.weight,
-            steps_left=self._steps_left(),
+            steps_left=self._steps_left(slower_s),
             age_s=np.maximum(now - managed.since, 0.0),
             isolated_s=isolated_s,
             deadline_s=terms.deadline_s,
             entity=terms.entity,
             entity_weight=terms.entity_weight,
             entity_kind=terms.entity_kind,
+            price=np.array(parameters.prices_of(self.kinds.names), dtype=np.float64),
             pairs=pairs_of(self.view, self.kinds, managed) if parameters.shares else None,
         )
         answer = parameters.objective.allocate(problem)
@@ -299,6 +301,7 @@ class GavelTurn:
                 partner=self._known(row).partner,
                 isolated_s=float(isolated_s[row]),
                 isolated_speed=float(alone[row]),
+                slower_s=float(slower_s[row]),
             )
             for row, job in enumerate(managed.jobs)
         }
@@ -319,16 +322,23 @@ class GavelTurn:
         steps = float(received_s @ self.managed.throughput[row])
         return known.isolated_s + (steps / known.isolated_speed if known.isolated_speed > 0 else 0.0)
 
-    def _steps_left(self) -> NDArray[np.float64]:
-        """Return [jobs] the steps that are left by the expected run time, at the pace of the fastest type."""
+    def _slower_s(self, row: int, received_s: NDArray[np.float64]) -> float:
+        """Seconds by which its work until now would have taken less on the type on which it is fastest."""
+        speeds = self.managed.throughput[row]
+        most = float(speeds.max(initial=0.0))
+        lag = float(received_s @ (1.0 - speeds / most)) if most > 0 else 0.0
+        return self._known(row).slower_s + lag
+
+    def _steps_left(self, slower_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return [jobs] the steps that are left by the expected run time, which is that on the fastest type."""
         left = []
-        for job in self.managed.jobs:
+        for row, job in enumerate(self.managed.jobs):
             expected = self.view.snapshot.expected_run(job.job_id)
             whole_s = (expected and expected.median_s) or job.time_limit_s or UNKNOWN_RUN_S
             past = self.view.memory.job(job.job_id).past
             ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
             # A job that has run for longer than expected is taken for nearly done.
-            left.append(max(whole_s - ran_s, 0.05 * whole_s))
+            left.append(max(whole_s - (ran_s - float(slower_s[row])), 0.05 * whole_s))
         steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.managed.throughput.max(axis=1, initial=0.0)
         return steps
 

@@ -113,7 +113,7 @@ class JobWeights:
         return ", ".join(parts)
 
 
-def weights(values: Sequence[str], key: str) -> dict[str, float]:
+def weights(values: Sequence[str], key: str, form: str = "NAME=WEIGHT") -> dict[str, float]:
     """Return `["high=4", "low=0.5"]` as a table. Raises ValueError, which names the key."""
     found: dict[str, float] = {}
     for value in values:
@@ -123,7 +123,7 @@ def weights(values: Sequence[str], key: str) -> dict[str, float]:
         except ValueError:
             weight = 0.0
         if not equals or not name or not 0.001 <= weight <= 1000:
-            raise ValueError(f'{key} must hold "NAME=WEIGHT" with weights from 0.001 to 1000, not {value!r}')
+            raise ValueError(f'{key} must hold "{form}" with numbers from 0.001 to 1000, not {value!r}')
         if name in found:
             raise ValueError(f"{key} must name {name} once")
         found[name] = weight

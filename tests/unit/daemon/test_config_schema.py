@@ -30,6 +30,7 @@ BEYOND = {
     "reports.socket",
     "metrics.listen",
     "tell.command",
+    "policy.gavel.prices",
     "policy.gavel.qos_weights",
     "policy.gavel.entity_weights",
 }

@@ -25,3 +25,5 @@ ALONE = (
 )
 SHARING = ("fifo-sharing", "hierarchical-sharing", "las-sharing", "makespan-sharing")
 SIMULATED = ("ftf-sharing",)
+#: those whose objective has the price of each type
+BY_PRICE = ("cost", "cost-slo", "cost-sum", "cost-sum-slo")

@@ -74,3 +74,15 @@ def test_two_weights_for_one_name_are_refused() -> None:
         Gavel(qos_weights=("high=4", "high=2"))
     with pytest.raises(ValueError, match="most_weight must be between"):
         Gavel(most_weight=0)
+
+
+def test_prices_are_needed_by_what_goes_by_costs_and_of_no_use_in_part() -> None:
+    for name in ("cost", "cost-slo", "cost-sum", "cost-sum-slo"):
+        with pytest.raises(ValueError, match=f"allocator {name} needs prices"):
+            Gavel(allocator=name)
+    with pytest.raises(ValueError, match="prices must name each type; missing: p100, k80"):
+        Gavel(allocator="cost", types=("v100", "p100", "k80"), prices=("v100=2",))
+    with pytest.raises(ValueError, match='prices must hold "TYPE=PRICE"'):
+        Gavel(allocator="cost", prices=("v100",))
+    assert Gavel(allocator="cost", prices=("v100=2", "k80=0.5")).prices_of(["k80", "a100", "v100"]) == [0.5, 2.0, 2.0]
+    assert Gavel().prices_of(["k80", "v100"]) == [1.0, 1.0]
