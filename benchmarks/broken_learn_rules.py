@@ -5,17 +5,16 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _DRAWN, _TABLE, _RUN = (f"sim/tesched_sim/traces/{name}.py" for name in ("drawn", "sacct", "finished"))
+_RECORDS = "core/tesched_core/intake/drawn_records.py"
 _GPUS, _REPORT = "core/tesched_core/intake/accounted_gpus.py", "cli/tesched_cli/report.py"
 _SYSTEMS, _CHECKS = "daemon/tesched_daemon/file_systems.py", "daemon/tesched_daemon/config_checks.py"
 
 LEARN_MUTATIONS = (
     Mutation("learn: a drawn separator is known by the head", _DRAWN, 'found[1] if found else "|"', '"|"'),
-    Mutation(
-        "learn: a record goes on over line feeds", _DRAWN, "while 0 < separators < len", "while 0 > separators < len"
-    ),
-    Mutation("learn: a warning begins no record", _DRAWN, "while 0 < separators", "while 0 <= separators"),
+    Mutation("learn: a record goes on over line feeds", _RECORDS, "while 0 < separators", "while 0 > separators"),
+    Mutation("learn: a warning begins no record", _RECORDS, "while 0 < separators", "while 0 <= separators"),
     Mutation("learn: users' text ends no record", _DRAWN, "if name not in OWN:", "if False:"),
-    Mutation("learn: a record is bounded", _DRAWN, "if length > LONGEST_RECORD:", "if False:"),
+    Mutation("learn: a record is bounded", _RECORDS, "if length > LONGEST_RECORD:", "if False:"),
     Mutation("learn: users' text beside a known separator", _TABLE, 'if separator == "|" else ""', 'if False else ""'),
     Mutation("learn: and it is refused", _RUN, "if name := recorded.open_to_users:", 'if name := "":'),
     Mutation("learn: requested CPUs", _RUN, "cpus if cpus >= 0 else ", ""),

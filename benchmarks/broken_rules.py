@@ -140,8 +140,8 @@ MUTATIONS = (
     Mutation(
         "a plan that a limit refuses frees nothing for the next",
         "policies/tesched_policies/victim_search.py",
-        "        if refused:\n",
-        "        if False:\n",
+        "if tried.is_planned:",
+        "if True:",
     ),
     Mutation(
         "one that waits by an order goes on where no more may be opened",

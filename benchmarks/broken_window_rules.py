@@ -94,9 +94,11 @@ WINDOW_MUTATIONS = (
         "    if False:\n        return view.now",
     ),
     Mutation("in time: it moves", _ADMISSION, "moves_s = settings.requeue_delay_s if", "moves_s = 0 if"),
-    Mutation("in time: planned anew", _SEARCH, "while late and may_be_bound(job, self.view):", "while False:"),
-    Mutation("in time: where it is bound", _SEARCH, "while late and may_be_bound(job, self.view):", "while late:"),
-    Mutation("in time: quick victims", _SEARCH, "        if quick:\n", "        if False:\n"),
+    Mutation("in time: planned anew", _SEARCH, "while tried.late and may_be_bound(job, self.view):", "while False:"),
+    Mutation(
+        "in time: where it is bound", _SEARCH, "while tried.late and may_be_bound(job, self.view):", "while tried.late:"
+    ),
+    Mutation("in time: quick victims", _SEARCH, "if left_out.slow_victims:", "if False:"),
     Mutation(
         "in time: one that is met by none", _LATEST, "for left_s in ahead if left_s >= 0)", "for left_s in ahead)"
     ),
@@ -109,14 +111,20 @@ WINDOW_MUTATIONS = (
     Mutation(
         "in time: what was refused first",
         _SEARCH,
-        "return others if len(self.admission.plans) > before else first",
-        "return others",
+        "return in_time.refused if in_time.is_planned else first.refused",
+        "return in_time.refused",
     ),
     Mutation(
-        "in time: what was avoided already",
+        "in time: what its user excludes",
         _SEARCH,
-        "tuple(sorted(late.union(other.request.excluded_nodes)))",
-        "tuple(late)",
+        "tuple(sorted(left_out.nodes.union(job.request.excluded_nodes)))",
+        "tuple(left_out.nodes)",
+    ),
+    Mutation(
+        "in time: a plan that is in time",
+        _SEARCH,
+        "return tried if tried.is_planned else self._try",
+        "return self._try",
     ),
     Mutation(
         "in time: nodes that are met",

@@ -406,6 +406,7 @@ NEAR = {
     "drawn": ("tests/unit/sim/test_sacct_drawn.py",),
     "sacct": ("tests/unit/sim/test_sacct_drawn.py", "tests/integration/test_cli_learn.py"),
     "finished": ("tests/unit/sim/test_sacct_drawn.py", "tests/integration/test_cli_learn.py"),
+    "drawn_records": ("tests/unit/sim/test_sacct_drawn.py", "tests/unit/slurm/test_sacct_history.py"),
     "accounted_gpus": ("tests/unit/slurm/test_sacct_history.py",),
     "report": ("tests/integration/test_cli_reports.py",),
     "lease_watch": ("tests/integration/test_lease_clocks.py",),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,6 +220,25 @@ def plan_all(
     return Proposal(intents=tuple(planning.admission.plans), refusals=Refusals(refusals))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LeftOut:
+    """What a try to plan for a job leaves out, to meet the reservations of its nodes."""
+
+    #: nodes that the victims of the plans before leave too late
+    nodes: frozenset[str] = frozenset()
+    #: victims that leave too late for any of them
+    slow_victims: bool = False
+
+
+class _Tried(NamedTuple):
+    """What a try to plan for a job came to."""
+
+    refused: list[Part]
+    #: nodes that the victims of a refused plan leave too late
+    late: frozenset[str] = frozenset()
+    is_planned: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class _Planning:
     """Planning for one TE job after the other."""
@@ -238,69 +257,61 @@ class _Planning:
 
         Where some of its nodes are reserved before its slowest victim has left, there may be another one in time.
         """
-        before = len(self.admission.plans)
-        first, late = self._try(job)
-        others = self._try_in_time(job, late) if late else first
-        return others if len(self.admission.plans) > before else first
+        first = self._try(job, _LeftOut())
+        in_time = self._try_in_time(job, first) if first.late else first
+        return in_time.refused if in_time.is_planned else first.refused
 
-    def _try_in_time(self, job: Job, late: frozenset[str]) -> list[Part]:
+    def _try_in_time(self, job: Job, tried: _Tried) -> _Tried:
         """Plan for the job without the nodes that are late; if that is none, without victims that are slow."""
-        before, other, all_late = len(self.admission.plans), job, late
-        while late and may_be_bound(job, self.view):
-            excluded = tuple(sorted(late.union(other.request.excluded_nodes)))
-            other = replace(other, request=replace(other.request, excluded_nodes=excluded))
-            refusals, late = self._try(other, late=all_late)
-            all_late |= late
-            if len(self.admission.plans) > before:
-                return refusals
-        return self._try(job, quick=True)[0]
+        late = tried.late
+        while tried.late and may_be_bound(job, self.view):
+            tried = self._try(job, _LeftOut(nodes=late))
+            late |= tried.late
+        return tried if tried.is_planned else self._try(job, _LeftOut(slow_victims=True))
 
-    def _try(
-        self, job: Job, *, late: frozenset[str] = frozenset(), quick: bool = False
-    ) -> tuple[list[Part], frozenset[str]]:
-        """Plan for the job; return the refusals, and the nodes that the victims of a refused plan leave too late."""
-        none: frozenset[str] = frozenset()
+    def _try(self, job: Job, left_out: _LeftOut) -> _Tried:
+        if left_out.nodes:
+            excluded = tuple(sorted(left_out.nodes.union(job.request.excluded_nodes)))
+            job = replace(job, request=replace(job.request, excluded_nodes=excluded))
         try:
             candidates, kind = self.ground.candidates(job)
         except UnsupportedRequestError as error:
             text = f"its request has an option that tesched does not model ({error}); Slurm alone places it"
-            return [_of_preemptor(job, RefusalCode.UNSUPPORTED, text)], none
+            return _Tried([_of_preemptor(job, RefusalCode.UNSUPPORTED, text)])
         if candidates.impossible:
-            return [_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible)], none
+            return _Tried([_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible)])
         if (full := self.admission.full(job)) is not None:
-            return [full], none
+            return _Tried([full])
         at_once = self.ground.at_once(candidates, kind)
         if at_once is not None:
             return self._admitted(job, at_once[0], FoundVictims((), at_once[1]), ())
         if (full := self.admission.full(job, victims=1)) is not None:
-            return [full], none
-        return self._with_victims(job, candidates, kind, late, quick=quick)
+            return _Tried([full])
+        return self._with_victims(job, candidates, kind, left_out)
 
-    def _with_victims(
-        self, job: Job, candidates: Candidates, kind: int | None, late: frozenset[str], *, quick: bool
-    ) -> tuple[list[Part], frozenset[str]]:
-        ground, running, none = self.ground, self.view.running, frozenset[str]()
+    def _with_victims(self, job: Job, candidates: Candidates, kind: int | None, left_out: _LeftOut) -> _Tried:
+        ground, running = self.ground, self.view.running
         prices = ground.prices(job, self.rank(self.view, job))
         eligibility = self.view.eligibility.by(job)
         is_usual = eligibility is self.view.eligibility
         asker = "" if is_usual else f"{job.user} {job.time_limit_s} {job.reservation} {job.deadline}"
-        if quick:
+        if left_out.slow_victims:
             slow = too_slow_for_any(job, running, self.view.snapshot)
             eligibility, asker = eligibility.without(slow, _TOO_SLOW), f"{asker} quick"
         pool = ground.pool_of(eligibility)
         answer: FoundVictims | None = None
-        demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility, late)
+        demand, may_be = candidates.any[0], Pool(ground.ledger, eligibility, left_out.nodes)
         left = ground.left_in(pool)
         if left:
             ask = partial(cheapest_victims, ground, candidates, pool, asker, prices)
             key = cheapest_victims, id(pool), id(prices.price)
             pair, may_shrink, prices = ask() if kind is None else ground.of_kind(kind, key, ask)
             if may_shrink:
-                return [_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK)], none
+                return _Tried([_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK)])
             demand, answer = pair or (demand, None)
         until = self.patience(self.view, job, answer) if self.patience and answer else 0.0
         if until > self.view.snapshot.taken_at:
-            return list(self.admission.refused(AwaitRoom(preemptor=job.job_id, until=until))), none
+            return self.admission.tried(AwaitRoom(preemptor=job.job_id, until=until))
         refusals: list[Part] = [*may_be.excused(job.job_id)]
         found = answer or FoundVictims((), ())
         #: victims of this TE job that go first among equals, and why
@@ -313,23 +324,20 @@ class _Planning:
         if answer is None:
             if left not in self._why_nobody:
                 self._why_nobody[left] = _why_nobody(self.view, left)
-            return [*refusals, _of_preemptor(job, RefusalCode.NO_VICTIM, self._why_nobody[left])], none
+            return _Tried([*refusals, _of_preemptor(job, RefusalCode.NO_VICTIM, self._why_nobody[left])])
         chosen = (_chosen(row, running, prices.score, first.get(row, self.why)) for row in found.victims)
-        refused, late = self._admitted(job, demand, found, tuple(chosen))
-        return refusals + refused, late
+        tried = self._admitted(job, demand, found, tuple(chosen))
+        return tried._replace(refused=refusals + tried.refused)
 
-    def _admitted(
-        self, job: Job, demand: Demand, found: FoundVictims, victims: tuple[ChosenVictim, ...]
-    ) -> tuple[list[Part], frozenset[str]]:
+    def _admitted(self, job: Job, demand: Demand, found: FoundVictims, victims: tuple[ChosenVictim, ...]) -> _Tried:
         ground = self.ground
         by_suspending = suffices(demand, self.view, found.victims, found.nodes, ground.capacity)
         nodes = tuple(ground.capacity.names[row] for row in found.nodes)
         plan = MakeRoom(preemptor=job.job_id, by_suspending=by_suspending, nodes=nodes, victims=victims)
-        refused = self.admission.refused(plan)
-        if refused:
-            return list(refused), self.admission.late_nodes(plan)
-        ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
-        return [], frozenset()
+        tried = self.admission.tried(plan)
+        if tried.is_planned:
+            ground.plan(demand, found, stay=by_suspending)  # a suspended victim goes on later
+        return tried
 
 
 @dataclass(slots=True)
@@ -350,17 +358,12 @@ class _Admission:
             return why
         return replace(why, text=f"{why.text}, so no victims were searched for it")
 
-    def refused(self, plan: Plan) -> tuple[Refusal, ...]:
-        """Take the plan in, or return why it is not admitted."""
-        why = None if self.guard is None else self.guard.admit(plan)
-        if why is None:
-            self.plans.append(plan)
-            return ()
-        return (why,)
-
-    def late_nodes(self, plan: MakeRoom) -> frozenset[str]:
-        """Nodes of a refused plan that its victims leave too late."""
-        return frozenset() if self.guard is None else self.guard.late_nodes(plan)
+    def tried(self, plan: Plan) -> _Tried:
+        """Take the plan in, if it is admitted."""
+        if self.guard is not None and (why := self.guard.admit(plan)) is not None:
+            return _Tried([why], self.guard.late_nodes(plan) if isinstance(plan, MakeRoom) else frozenset())
+        self.plans.append(plan)
+        return _Tried([], is_planned=True)
 
 
 _TOO_SLOW: Why = (

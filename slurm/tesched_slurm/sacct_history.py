@@ -1,8 +1,6 @@
 """Finished runs of the last days, from Slurm's accounting (sacct), by one bounded process; and its table of them.
 
-A job's name is whatever its user typed: separators and line feeds too. So the fields are separated by a word that is
-drawn for each call, and what is between two of them is one field, whatever is in it; the first and the last field of a
-record are Slurm's own and have no line feed.
+A job's name is whatever its user typed, so the fields are separated by a word that is drawn for each call.
 """
 
 from __future__ import annotations
@@ -10,8 +8,10 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from dataclasses import dataclass, replace
+from io import StringIO
 
 from tesched_core.intake.accounted_gpus import gpus_in
+from tesched_core.intake.drawn_records import drawn_records
 from tesched_core.intake.finished_runs import ENDED_BY_ITSELF
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
@@ -108,8 +108,12 @@ def table_command(since_s: float) -> tuple[str, ...]:
 def read(said: str, separator: str) -> Accounted:
     """Read what sacct printed. Raises ValueError for what is none of its records."""
     found, left_out = list[AccountedRun](), Counter[str]()
-    for record in _records(said, separator):
-        fields = dict(zip(_FIELDS, record, strict=True))
+    lines = enumerate((line.removesuffix("\n") for line in StringIO(said)), 1)
+    for number, record in drawn_records(lines, len(_FIELDS), separator):
+        values = record.split(separator)
+        if len(values) != len(_FIELDS):
+            raise ValueError(f"line {number}: it has {len(values)} fields, not {len(_FIELDS)}")
+        fields = dict(zip(_FIELDS, values, strict=True))
         if not fields["Start"].isdecimal() or not fields["End"].isdecimal():
             left_out["never ran"] += 1
         elif (words := fields["State"].split()) and words[0] not in ENDED_BY_ITSELF:
@@ -117,26 +121,6 @@ def read(said: str, separator: str) -> Accounted:
         else:
             found.append(_run(fields))
     return Accounted(runs=tuple(found), left_out=left_out)
-
-
-def _records(said: str, separator: str) -> list[list[str]]:
-    """Cut the answer at the separators; where a record ends and the next begins, at the line feed."""
-    if not said:
-        return []
-    pieces = said.removesuffix("\n").split(separator)
-    last = len(_FIELDS) - 1
-    records: list[list[str]] = [[]]
-    for piece in pieces:
-        if len(records[-1]) < last:
-            records[-1].append(piece)
-            continue
-        end, another, begin = piece.partition("\n")
-        records[-1].append(end)
-        if another:
-            records.append([begin])
-    if len(records[-1]) != len(_FIELDS):
-        raise ValueError(f"the last record has {len(records[-1])} fields, not {len(_FIELDS)}")
-    return records
 
 
 def _run(fields: dict[str, str]) -> AccountedRun:

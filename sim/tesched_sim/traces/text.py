@@ -13,7 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tesched_sim.traces.drawn import drawn_records, separator_of
+from tesched_sim.traces.drawn import records_below, separator_of
 from tesched_sim.workload import WorkloadError
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def table(
     if head is not None:
         head(names, delimiter)
     if slurms and delimiter != "|":
-        numbered = drawn_records(path, names, delimiter, numbered)
+        numbered = records_below(path, names, delimiter, numbered)
     for number, line in numbered:
         if not line.strip():
             continue

@@ -83,7 +83,7 @@ def test_a_users_text_may_be_neither_the_first_column_nor_the_last(tmp_path: Pat
 
 
 def test_a_record_without_an_end_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tesched_sim.traces.drawn.LONGEST_RECORD", 1000)
+    monkeypatch.setattr("tesched_core.intake.drawn_records.LONGEST_RECORD", 1000)
     with pytest.raises(WorkloadError, match=r"history.txt:2: a record has more than 1000 characters"):
         traces.read(written(tmp_path, record(JobName="a\n" * 1000)))
 

@@ -89,10 +89,24 @@ def test_history_without_runs_is_empty() -> None:
     assert read("", SEPARATOR).runs == ()
 
 
-@pytest.mark.parametrize("said", ["some warning\n", line()[:40], line() + "7<4f2a>here\n"])
-def test_what_is_no_record_is_an_error(said: str) -> None:
-    with pytest.raises(ValueError, match=r"fields|argument"):
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("some warning\n", "line 1: it has 1 fields, not 14"),
+        (line()[:40], "line 1: it has 5 fields, not 14"),
+        (line(JobName="a\nb") + "7<4f2a>here\n", "line 3: it has 2 fields, not 14"),
+        (line(JobName="a<4f2a>b"), "line 1: it has 15 fields, not 14"),
+    ],
+)
+def test_what_is_no_record_is_an_error_that_names_its_line(said: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         read(said, SEPARATOR)
+
+
+def test_a_record_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tesched_core.intake.drawn_records.LONGEST_RECORD", 1000)
+    with pytest.raises(ValueError, match="a record has more than 1000 characters"):
+        read(line(JobName="a\n" * 1000), SEPARATOR)
 
 
 def test_table_is_of_the_command_that_the_documents_print() -> None:
