@@ -14,6 +14,12 @@ _DEPARTURES = "core/tesched_core/orders/departures.py"
 RELEASE_MUTATIONS = (
     Mutation("arrays: by their list", _TASKS, 'return f"{job.job_id}_[{job.array_tasks}]"', "return str(job.job_id)"),
     Mutation("arrays: not what cannot be named", _TASKS, "or job.array_tasks or puts_back", "or True or puts_back"),
+    Mutation("arrays: a list is shortened", _TASKS, "if len(listed) > _MOST_LIST:", "if False:"),
+    Mutation("arrays: no task apart", _TASKS, "if bisect(apart, last) == bisect(apart, after) else inf", ""),
+    Mutation("arrays: the narrowest gaps first", _TASKS, "if gap <= widest:", "if gap < inf:"),
+    Mutation("arrays: no list is too long still", _TASKS, "if found < len(widths) else", "if widths else"),
+    Mutation("arrays: tasks that squeue shows", _TASKS, "{one.array_task_id for one in rows} | ", ""),
+    Mutation("arrays: tasks that scontrol shows", _TASKS, " | {one.task for one in found.hidden.values()}", ""),
     Mutation("arrays: but what is put back", _TASKS, "or job.array_tasks or puts_back", "or job.array_tasks"),
     Mutation(
         "arrays: a hold of its user's is none",

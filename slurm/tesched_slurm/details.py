@@ -67,6 +67,9 @@ class DetailsFound:
     hidden_records: Answer = b""
 
 
+NOTHING_FOUND = DetailsFound(by_id={}, doubtful=frozenset(), hidden={})
+
+
 class _CutError(Exception):
     """More of the answer is needed to decide this."""
 
@@ -224,10 +227,7 @@ class DetailsReader:
 
     def found(self) -> DetailsFound:
         """Return the findings, once there is no more to read."""
-        return self._search.found() if self._search is not None else _NOTHING_FOUND
-
-
-_NOTHING_FOUND = DetailsFound(by_id={}, doubtful=frozenset(), hidden={})
+        return self._search.found() if self._search is not None else NOTHING_FOUND
 
 
 class _Search:

@@ -20,7 +20,7 @@ from tesched_core.model.cluster import Job
 
 from tesched_slurm.answer_bytes import Answer
 from tesched_slurm.columns import KnownRows, Query, QueueRow, RowsReader, read_rows
-from tesched_slurm.details import DetailsFound, DetailsQuery, KnownRecords
+from tesched_slurm.details import NOTHING_FOUND, DetailsFound, DetailsQuery, KnownRecords
 from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.record_details import Details
@@ -202,10 +202,15 @@ def is_readable(row: QueueRow) -> bool:
     return True
 
 
-def details_alone(commands: Commands, row: QueueRow, query: DetailsQuery | None = None) -> Details | Failure | None:
-    """Read scontrol's details of this job alone; None where it knows it no more. `query` is of this job."""
-    query = query or DetailsQuery(row.job_id)
+def read_alone(commands: Commands, row: QueueRow, query: DetailsQuery) -> DetailsFound | Failure:
+    """Read scontrol's records of this job alone, or of its array; `query` is of this job."""
     answer = commands.run_bytes(query.argv, query.environment)
     if isinstance(answer, Failure):
-        return None if answer.kind is FailureKind.NOT_FOUND else answer
-    return query.find(answer, {row.job_id: row}).by_id.get(row.job_id)
+        return NOTHING_FOUND if answer.kind is FailureKind.NOT_FOUND else answer
+    return query.find(answer, {row.job_id: row})
+
+
+def details_alone(commands: Commands, row: QueueRow) -> Details | Failure | None:
+    """Read scontrol's details of this job alone; None where it knows it no more."""
+    found = read_alone(commands, row, DetailsQuery(row.job_id))
+    return found if isinstance(found, Failure) else found.by_id.get(row.job_id)

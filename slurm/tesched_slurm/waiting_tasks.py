@@ -7,9 +7,13 @@ To `scontrol update`, `hold` and `release` the array's id means all its records 
 - of one that has ended scontrol says so and fails, though it has changed all others.
 
 The list of the waiting tasks, `120_[0-4,7]`, means their record, and does not split it. It is not taken for the nodes
-that a job requires, which are never set of an array, nor on 26.05 for the throttle, which is the whole array's. Where
-it is longer than a command takes nothing is set, but a hold is ended, or a value put back, by the array's id: what
-others have set of a task apart, such as its nice value, is lost then.
+that a job requires, which are never set of an array, nor on 26.05 for the throttle, which is the whole array's.
+
+A list that is longer than a command takes is shortened: it may name tasks of which there is no record at all, since
+they have ended or never were, and Slurm says so of each in its log. The narrowest gaps are filled until it is short
+enough, so it is one command as ever. Between thousands of tasks with records of their own that is too long, too. Then
+nothing is set, but a hold is ended, or a value put back, by the array's id: what others have set of a task apart, such
+as its nice value, is lost.
 
 A task of the list may have started, or ended, since it was read: scontrol may fail then, too, and has changed the
 others. So after a failure the record is read once more.
@@ -18,20 +22,25 @@ others. So after a failure the record is read once more.
 from __future__ import annotations
 
 import re
+from bisect import bisect, bisect_left
+from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
+from math import inf
 
 from tesched_core.model.actions import Action, Failure, FailureKind, SetField, sets
 from tesched_core.model.cluster import HELD_BY_US, Job
 from tesched_core.model.field import Field, HoldState
 from tesched_core.model.refused import PUTS_BACK
 
-from tesched_slurm.columns import QueueRow
+from tesched_slurm.columns import QueueRow, read_rows
 from tesched_slurm.details import DetailsQuery
-from tesched_slurm.queue import details_alone
+from tesched_slurm.queue import read_alone
 from tesched_slurm.record_details import Details
 from tesched_slurm.run_command import Commands
 
 _LIST = re.compile(r"[0-9,:-]+", re.ASCII)
+_PLAIN_LIST = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 #: Characters of a list: an argument of a command may have 131,072 on Linux.
 _MOST_LIST = 100_000
 #: Failures after which Slurm may have changed some tasks, and is there to say so.
@@ -51,18 +60,55 @@ def is_set_of_tasks(action: Action) -> bool:
 
 
 def with_list(commands: Commands, job: Job, row: QueueRow) -> Job | Failure:
-    """Return such a record with the list of its tasks, whole, or empty where it is too long.
+    """Return such a record with a list that names its tasks and none with a record of its own; empty: it is too long.
 
     squeue's own list has those with records of their own, too (26.05), and is cut after 64 characters.
     """
-    details = details_alone(commands, row, DetailsQuery(row.job_id, shares=False, most_list=0))
-    if isinstance(details, Failure):
-        return details
+    query = DetailsQuery(row.job_id, shares=False, most_list=0)
+    found = read_alone(commands, row, query)
+    if isinstance(found, Failure):
+        return found
+    details = found.by_id.get(row.job_id)
     if details is None:
         # It has changed between the two answers, or they are not believed.
         return Failure(kind=FailureKind.BUSY, message=f"the waiting tasks of array {job.job_id} can't be read")
-    fits = len(details.array_tasks) <= _MOST_LIST and _LIST.fullmatch(details.array_tasks)
-    return replace(job, array_tasks=details.array_tasks if fits else "")
+    listed = details.array_tasks
+    if len(listed) > _MOST_LIST:
+        # squeue shows those of another name than the array's, and on 26.05 not all others.
+        rows = read_rows(commands, "-t", "all", "-j", str(job.job_id))
+        if isinstance(rows, Failure):
+            return rows
+        tasks = {one.array_task_id for one in rows} | {one.task for one in found.hidden.values()}
+        listed = shortened(listed, [int(task) for task in tasks if task.isdecimal()])
+    return replace(job, array_tasks=listed if _LIST.fullmatch(listed) else "")
+
+
+def shortened(listed: str, others: Collection[int]) -> str:
+    """Return a list with the tasks of this one and none of the `others`, as a command takes it; empty: there is none.
+
+    It names no more tasks beside them than it must.
+    """
+    if not _PLAIN_LIST.fullmatch(listed):
+        return ""  # in steps: Slurm writes none that is long
+    runs = [(int(first), int(last or first)) for first, _, last in (one.partition("-") for one in listed.split(","))]
+    apart = sorted(others)
+    gaps = [
+        after - last if bisect(apart, last) == bisect(apart, after) else inf for (_, last), (after, _) in pairwise(runs)
+    ]
+
+    def filled(widest: float) -> str:
+        """Join the runs between which no gap is wider."""
+        joined = [runs[0]]
+        for gap, (first, last) in zip(gaps, runs[1:], strict=True):
+            if gap <= widest:
+                joined[-1] = (joined[-1][0], last)
+            else:
+                joined.append((first, last))
+        return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in joined)
+
+    widths = sorted({gap for gap in gaps if gap < inf})
+    found = bisect_left(widths, True, key=lambda widest: len(filled(widest)) <= _MOST_LIST)
+    return filled(widths[found]) if found < len(widths) else ""
 
 
 def not_nameable(action: SetField, job: Job) -> Failure | None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from tesched_core.model.actions import Status
+from tesched_core.model.actions import ReasonCode, Status
 from tesched_core.model.field import Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_slurm import waiting_tasks
 from tesched_slurm.commands_actuator import CommandsActuator
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
@@ -117,6 +118,40 @@ def test_a_long_list_of_tasks_is_read_whole(make_cluster: MakeCluster, connect: 
     assert waiting(cluster, array)["Reason"] == "JobHeldAdmin"
     sent(client, number(array, Field.NICE, -50, previous=0))
     assert others(cluster, array) == before
+
+
+@pytest.mark.gate
+def test_a_list_longer_than_a_command_takes_is_shortened_and_others_stay_as_they_are(
+    make_cluster: MakeCluster, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = make_cluster(ONE_NODE)
+    client = connect(cluster)
+    array = JobId(cluster.sbatch("--array=0-19", "--begin=now+1day", "--output=/dev/null", wrap="true"))
+    # Its user cancels three tasks, holds another one, and sets the nice value of a third, which has a name of its own.
+    cluster.run("scancel", f"{array}_[1,3,5]")
+    cluster.run("scontrol", "uhold", f"{array}_10")
+    cluster.run("scontrol", "update", f"jobid={array}_12", "nice=77", "name=other")
+
+    def apart() -> set[tuple[str, str, bool]]:
+        """Return what its user has set of the tasks with records of their own: Slurm may yet say why they wait."""
+        records = (one for one in cluster.jobs(array) if one["JobId"] != str(array) and one["JobState"] == "PENDING")
+        return {(one["ArrayTaskId"], one["Nice"], one["Priority"] == "0") for one in records}
+
+    assert apart() == {("10", "0", True), ("12", "77", False)}
+    listed = waiting(cluster, array)["ArrayTaskId"]
+    assert listed == "0,2,4,6-9,11,13-19"
+    monkeypatch.setattr(waiting_tasks, "_MOST_LIST", len(listed) - 1)
+
+    sent(client, hold(array, WHY))
+    assert waiting(cluster, array)["Reason"] == "JobHeldAdmin"
+    sent(client, release(array, WHY))
+    assert waiting(cluster, array)["Priority"] != "0"
+    sent(client, number(array, Field.NICE, -50, previous=0))
+    assert waiting(cluster, array)["Nice"] == "-50"
+    sent(client, replace(number(array, Field.NICE, 0, previous=-50), reason=replace(WHY, code=ReasonCode.ORDER_ENDED)))
+    assert waiting(cluster, array)["Nice"] == "0"
+    assert apart() == {("10", "0", True), ("12", "77", False)}
+    assert waiting(cluster, array)["ArrayTaskId"] == listed
 
 
 @pytest.mark.gate
