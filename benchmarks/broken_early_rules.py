@@ -15,6 +15,14 @@ EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: at any time between polls", _EARLY, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),
+    Mutation("early: ends before the last poll", _EARLY, "jobs_at=_jobs_at(last), jobs=jobs", "jobs=jobs"),
+    Mutation(
+        "early: ends as long before it",
+        "core/tesched_core/orders/turnover.py",
+        "known_at = context.now if context.snapshot.jobs_at is None else",
+        "known_at = context.now if True else",
+    ),
     Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and ", "if False and "),
     Mutation("early: nor of a default", _CHECKS, '"loop.early_turn" in loaded.tree.origins and ', ""),
     Mutation(

@@ -15,12 +15,12 @@ Principle
     nodes' records. So TE jobs are served in their order, as a poll would. Each job that the decision is about is then
     read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
 
-    The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
-    a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
-    ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
-    those before would take more than half of the time, or before which more than `MOST_NEW` jobs have come, there is
-    none until the next poll; nor is there any while more than `MOST_BEFORE` TE jobs wait. How many come is bounded
-    (`wakeup.py`), and one of many reads counts as several.
+    The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count. How much
+    ends (guard.wait_for_free_s) is judged by the time before the last poll (`orders/turnover.py`), where that began at
+    most `FRESH_S` ago; else there is no early turn. An early turn begins no read once it has taken as long as a poll.
+    After one of which the reads take so long, or those before would take more than half of the time, or before which
+    more than `MOST_NEW` jobs have come, there is none until the next poll; nor is there any while more than
+    `MOST_BEFORE` TE jobs wait. How many come is bounded (`wakeup.py`), and one of many reads counts as several.
 
 Worked example
     A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in
@@ -69,9 +69,9 @@ PART = 0.5
 READS = 70
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2
-#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: of the time
-#: in which ends count two thirds are known then.
-FRESH_S = WINDOW_S / 3
+#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: as long again
+#: as the time in which ends count. A site that polls each 30 s, and whose polls take long, is within it at all times.
+FRESH_S = 2 * WINDOW_S
 
 _UNCERTAIN = "the record of its node differs from the jobs that are known there"
 _LATE = Failure(kind=FailureKind.UNREACHABLE, message="an early turn would take as long as a poll")
@@ -147,7 +147,7 @@ class EarlyTurns:
     @staticmethod
     def _may_judge(last: Snapshot, limits: Limits, now: UnixSeconds) -> bool:
         """Check whether the last poll is fresh enough for all that a decision goes by."""
-        jobs_at = last.taken_at if last.jobs_at is None else last.jobs_at
+        jobs_at = _jobs_at(last)
         return now >= jobs_at and (limits.wait_for_free_s <= 0 or now - jobs_at <= FRESH_S)
 
     def begin(self) -> None:
@@ -193,7 +193,7 @@ class EarlyTurns:
         if len(known) < len(read) or self.reads is None or self.is_late:
             return None
         jobs = MappingProxyType({**last.jobs, **known})
-        stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
+        stood = replace(last, taken_at=now, jobs_at=_jobs_at(last), jobs=jobs, columns=None, controller_changed=False)
         seen = self.reads.site(stood, self.left_s)
         if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self.is_late:
             return None
@@ -239,6 +239,11 @@ class EarlyTurns:
         self._count += 1
         self._reading_s += self.stopwatch() - began
         return job
+
+
+def _jobs_at(last: Snapshot) -> UnixSeconds:
+    """Return since when jobs may have started or ended unseen."""
+    return last.taken_at if last.jobs_at is None else last.jobs_at
 
 
 def _lasting(job: Job) -> Job:

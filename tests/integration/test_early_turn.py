@@ -10,7 +10,7 @@ from tesched_core.model.actions import SetField, Status, sets
 from tesched_core.model.cluster import JobState, NodeShare, SlurmSettings
 from tesched_core.model.field import Field
 from tesched_core.model.lead import Lead
-from tesched_core.model.limits import Bound, YieldBy
+from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres
 from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW
@@ -77,6 +77,14 @@ def test_what_has_ended_lately_is_not_judged_by_an_old_poll(wait_for_free_s: flo
     loop = polled(site, wait_for_free_s=wait_for_free_s)
     site.time += FRESH_S
     assert (none_comes if wait_for_free_s else noticed)(loop, site)
+
+
+def test_the_recommended_settings_have_early_turns_at_any_time_between_polls() -> None:
+    """With the hook a site polls each 30 s: a TE job that comes right before the next poll is served as any other."""
+    site = Site()
+    loop = polled(site, pace={"poll_interval_s": 30.0, "backoff_max_s": 30.0}, wait_for_free_s=Limits().wait_for_free_s)
+    site.time += loop.pace.poll_interval_s - 1.5
+    assert noticed(loop, site)
 
 
 def test_nor_by_a_poll_that_has_left_out_what_has_ended() -> None:

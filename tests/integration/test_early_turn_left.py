@@ -106,7 +106,7 @@ def ended(number: int, at: float) -> Job:
 
 @pytest.mark.parametrize(
     ("poll_s", "wait_for_free_s", "reads", "acts"),
-    [(FRESH_S / 2, 10.0, True, False), (40.0, 10.0, False, False), (40.0, 0.0, True, True)],
+    [(FRESH_S / 2, 10.0, True, False), (FRESH_S + 1, 10.0, False, False), (FRESH_S + 1, 0.0, True, True)],
 )
 def test_ends_are_judged_by_a_poll_that_began_lately_however_long_it_took(
     poll_s: float, wait_for_free_s: float, *, reads: bool, acts: bool
