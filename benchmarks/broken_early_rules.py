@@ -15,6 +15,14 @@ EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
+    Mutation("early: at any time between polls", _EARLY, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),
+    Mutation("early: ends before the last poll", _EARLY, "jobs_at=_jobs_at(last), jobs=jobs", "jobs=jobs"),
+    Mutation(
+        "early: ends as long before it",
+        "core/tesched_core/orders/turnover.py",
+        "known_at = context.now if context.snapshot.jobs_at is None else",
+        "known_at = context.now if True else",
+    ),
     Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and ", "if False and "),
     Mutation("early: nor of a default", _CHECKS, '"loop.early_turn" in loaded.tree.origins and ', ""),
     Mutation(
@@ -55,8 +63,8 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: cores as CPUs, too",
         "slurm/tesched_slurm/cores_as_cpus.py",
-        "self.observer.counted(job) if isinstance(job, Job) else job",
-        "job",
+        "{job_id: self.observer.counted(job) for job_id, job in read.items()}",
+        "read",
     ),
     Mutation(
         "early: limits are as new as in a poll",
@@ -106,14 +114,21 @@ EARLY_MUTATIONS = (
     Mutation("early: in no more time than a poll", _EARLY, "late = self.stopwatch() >= self._until", "late = False"),
     Mutation("early: each read in what is left", _READS, "min(self.commands.timeout_s, within_s)", "10.0"),
     Mutation("early: too many are a poll's", _EARLY, "self._too_many = True", "self._too_many = False"),
-    Mutation("early: ten at most", _EARLY, "if len(found) > MOST_NEW:", "if len(found) > MOST_NEW + 1:"),
-    Mutation("early: ten are not too many", _EARLY, "if len(found) > MOST_NEW:", "if len(found) >= MOST_NEW:"),
+    Mutation("early: ten at most", _EARLY, "> MOST_NEW or self", "> MOST_NEW + 1 or self"),
+    Mutation("early: ten are not too many", _EARLY, "> MOST_NEW or self", ">= MOST_NEW or self"),
+    Mutation("early: an array is one", _EARLY, "{job.array_job_id or job.job_id for", "{job.job_id for"),
+    Mutation("early: its tasks come with it", _EARLY, " if job_id not in found]", "]"),
+    Mutation("early: tasks above that are a poll's", _EARLY, " or self._count > READS:", ":"),
+    Mutation("early: a few at a time", _READS, "AT_ONCE = 4", "AT_ONCE = 1"),
+    Mutation("early: all in what is left", _READS, "if left_s <= 0:", "if False:"),
+    Mutation("early: no task without its details", _READS, " and row.job_id not in known:", " and False:"),
+    Mutation("early: an array as a whole", _READS, "for row in reversed(rows)}", "for row in rows}"),
     Mutation("early: behind a gap", _EARLY, "GAPS = 2", "GAPS = 1"),
     Mutation(
         "early: what has changed is left alone",
         _EARLY,
-        "decided_on is None or _lasting(job) != _lasting(decided_on)",
-        "decided_on is None",
+        "and _lasting(job) == _lasting(decided_on)",
+        "and True",
     ),
     Mutation("early: ids of CPUs are no change", _EARLY, 'replace(share, cpu_ids="")', "replace(share)"),
     Mutation(
@@ -122,8 +137,8 @@ EARLY_MUTATIONS = (
         "max(self._highest, max(seen.jobs, default=0))",
         "max(seen.jobs, default=0)",
     ),
-    Mutation("early: those before are read", _EARLY, "[*map(self._read, waiting), *new]", "[*new]"),
-    Mutation("early: all of those before", _EARLY, "if len(known) < len(read) or", "if"),
+    Mutation("early: those before are read", _EARLY, "**new, **before}", "**new}"),
+    Mutation("early: all of those before", _EARLY, " or not before.keys() >= set(waiting)", ""),
     Mutation("early: many before are a poll's", _EARLY, "if len(waiting) > MOST_BEFORE:", "if False:"),
     Mutation(
         "early: a hundred before are not many", _EARLY, "len(waiting) > MOST_BEFORE:", "len(waiting) >= MOST_BEFORE:"
@@ -138,8 +153,8 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: for a new trial alone",
         _EARLY,
-        ".job_class is JobClass.TE for job in new)",
-        ".job_class for job in new)",
+        ".job_class is JobClass.TE for job in new.values())",
+        ".job_class for job in new.values())",
     ),
     Mutation("early: one before a poll that is due", _WAKEUP, "(self._was_early and", "(False and"),
     Mutation("early: so many in all", _WAKEUP, "return self._earlies.take(at)", "return True"),

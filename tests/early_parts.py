@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -66,15 +66,21 @@ class Site(Cluster):
         self.time += self.poll_s
         return replace(seen, jobs_at=self.jobs_at, limits=self.limits)
 
-    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
-        assert within_s > 0
-        self.reads.append(job_id)
-        self.time += self.read_s
-        found = self.jobs.get(job_id)
-        self.after.pop(len(self.reads), lambda: None)()
-        if isinstance(self.fails, Exception):
-            raise self.fails
-        return self.fails if self.fails is not None else found
+    def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
+        until = self.time + within_s
+        read: dict[JobId, Job] = {}
+        for job_id in job_ids:
+            if self.time >= until:
+                return AWAY
+            self.reads.append(job_id)
+            self.time += self.read_s
+            read |= {one.job_id: one for one in self.jobs.values() if job_id in {one.job_id, one.array_job_id}}
+            self.after.pop(len(self.reads), lambda: None)()
+            if isinstance(self.fails, Exception):
+                raise self.fails
+            if self.fails is not None:
+                return self.fails
+        return read
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
         assert within_s > 0

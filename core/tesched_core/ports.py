@@ -38,10 +38,11 @@ class Observer(Protocol):
 class SingleReads(Protocol):
     """Reads a few jobs by their ids, and the nodes: what an early turn is decided on, before a poll that takes long."""
 
-    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
-        """Read one job as it is now, unclassified; None: Slurm knows no such job. Never raises for Slurm's errors.
+    def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
+        """Read these few jobs as they are now, unclassified; one that Slurm doesn't know is left out.
 
-        Returns within `within_s` seconds for each of its few calls to Slurm, as a failure if need be.
+        With an array's id come its tasks that have a record of their own. Never raises for Slurm's errors. Returns
+        within `within_s` seconds, as a failure if need be.
         """
         ...
 
@@ -49,7 +50,7 @@ class SingleReads(Protocol):
         """Read nodes, partitions and reservations as they are now; the jobs are those of the `last` snapshot.
 
         All else is as new as a poll would have it, or a failure says that only a poll reads it. Bounded in time, and
-        without Slurm's errors, as `job` is.
+        without Slurm's errors, as `records` is.
         """
         ...
 

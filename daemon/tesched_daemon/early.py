@@ -15,12 +15,12 @@ Principle
     nodes' records. So TE jobs are served in their order, as a poll would. Each job that the decision is about is then
     read again, and nothing is done if one is not as it was decided on. A poll follows each early turn.
 
-    The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count; and so is
-    a decision that goes by what has ended lately (guard.wait_for_free_s), unless the last poll began at most `FRESH_S`
-    ago. An early turn begins no read once it has taken as long as a poll. After one of which the reads take so long, or
-    those before would take more than half of the time, or before which more than `MOST_NEW` jobs have come, there is
-    none until the next poll; nor is there any while more than `MOST_BEFORE` TE jobs wait. How many come is bounded
-    (`wakeup.py`), and one of many reads counts as several.
+    The waits of other jobs are left to the polls; so are guard.bound and guard.te, for which all jobs count. How much
+    ends (guard.wait_for_free_s) is judged by the time before the last poll (`orders/turnover.py`), where that began at
+    most `FRESH_S` ago; else there is no early turn. An early turn begins no read once it has taken as long as a poll.
+    After one of which the reads take so long, or those before would take more than half of the time, or before which
+    more than `MOST_NEW` jobs have come, there is none until the next poll; nor is there any while more than
+    `MOST_BEFORE` TE jobs wait. How many come is bounded (`wakeup.py`), and one of many reads counts as several.
 
 Worked example
     A poll takes 5 s. Job 4711 comes 1 s after one: it, 4712 and 4713 (there are none) are read, and the nodes, in
@@ -34,7 +34,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
@@ -69,9 +69,9 @@ PART = 0.5
 READS = 70
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2
-#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: of the time
-#: in which ends count two thirds are known then.
-FRESH_S = WINDOW_S / 3
+#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: as long again
+#: as the time in which ends count. A site that polls each 30 s, and whose polls take long, is within it at all times.
+FRESH_S = 2 * WINDOW_S
 
 _UNCERTAIN = "the record of its node differs from the jobs that are known there"
 _LATE = Failure(kind=FailureKind.UNREACHABLE, message="an early turn would take as long as a poll")
@@ -147,7 +147,7 @@ class EarlyTurns:
     @staticmethod
     def _may_judge(last: Snapshot, limits: Limits, now: UnixSeconds) -> bool:
         """Check whether the last poll is fresh enough for all that a decision goes by."""
-        jobs_at = last.taken_at if last.jobs_at is None else last.jobs_at
+        jobs_at = _jobs_at(last)
         return now >= jobs_at and (limits.wait_for_free_s <= 0 or now - jobs_at <= FRESH_S)
 
     def begin(self) -> None:
@@ -159,8 +159,7 @@ class EarlyTurns:
         """Return as how many early turns the last one counts, by what it has read."""
         return max(1, ceil(self._count / READS))
 
-    @property
-    def is_late(self) -> bool:
+    def _is_late(self) -> bool:
         """Check whether the early turn under way has taken as long as a poll."""
         late = self.stopwatch() >= self._until
         self._too_slow |= late
@@ -184,46 +183,49 @@ class EarlyTurns:
         began = self.stopwatch()
         self._until = min(began + self._poll_s, max(next_at, began) + LATER_S)
         new = self._new_jobs()
-        if not any(job.pending and classify(job, rules.classes).job_class is JobClass.TE for job in new):
+        if not any(job.pending and classify(job, rules.classes).job_class is JobClass.TE for job in new.values()):
             return None
         if self._is_in_vain(len(waiting), self.left_s * PART):
             return None
-        read = [*map(self._read, waiting), *new]
-        known = {job.job_id: job for job in read if isinstance(job, Job)}
-        if len(known) < len(read) or self.reads is None or self.is_late:
+        before = self._read(waiting)
+        if isinstance(before, Failure) or not before.keys() >= set(waiting) or self.reads is None:
             return None
-        jobs = MappingProxyType({**last.jobs, **known})
-        stood = replace(last, taken_at=now, jobs=jobs, columns=None, controller_changed=False)
+        jobs = MappingProxyType({**last.jobs, **new, **before})
+        stood = replace(last, taken_at=now, jobs_at=_jobs_at(last), jobs=jobs, columns=None, controller_changed=False)
         seen = self.reads.site(stood, self.left_s)
-        if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self.is_late:
+        if isinstance(seen, Failure) or seen.settings.rate_limit is not None or self._is_late():
             return None
         return seen
 
-    def _new_jobs(self) -> list[Job]:
+    def _new_jobs(self) -> Mapping[JobId, Job]:
         """Return the new jobs; none where there are too many, or one cannot be read."""
-        found: list[Job] = []
-        job_id, gaps = self._highest, 0
-        while gaps < GAPS:
-            job_id += 1
-            job = self._read(JobId(job_id))
-            if isinstance(job, Failure):
-                return []
-            gaps = gaps + 1 if job is None else 0
-            found += [] if job is None else [job]
-            if len(found) > MOST_NEW:
+        found: dict[JobId, Job] = {}
+        highest = self._highest
+        while True:
+            ids = [JobId(highest + step) for step in range(1, GAPS + 2)]
+            highest = ids[-1]
+            # The tasks of an array have come with it.
+            read = self._read([job_id for job_id in ids if job_id not in found])
+            if isinstance(read, Failure):
+                return {}
+            found |= read
+            if len({job.array_job_id or job.job_id for job in found.values()}) > MOST_NEW or self._count > READS:
                 self._too_many = True
-                return []
-        return found
+                return {}
+            if found.keys().isdisjoint(ids[-GAPS:]):
+                return found
 
     def are_as_decided(self, job_ids: Collection[JobId], snapshot: Snapshot) -> bool:
         """Read these jobs again, and check whether each is as it is in the snapshot."""
         if self._is_in_vain(len(job_ids), self._until - self.stopwatch()):
             return False
-        for job_id in sorted(job_ids):
-            job, decided_on = self._read(job_id), snapshot.jobs.get(job_id)
-            if job is None or isinstance(job, Failure) or decided_on is None or _lasting(job) != _lasting(decided_on):
-                return False
-        return not self.is_late
+        read = self._read(sorted(job_ids))
+        return not isinstance(read, Failure) and all(
+            (job := read.get(job_id)) is not None
+            and (decided_on := snapshot.jobs.get(job_id)) is not None
+            and _lasting(job) == _lasting(decided_on)
+            for job_id in job_ids
+        )
 
     def _is_in_vain(self, count: int, within_s: float) -> bool:
         """Check whether so many reads would take longer, as long as those before took; then so would another try."""
@@ -231,14 +233,21 @@ class EarlyTurns:
         self._too_slow |= in_vain
         return in_vain
 
-    def _read(self, job_id: JobId) -> Job | Failure | None:
-        if self.reads is None or self.is_late:
+    def _read(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job] | Failure:
+        if not job_ids:
+            return {}
+        if self.reads is None or self._is_late():
             return _LATE
         began = self.stopwatch()
-        job = self.reads.job(job_id, self.left_s)
-        self._count += 1
+        read = self.reads.records(job_ids, self.left_s)
+        self._count += len(job_ids)
         self._reading_s += self.stopwatch() - began
-        return job
+        return _LATE if self._is_late() else read
+
+
+def _jobs_at(last: Snapshot) -> UnixSeconds:
+    """Return since when jobs may have started or ended unseen."""
+    return last.taken_at if last.jobs_at is None else last.jobs_at
 
 
 def _lasting(job: Job) -> Job:

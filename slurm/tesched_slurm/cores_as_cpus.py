@@ -17,7 +17,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -81,10 +81,12 @@ class SingleCoresAsCpus:
     reads: SingleReads
     observer: CoresAsCpus
 
-    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
-        """Read one job as it is now, as `SingleReads.job`."""
-        job = self.reads.job(job_id, within_s)
-        return self.observer.counted(job) if isinstance(job, Job) else job
+    def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
+        """Read these jobs as they are now, as `SingleReads.records`."""
+        read = self.reads.records(job_ids, within_s)
+        return (
+            read if isinstance(read, Failure) else {job_id: self.observer.counted(job) for job_id, job in read.items()}
+        )
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
         """Read all else, as `SingleReads.site`."""

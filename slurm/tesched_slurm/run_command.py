@@ -98,6 +98,13 @@ class Commands:
         read = zip(calls, answers, strict=True)
         return [answer for call, answer in read if call.reader is None and not isinstance(answer, Failure)]
 
+    def run_each(self, *calls: Call) -> list[Answer | Failure]:
+        """Run these few commands at the same time: the output of each as it was printed, or why that one failed."""
+        for call in calls:
+            self.calls[_kind(call.argv)] += rpcs(call.argv)
+        with ThreadPoolExecutor(max(len(calls), 1)) as pool:
+            return list(pool.map(self._read, calls))
+
     def _read(self, call: Call) -> Answer | Failure:
         """Run one of several; its reader learns how it has ended, whatever happens."""
         if call.reader is None:

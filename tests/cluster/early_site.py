@@ -35,11 +35,12 @@ class Slowly:
     """An observer whose polls take longer, by its own clocks."""
 
     observer: Observer
+    longer_s: float = LONGER_S
     ahead_s: float = 0.0
 
     def observe(self, *, whole: bool = True, ends: bool = False) -> Snapshot | Failure:
         seen = self.observer.observe(whole=whole, ends=ends)
-        self.ahead_s += LONGER_S
+        self.ahead_s += self.longer_s
         return seen
 
     def clock(self) -> float:

@@ -6,17 +6,19 @@ slurmctld considers no job at its submission (defer), and makes no pass for a mi
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from sqlite3 import connect
 
 import pytest
 from tesched_core.model.actions import Requeue, Status
+from tesched_core.model.limits import Limits
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, filled, large_site, schedule, unconsidered
+from tests.cluster.early_site import NO_PASS, PASSES, TWO_NODES, Slowly, filled, large_site, schedule, unconsidered
 
 pytestmark = pytest.mark.slurm
 
@@ -58,6 +60,22 @@ def test_a_trial_has_its_victim_before_slurms_pass_and_before_the_poll(full: Loc
     with closing(connect(tmp_path / "tesched.sqlite")) as store:
         assert store.execute("SELECT count(*) FROM orders").fetchone() == (1,)
         assert store.execute("SELECT count(*) FROM actions WHERE kind = 'requeue'").fetchone() == (1,)
+
+
+def test_a_site_that_polls_each_half_minute_has_early_turns_until_the_next_poll(
+    full: LocalCluster, tmp_path: Path
+) -> None:
+    """guard.wait_for_free_s is at its default: how much ends is known as of the last poll."""
+    with large_site(full, tmp_path) as loop:
+        loop.limits = replace(loop.limits, wait_for_free_s=Limits().wait_for_free_s)
+        loop.pace = replace(loop.pace, poll_interval_s=30.0)
+        assert isinstance(loop.observer, Slowly)
+        loop.observer.longer_s = 20.0
+        assert loop.turn().early
+        loop.observer.ahead_s += 29.0
+        unconsidered(full, "-N1", "--gpus=8", "-n1")
+        turn = acting(full, loop)
+        assert any(isinstance(outcome.action, Requeue) for outcome in turn.outcomes)
 
 
 def test_no_victim_leaves_where_nodes_have_come_free_since_the_poll(full: LocalCluster, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_each_cluster_is_read_alone(federation: Federation, connect: Connect) ->
     assert {job_id: job.federated for job_id, job in there.items()} == {away: True, theirs: False, both: True}
     assert [job_id for job_id, job in there.items() if job.on_nodes] == [away]
     if client.single_reads is not None:
-        assert client.single_reads.job(JobId(theirs), 5.0) is None
+        assert client.single_reads.records([JobId(theirs)], 5.0) == {}
 
 
 def test_a_requeued_job_goes_to_all_queues_but_for_one_of_this_cluster_alone(federation: Federation) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import SetField, Status, sets
-from tesched_core.model.cluster import JobState, NodeShare, SlurmSettings
+from tesched_core.model.cluster import Job, JobState, NodeShare, SlurmSettings
 from tesched_core.model.field import Field
 from tesched_core.model.lead import Lead
-from tesched_core.model.limits import Bound, YieldBy
+from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres
-from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW
+from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW, READS
 from tesched_daemon.settings import Mode
 
 from tests.early_parts import (
@@ -77,6 +77,14 @@ def test_what_has_ended_lately_is_not_judged_by_an_old_poll(wait_for_free_s: flo
     loop = polled(site, wait_for_free_s=wait_for_free_s)
     site.time += FRESH_S
     assert (none_comes if wait_for_free_s else noticed)(loop, site)
+
+
+def test_the_recommended_settings_have_early_turns_at_any_time_between_polls() -> None:
+    """With the hook a site polls each 30 s: a TE job that comes right before the next poll is served as any other."""
+    site = Site()
+    loop = polled(site, pace={"poll_interval_s": 30.0, "backoff_max_s": 30.0}, wait_for_free_s=Limits().wait_for_free_s)
+    site.time += loop.pace.poll_interval_s - 1.5
+    assert noticed(loop, site)
 
 
 def test_nor_by_a_poll_that_has_left_out_what_has_ended() -> None:
@@ -247,6 +255,43 @@ def test_ten_new_jobs_are_not_too_many() -> None:
     assert site.noticed() == [VICTIM.job_id]
 
 
+def task(number: int, **fields: object) -> Job:
+    """Return a waiting task of array 4 that has a record of its own; with number 4, that of all others."""
+    array = {"array_job_id": NEW.job_id, "array_tasks": "" if number > NEW.job_id else "0-999"}
+    return replace(NEW, job_id=JobId(number), array_task_id=number if number > NEW.job_id else None, **(array | fields))  # type: ignore[arg-type]
+
+
+def test_the_tasks_of_an_array_count_as_one_job_and_are_read_with_it() -> None:
+    """Slurm's backfill gives tasks that wait a record and an id of their own, one after the other."""
+    site = Site()
+    loop = polled(site)
+    site.jobs |= {JobId(number): task(number, reason=site.reason) for number in range(4, 5 + 2 * MOST_NEW)}
+    loop.early_turn()
+    assert (VICTIM.job_id in site.noticed()) is (REASON.get() == "Resources"), "of an array Slurm's word is awaited"
+    behind = 5 + 2 * MOST_NEW
+    assert site.reads[:6] == [4, 5, 6, behind, behind + 1, behind + 2]
+
+
+def test_tasks_of_an_older_array_that_start_one_after_the_other_are_few_jobs() -> None:
+    site = Site()
+    loop = polled(site)
+    older = {"array_job_id": JobId(3), "array_tasks": "", "state": JobState.COMPLETED, "name": "be"}
+    site.jobs |= {JobId(number): task(number, **older) for number in range(5, 6 + 2 * MOST_NEW)}
+    loop.early_turn()
+    assert site.noticed() == [VICTIM.job_id]
+    assert set(range(5, 6 + 2 * MOST_NEW)) <= set(site.reads), "each by its own id"
+
+
+def test_so_many_tasks_are_not_read_as_a_poll_is_quicker() -> None:
+    site = Site(read_s=0.01)
+    loop = polled(site)
+    older = {"array_job_id": JobId(3), "array_tasks": "", "state": JobState.COMPLETED, "name": "be"}
+    site.jobs |= {JobId(number): task(number, **older) for number in range(5, 5 + 2 * READS)}
+    assert left_to_the_poll(loop, site)
+    assert READS <= len(site.reads) < READS + 4
+    assert none_comes(loop, site)
+
+
 def test_a_new_be_job_is_left_to_the_poll() -> None:
     site = Site()
     loop = polled(site)
@@ -272,7 +317,7 @@ def test_a_te_job_that_has_just_gone_is_not_taken_for_a_new_one_again() -> None:
     del site.jobs[NEW.job_id]
     loop.turn(asked=True)
     assert left_to_the_poll(loop, site)
-    assert site.reads == [5, 6]
+    assert site.reads == [5, 6, 7]
 
 
 def test_the_first_poll_must_have_come() -> None:

@@ -77,6 +77,17 @@ def test_its_victim_is_notified_at_once_where_little_comes_free(ends: int) -> No
     assert asked(drive) == [2]
 
 
+@pytest.mark.parametrize(("ended_s", "counts"), [(-31.0, False), (-29.0, True), (-1.0, True)])
+def test_of_jobs_known_as_of_an_earlier_poll_those_count_that_ended_in_the_last_time_before_it(
+    ended_s: float, *, counts: bool
+) -> None:
+    """Job 9 came 25 s after the poll, which is that much older for an early turn."""
+    drive = busy(*(ended(number, at_s=-25.0 + ended_s) for number in range(15)))
+    drive.start = replace(drive.start, jobs_at=NOW - 25)
+    drive.cycle(0)
+    assert asked(drive) == ([] if counts else [2])
+
+
 @pytest.mark.parametrize("why", ["excluded", "feature", "reserved", "nowhere"])
 def test_ends_on_nodes_where_it_may_not_run_do_not_count(why: str) -> None:
     drive = busy(*[ended(number, on="n2") for number in range(15)])

@@ -3,7 +3,8 @@
 Definitions
     n          the jobs that ended in the last `WINDOW_S` seconds on nodes where the TE job may run, and each of which
                held on a node what the TE job asks for on one; not those that were cancelled. Where it may run is by
-               its partitions, constraint, excluded nodes and reservations
+               its partitions, constraint, excluded nodes and reservations. In an early turn, which reads no other
+               jobs, the last seconds are those before the last poll: a minute old at most
     k          the TE job's place among those that await such resources, from 1
     wait       WINDOW_S / n * k: in how many seconds the k-th lot of resources is expected
     leave      the longest grace period of the victims that would be notified
@@ -107,7 +108,8 @@ def wait_for_any(context: CycleContext) -> int:
 
 
 def _ended_lately(context: CycleContext) -> list[Job]:
-    since = context.now - min(WINDOW_S, context.snapshot.settings.min_job_age_s or WINDOW_S)
+    known_at = context.now if context.snapshot.jobs_at is None else context.snapshot.jobs_at
+    since = known_at - min(WINDOW_S, context.snapshot.settings.min_job_age_s or WINDOW_S)
     return [
         job
         for job in context.snapshot.jobs.values()

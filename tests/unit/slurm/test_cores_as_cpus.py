@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -104,10 +105,10 @@ def test_on_a_node_that_could_not_be_read_they_are_counted_as_before(nodes: dict
 class One:
     """Single reads of one job."""
 
-    found: Job | Failure | None
+    found: dict[JobId, Job] | Failure
 
-    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:
-        assert (job_id, within_s) == (SIX.job_id, 3.0)
+    def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:
+        assert (job_ids, within_s) == ([SIX.job_id], 3.0)
         return self.found
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:
@@ -118,15 +119,15 @@ class One:
 def test_a_job_that_is_read_by_itself_holds_as_much_as_in_the_poll() -> None:
     seen = cluster([CORES], [SIX])
     observer = CoresAsCpus(observer=Said([seen]))
-    reads = SingleCoresAsCpus(reads=One(SIX), observer=observer)
-    assert reads.job(SIX.job_id, 3.0) == SIX, "no poll has shown the node"
+    reads = SingleCoresAsCpus(reads=One({SIX.job_id: SIX}), observer=observer)
+    assert reads.records([SIX.job_id], 3.0) == {SIX.job_id: SIX}, "no poll has shown the node"
     polled = jobs(observer.observe())[SIX.job_id]
-    assert reads.job(SIX.job_id, 3.0) == polled
+    assert reads.records([SIX.job_id], 3.0) == {SIX.job_id: polled}
     assert cpus(polled) == [6]
     assert reads.site(seen, 3.0) is seen
 
 
-@pytest.mark.parametrize("found", [None, Failure(kind=FailureKind.UNREACHABLE, message="away")])
-def test_no_job_and_no_answer_stay_so(found: Failure | None) -> None:
+@pytest.mark.parametrize("found", [{}, Failure(kind=FailureKind.UNREACHABLE, message="away")])
+def test_no_job_and_no_answer_stay_so(found: dict[JobId, Job] | Failure) -> None:
     reads = SingleCoresAsCpus(reads=One(found), observer=CoresAsCpus(observer=Said([])))
-    assert reads.job(SIX.job_id, 3.0) is found
+    assert reads.records([SIX.job_id], 3.0) == found

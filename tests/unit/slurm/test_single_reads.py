@@ -11,6 +11,7 @@ from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.answer_bytes import Answer
+from tesched_slurm.columns import QueueRow
 from tesched_slurm.run_command import Call, Commands
 from tesched_slurm.single_reads import CommandsSingleReads
 
@@ -37,12 +38,17 @@ class Saying(Answering):
     fails: Failure | None = None
     site: tuple[bytes, ...] | Failure = SITE
     given_s: list[float] = field(default_factory=list)
+    at_once: list[int] = field(default_factory=list)
 
     def run_bytes(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> Answer | Failure:
         self.given_s.append(self.timeout_s)
         return self.fails or super().run_bytes(argv, variables, enough=enough)
+
+    def run_each(self, *calls: Call) -> list[Answer | Failure]:
+        self.at_once.append(len(calls))
+        return [self.run_bytes(call.argv, call.variables) for call in calls]
 
     def run_together(self, *calls: Call) -> list[bytes] | Failure:  # type: ignore[override]
         self.given_s.append(self.timeout_s)
@@ -56,17 +62,50 @@ def as_last(last: Snapshot, within_s: float) -> Snapshot:
 
 
 def reads_of(commands: Commands) -> CommandsSingleReads:
-    return CommandsSingleReads(commands=commands, standing=as_last)
+    return CommandsSingleReads(commands=commands, standing=as_last, stopwatch=lambda: 0.0)
 
 
 def read(commands: Commands, job_id: int = 1) -> Job | Failure | None:
-    return reads_of(commands).job(JobId(job_id), within_s=3.0)
+    found = reads_of(commands).records([JobId(job_id)], within_s=3.0)
+    return found if isinstance(found, Failure) else found.get(JobId(job_id))
 
 
 def test_a_job_read_alone_is_as_a_poll_reads_it() -> None:
     slurm = Slurm(rows_by_task=[PLAIN], alone={"1": scontrol(PLAIN)})
     assert read(Saying(slurm=slurm)) == only(PLAIN, scontrol(PLAIN))
     assert [words[-1] for words in slurm.asked] == ["1", "1"], "of one id alone Slurm loads no queue"
+
+
+def of_array(job_id: str, task: str) -> QueueRow:
+    return PLAIN._replace(job_id=job_id, array_job_id="1", array_task_id=task)
+
+
+def test_with_an_arrays_id_come_its_tasks_that_have_records_of_their_own() -> None:
+    rows = [of_array("1", "2-9"), of_array("5", "0"), of_array("6", "1"), of_array("1", "3")]
+    records = "".join(map(scontrol, (rows[0], rows[1])))
+    slurm = Slurm(rows_by_task=rows, alone={"1": records})
+    found = reads_of(Saying(slurm=slurm)).records([JobId(1)], within_s=3.0)
+    assert isinstance(found, dict)
+    assert {job_id: (job.array_tasks, job.array_task_id) for job_id, job in found.items()} == {
+        1: ("2-9", None),
+        5: ("", 0),
+    }, "of task 6 scontrol has said nothing"
+
+
+def test_a_few_are_read_at_the_same_time_and_none_once_one_has_failed() -> None:
+    commands = Saying(slurm=Slurm())
+    assert reads_of(commands).records([JobId(number) for number in range(10)], within_s=3.0) == {}
+    assert commands.at_once == [4, 0, 4, 0, 2, 0]
+    commands = Saying(fails=AWAY)
+    assert reads_of(commands).records([JobId(number) for number in range(10)], within_s=3.0) == AWAY
+    assert commands.at_once == [4]
+
+
+def test_none_is_read_once_the_time_is_over() -> None:
+    times = iter((0.0, 0.0, 3.0))
+    reads = CommandsSingleReads(commands=Saying(), standing=as_last, stopwatch=lambda: next(times))
+    assert isinstance(reads.records([JobId(number) for number in range(10)], within_s=3.0), Failure)
+    assert next(times, None) is None
 
 
 def test_a_job_that_slurm_does_not_know_is_none_and_one_that_it_does_not_answer_for_a_failure() -> None:
@@ -85,7 +124,7 @@ def test_a_record_that_cannot_be_read_is_a_failure() -> None:
 def test_each_call_has_the_time_that_is_left(timeout_s: float, given_s: float) -> None:
     commands = Saying(slurm=Slurm(rows_by_task=[PLAIN], alone={"1": scontrol(PLAIN)}), timeout_s=timeout_s)
     reads = reads_of(commands)
-    reads.job(JobId(1), within_s=3.0)
+    reads.records([JobId(1)], within_s=3.0)
     reads.site(Snapshot.of(1000.0), within_s=3.0)
     assert commands.given_s == [given_s] * 3
     assert commands.calls["squeue"] > 0, "counted with all others"

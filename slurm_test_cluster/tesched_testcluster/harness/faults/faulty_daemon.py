@@ -222,16 +222,19 @@ class Daemon:
 
     # Single reads.
 
-    def job(self, job_id: JobId, within_s: float) -> Job | Failure | None:  # noqa: ARG002 - none takes any time
-        """Read one job, or fail to; it may change right after that."""
-        what = self._begins(Port.READ)
-        if what is What.UNSEEN or not self.slurm.reachable:
-            return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
-        read = self.slurm.record(job_id)
-        if what in {What.JOB_ENDS, What.JOB_SUSPENDED}:
-            self.slurm.interrupt(job_id, ends=what is What.JOB_ENDS)
-        self._after(what)
-        return read
+    def records(self, job_ids: Sequence[JobId], within_s: float) -> Mapping[JobId, Job] | Failure:  # noqa: ARG002 - in no time
+        """Read jobs, or fail to; each may change right after that."""
+        found: dict[JobId, Job] = {}
+        for job_id in job_ids:
+            what = self._begins(Port.READ)
+            if what is What.UNSEEN or not self.slurm.reachable:
+                return Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
+            read = self.slurm.record(job_id)
+            found |= {} if read is None else {job_id: read}
+            if what in {What.JOB_ENDS, What.JOB_SUSPENDED}:
+                self.slurm.interrupt(job_id, ends=what is What.JOB_ENDS)
+            self._after(what)
+        return found
 
     def site(self, last: Snapshot, within_s: float) -> Snapshot | Failure:  # noqa: ARG002 - nor do these
         """Read the nodes."""
