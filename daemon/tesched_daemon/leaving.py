@@ -14,8 +14,8 @@ Principle
 
     What cannot be put back now is not waited for: the nodes of a TE job that runs, a nice value that stays for as long
     as its job is held (priority/basic), a change of a job that is completing, or of which it is in doubt what Slurm
-    says, and a withdrawn order whose victims leave, or may have left. Once a poll shows that it can be, the next turn
-    puts it back.
+    says, and a withdrawn order whose victims leave, may have left, or may yet leave: in their grace periods. Once a
+    poll shows that it can be, the next turn puts it back.
 
 Worked example
     A daemon is started in mode shadow, and job 17 is held by the one before, of mode enforce. slurmctld does not
@@ -41,8 +41,9 @@ from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.departures import departure_of, may_go
+from tesched_core.orders.early_rerun import failed_of_its_notice
 from tesched_core.orders.undo import changed_still
-from tesched_core.placement.lost_nodes import has_not_reported
 
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.rest import is_open
@@ -161,10 +162,13 @@ def _only_waits(order: Order, late: Collection[OrderId | None], last: Snapshot) 
 
 
 def _leaves(victim: Victim, last: Snapshot) -> bool:
-    """Check whether a victim is leaving, or may have left, so that undo leaves it (`orders/undo.py`)."""
+    """Check whether a victim is leaving, or may leave or have left, so that undo leaves it (`orders/undo.py`)."""
     job = last.jobs.get(victim.job_id)
-    completes = job is not None and job.completing
-    return completes or (victim.noticed_at is not None and any(has_not_reported(name, last) for name in victim.nodes))
+    if job is not None and departure_of(victim, job, last.taken_at, last.settings.release) is not None:
+        return False
+    if job is not None and failed_of_its_notice(victim, job, last.settings):
+        return victim.requeue_sent_at is not None  # its early rerun is sent once
+    return may_go(victim, last)
 
 
 def recorded_alone(before: Memory, after: Memory) -> Memory:

@@ -78,11 +78,16 @@ def open_now(orders: Mapping[OrderId, Order]) -> Iterator[Order]:
 
 
 def of_failed(
-    outcome: Outcome, kind: type[Action] | tuple[type[Action], ...], orders: Mapping[OrderId, Order]
+    outcome: Outcome,
+    kind: type[Action] | tuple[type[Action], ...],
+    orders: Mapping[OrderId, Order],
+    *,
+    or_recorded: bool = False,
 ) -> Order | None:
     """Return the order under way whose action of this kind failed, or was skipped; None for any other outcome."""
     order_id = outcome.action.reason.order_id
-    failed = isinstance(outcome.action, kind) and outcome.status in {Status.FAILED, Status.SKIPPED}
+    not_sent = {Status.SKIPPED, Status.WOULD} if or_recorded else {Status.SKIPPED}
+    failed = isinstance(outcome.action, kind) and outcome.status in {Status.FAILED, *not_sent}
     order = orders.get(order_id) if failed and order_id is not None else None
     return order if order is not None and order.state is not OrderState.ENDED else None
 

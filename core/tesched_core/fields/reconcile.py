@@ -43,7 +43,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tesched_core.context import RESEND_AFTER_S, CycleContext
 from tesched_core.fields.contract import Lever, Orders, certainly_failed, final
-from tesched_core.model.actions import FailureKind, Outcome, Reason, SetField, Status, sets
+from tesched_core.model.actions import Outcome, Reason, SetField, Status, sets
 from tesched_core.model.change import By, Change, first_change
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
@@ -297,10 +297,9 @@ class FieldRule(FieldLever[V]):
             one = changes.get(outcome.action.job_id)
             if one is None or not sets(outcome.action, self.field):
                 continue
-            gone = outcome.failure is not None and outcome.failure.kind is FailureKind.NOT_FOUND
-            if not gone and (outcome.status is Status.SENT or outcome.action.reason.code in PUTS_BACK):
-                continue
-            self._keep(one, None if gone else self.unsent(one, outcome), context)
+            # No answer says that a change is over, nor "not found": of a job that is gone none is seen any more.
+            if outcome.status is not Status.SENT and outcome.action.reason.code not in PUTS_BACK:
+                self._keep(one, self.unsent(one, outcome), context)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count the changes that are to be put back, and can be."""

@@ -42,7 +42,7 @@ from tesched_core.model.order import (
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.changed_request import changed
-from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, to_end
+from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good, may_go, to_end
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, drop_ended_waits, was_asked
@@ -55,7 +55,7 @@ from tesched_core.orders.others_victims import awaits_others, is_lacked
 from tesched_core.orders.out_of_service import with_lost_nodes
 from tesched_core.orders.overtaken import is_held_by_us, overtaken
 from tesched_core.orders.refused_changes import given_up
-from tesched_core.orders.requeue import REQUEUE_LEVER, lost
+from tesched_core.orders.requeue import REQUEUE_LEVER, lost, owes_rerun
 from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
 from tesched_core.orders.started import has_run_again, started_run
 from tesched_core.orders.suspend import SUSPEND_LEVER
@@ -63,7 +63,7 @@ from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.awaits_reservation import ReservationsAhead
 from tesched_core.placement.can_return import why_it_cannot_return
 from tesched_core.placement.latest_start import leaves_within_s
-from tesched_core.placement.lost_nodes import gone_nodes, has_not_reported, is_silent, may_come_back
+from tesched_core.placement.lost_nodes import gone_nodes, is_silent, may_come_back
 
 
 def advance(
@@ -201,11 +201,6 @@ def _moves(order: Order) -> bool:
     return any(victim.job_id == order.preemptor for victim in order.victims)
 
 
-def may_have_left(victim: Victim, context: CycleContext) -> bool:
-    """Check whether a victim that had its notice may have left its nodes though it is shown to run there."""
-    return victim.noticed_at is not None and any(has_not_reported(name, context.snapshot) for name in victim.nodes)
-
-
 def _is_unclear(order: Order, context: CycleContext) -> bool:
     """Check whether it is unclear now what more the order needs: then no victim is pressed."""
     absent = order.preemptor in context.absent
@@ -237,26 +232,19 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     if victim.state in HOLDS_RESOURCES and victim.ending_since is None and job is not None and job.completing:
         victim = replace(victim, ending_since=context.now)
     if victim.state in HOLDS_RESOURCES or victim.state is VictimState.SUSPENDED:
-        departure = departure_of(victim, job, context.now, context.release)
-        if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
-            text = "was put back in the queue by others before it was notified"
-            return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
-        if departure is not None:
-            victim = leave(victim, departure, order, context)
+        if (after := gone(victim, job, order, context)) is not None:
+            victim = after
         elif job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
             return rerun_early(victim, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
-            # A victim under notice may be about to leave, and then has paid; when its grace period is over, it stays.
-            # One that is ending does leave, however long its Epilog takes, and another one may have left.
-            ends = (job is not None and job.completing) or may_have_left(victim, context)
-            may_leave = ends or (victim.deadline is not None and context.now < victim.deadline)
-            if job is not None and not may_leave and is_lacked(victim, order, context):
+            leaves = may_go(victim, context.snapshot)
+            if job is not None and not leaves and is_lacked(victim, order, context):
                 return _press(victim, job, order, context)
-            return victim if may_leave else _spare(victim, order, context)
+            return victim if leaves else _spare(victim, order, context)
         elif job is not None and not _is_unclear(order, context):
             return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
-        victim = _look_for_return(victim, job, order, context)
+        victim = look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
             size = victim.size.waiting(job)
             victim = victim if size is victim.size else replace(victim, size=size)
@@ -274,6 +262,15 @@ def _spare(
         # had no part in that: were it kept from them, too, a job and its withdrawal would keep any victim from them.
         context.draft.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
     return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
+
+
+def gone(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim | None:
+    """Return the victim after it was seen to have left its nodes; None: the run that was meant still holds them."""
+    departure = departure_of(victim, job, context.now, context.release)
+    if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
+        text = "was put back in the queue by others before it was notified"
+        return context.victim_step(order, victim, replace(victim, state=VictimState.SPARED), text)
+    return None if departure is None else leave(victim, departure, order, context)
 
 
 def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
@@ -315,14 +312,15 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN and not waits else victim
 
 
-def _look_for_return(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim:
+def look_for_return(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim:
+    """Return a victim that has left, after what is seen of its next run; a rerun that is owed is sent."""
     if not victim.awaited:
         return victim
     if victim.departure in TO_RERUN:
         if job is None:
             why = "Slurm has forgotten it before it was back in the queue"
             return lost(victim, why=why, order=order, context=context)
-        if job.restarts == victim.restarts and not job.pending:
+        if owes_rerun(victim, job):
             sent_at = victim.requeue_sent_at
             late = sent_at is None or context.now - sent_at > RESEND_AFTER_S
             return REQUEUE_LEVER.rerun(victim, order, context) if late else victim

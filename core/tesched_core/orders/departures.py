@@ -1,4 +1,4 @@
-"""Departure: how a victim left its nodes, as a snapshot shows it, and whether it is to run again."""
+"""Departure: how a victim left its nodes, as a snapshot shows it, or may yet, and whether it is to run again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tesched_core.context import RESEND_AFTER_S
 from tesched_core.intake.ends_for_good import ends_when_preempted
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.order import Departure, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.lost_nodes import has_not_reported
 
 #: What Slurm says of a job that it holds since it was put back in the queue too often.
 _MOST_REQUEUES = re.compile(r"^Job(Held|Hold)Max(Preempt)?Requeue")
@@ -32,6 +35,25 @@ def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str
     if job.finished and not job.completing:
         return _own_end(victim, job, now, release)
     return None
+
+
+def may_go(victim: Victim, snapshot: Snapshot) -> bool:
+    """Check whether a victim on its nodes is on its way out, or may be, though nothing more is done for that.
+
+    One that is ending does leave, however long its Epilog takes, and one whose node has not reported may have left. One
+    under notice may be about to leave, and then has paid; when its grace period is over, it stays. A requeue that
+    arrives is seen at once: its job is ending.
+    """
+    job = snapshot.jobs.get(victim.job_id)
+    if job is not None and job.completing:
+        return True
+    if victim.noticed_at is None:
+        return False
+    if any(has_not_reported(name, snapshot) for name in victim.nodes):
+        return True
+    if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
+        return snapshot.taken_at <= victim.requeue_sent_at + RESEND_AFTER_S
+    return snapshot.taken_at < victim.noticed_at + victim.grace_period_s
 
 
 def held_for_good(job: Job) -> str:

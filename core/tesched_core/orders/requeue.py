@@ -38,7 +38,7 @@ from tesched_core.model.actions import (
 from tesched_core.model.cluster import Job
 from tesched_core.model.field import Field
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Departure, Order, Victim, VictimState
+from tesched_core.model.order import TO_RERUN, Departure, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.notice import not_taken
@@ -112,10 +112,14 @@ class RequeueLever(Lever):
         """Do nothing: a requeue cannot be taken back."""
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take back the requeues that certainly were not made; a job that Slurm does not run again is lost."""
+        """Take back the requeues that certainly were not made; a job that Slurm does not run again is lost.
+
+        A rerun that mode shadow has only recorded is sent by the turn that puts back what mode enforce has changed.
+        """
         for outcome in outcomes:
             job_id = outcome.action.job_id
-            asked, again = of_failed(outcome, (Requeue, Cancel), orders), of_failed(outcome, Rerun, orders)
+            asked = of_failed(outcome, (Requeue, Cancel), orders)
+            again = of_failed(outcome, Rerun, orders, or_recorded=True)
             if asked is not None and not_taken(outcome):
                 if final(outcome):
                     context.draft.update(job_id, last_preempted=context.now)  # it had its notice, and is let go
@@ -126,12 +130,17 @@ class RequeueLever(Lever):
                 why = f"Slurm does not put it back in the queue ({said(outcome)})"
                 is_lost = partial(lost, why=why, order=again, context=context)
                 orders[again.order_id] = with_victim(again, job_id, is_lost)
-            elif again is not None and outcome.status is Status.SKIPPED:
+            elif again is not None and outcome.status is not Status.FAILED:
                 orders[again.order_id] = with_victim(again, job_id, partial(replace, requeue_sent_at=None))
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Count nothing: what a requeue may leave in Slurm is a hold (`fields/left_held.py`)."""
         return 0
+
+
+def owes_rerun(victim: Victim, job: Job) -> bool:
+    """Check whether a victim's run is over for good, and its job is not back in the queue though it is to run again."""
+    return victim.awaited and victim.departure in TO_RERUN and job.restarts == victim.restarts and not job.pending
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:

@@ -1,7 +1,8 @@
 """Undo: all that tesched still has changed is put back, also when the daemon is dead or about to end.
 
 Orders under way are withdrawn: a victim that has not left keeps its nodes, one that waits to run again waits with its
-own priority, and a suspended one is resumed once its CPUs are free.
+own priority, and a suspended one is resumed once its CPUs are free. One that has had its notice may obey it until its
+grace period is over, and is put back in the queue then: by this, or by the next daemon.
 As ever, a value is believed to be back only when that is seen, so this is repeated until nothing is left.
 """
 
@@ -16,11 +17,13 @@ from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_RESOURCES, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.advance import end_wait, leave, may_have_left
-from tesched_core.orders.departures import departure_of
+from tesched_core.orders.advance import end_wait, gone, look_for_return
+from tesched_core.orders.departures import may_go
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.levers import LEVERS
+from tesched_core.orders.requeue import owes_rerun
 from tesched_core.orders.settled import add_delay, ended_if_settled
 from tesched_core.placement.columns_of import columns_of
 
@@ -48,6 +51,8 @@ def undo(
     left = changed_still(memory, snapshot, levers)
     actions = tuple(context.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
+    if leaving := under_notice(memory):
+        summary += f"; may leave yet, and are followed by the next daemon then: {', '.join(map(str, leaving))}"
     decision = Decision(
         cycle=memory.cycle,
         at=snapshot.taken_at,
@@ -65,6 +70,12 @@ def changed_still(memory: Memory, snapshot: Snapshot, levers: Sequence[Lever] = 
     return len(memory.open_orders()) + sum(lever.outstanding(memory, snapshot) for lever in levers)
 
 
+def under_notice(memory: Memory) -> tuple[JobId, ...]:
+    """Return the victims of orders under way that hold their nodes, and may leave yet."""
+    held = (victim for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_RESOURCES)
+    return tuple(victim.job_id for victim in held)
+
+
 def _withdrawn(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN:
         order = end_wait(order, Ending.WITHDRAWN, "withdrawn: its changes are put back", context)
@@ -72,25 +83,31 @@ def _withdrawn(order: Order, context: CycleContext) -> Order:
 
 
 def _given_up(order: Order, context: CycleContext) -> Order:
-    """Return the order, ended if no victim is suspended or ending; one that waits to run again waits without it."""
-    if any(victim.state is VictimState.SUSPENDED or victim.state in HOLDS_RESOURCES for victim in order.victims):
-        return order
+    """Return the order, ended once each victim stays on its nodes, or is seen to be in the queue if it is to be."""
+    jobs = context.snapshot.jobs
+    for victim in order.victims:
+        job = jobs.get(victim.job_id)
+        is_owed = job is not None and owes_rerun(victim, job)
+        if is_owed or victim.state is VictimState.SUSPENDED or victim.state in HOLDS_RESOURCES:
+            return order
     return ended_if_settled(order, context, victims_wait=True)
 
 
 def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
     job = context.snapshot.jobs.get(victim.job_id)
+    if victim.state is VictimState.LEFT and victim.job_id not in context.absent:
+        return look_for_return(victim, job, order, context)
     if victim.state not in HOLDS_RESOURCES:
         return victim
-    departure = departure_of(victim, job, context.now, context.release)
-    if departure is not None:
-        return leave(victim, departure, order, context)
+    after = gone(victim, job, order, context)
+    if after is not None:
+        return after
     if job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
         return rerun_early(victim, order, context)
-    if (job is not None and job.completing) or may_have_left(victim, context):
-        return victim  # it does leave, or has, and how is known when its Epilog is over, or its node has reported
     if victim.noticed_at is not None:
         # A daemon may be started again, and should not ask it at once.
         context.draft.update(victim.job_id, last_preempted=context.now)
+    if may_go(victim, context.snapshot):
+        return victim
     spared = replace(victim, state=VictimState.SPARED)
     return context.victim_step(order, victim, spared, "the order was withdrawn; it goes on")

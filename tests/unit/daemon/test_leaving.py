@@ -19,7 +19,7 @@ from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.order import Ending, Order, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
@@ -37,6 +37,7 @@ from tests.loop_parts import Reported
 from tests.scenarios.driver import BE, TE, Driver
 
 PACE = Pace(poll_interval_s=2.0, backoff_max_s=30.0)
+GRACE_S = 600.0
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
 
 
@@ -72,7 +73,7 @@ class Site:
             journal=self.store,
             policies=in_turn(FitGpp()),
             limits=Limits(min_run_time_s=0, cool_down_s=0, lever=self.lever),
-            classes=Classification(rules=(rule,), default_notice_signal="B:USR1", default_grace_period_s=600),
+            classes=Classification(rules=(rule,), default_notice_signal="B:USR1", default_grace_period_s=GRACE_S),
             mode=mode,
             pace=PACE,
             clock=lambda: NOW + self.drive.at_s,
@@ -125,9 +126,14 @@ def site() -> Site:
 
 
 def undone(site: Site) -> bool:
-    """Check whether the TE job is as before, the order is withdrawn, and nothing is open."""
+    """Check whether the TE job is as before and the order is withdrawn; a victim may have its grace period still."""
     memory = site.store.memory
-    return site.is_as_before and not memory.open_orders() and not any(memory.changes.values())
+    waits = (one.state is OrderState.SETTLING and are_noticed(one) for one in memory.open_orders())
+    return site.is_as_before and all(waits) and not any(memory.changes.values())
+
+
+def are_noticed(order: Order) -> bool:
+    return all(victim.state is VictimState.NOTICED for victim in order.victims)
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
@@ -139,7 +145,7 @@ def test_changes_are_put_back_before_another_mode_decides(
     turns = site.turns(loop, 2)
     assert site.kinds() == ["setnice", "setnodes"]
     assert undone(site)
-    assert [turn.settled for turn in turns] == [False, True]
+    assert [turn.left for turn in turns] == [3, 1], "the victim may leave yet"
     assert loop.is_leaving
     (after,) = site.turns(loop)
     assert (after.settled, loop.is_leaving, site.kinds()) == (False, False, [])
@@ -154,6 +160,7 @@ def test_a_stop_that_puts_all_back_leaves_no_word_of_it(site: Site) -> None:
     loop = site.daemon(Mode.SHADOW)
     site.turns(loop)
     assert loop.is_leaving
+    site.drive.at_s += GRACE_S
     *_, last = put_all_back(loop, sleep=lambda _: None)
     assert last.settled
     assert not site.store.reports[-1].leaving
@@ -161,6 +168,7 @@ def test_a_stop_that_puts_all_back_leaves_no_word_of_it(site: Site) -> None:
 
 def test_what_was_sent_in_a_turn_that_the_store_refuses_is_said(site: Site) -> None:
     site.store.fails = {"conclude"}
+    site.drive.at_s += GRACE_S
     first, *_, last = put_all_back(site.daemon(Mode.ENFORCE), sleep=lambda _: site.store.fails.clear())
     assert site.kinds() == [kind_of(outcome.action) for outcome in first.outcomes] == ["setnice", "setnodes"]
     assert "conclude: disk full" in first.trouble
@@ -353,6 +361,7 @@ def test_a_restart_that_slurmctld_does_not_see_is_no_reason_to_forget_the_order(
 
 
 def test_a_restart_with_nothing_open_decides_at_once(site: Site) -> None:
+    site.drive.at_s += GRACE_S
     *_, last = put_all_back(site.daemon(Mode.ENFORCE), sleep=lambda _: None)
     assert last.settled
     (turn,) = site.turns(site.daemon(Mode.SHADOW))
@@ -454,6 +463,51 @@ def test_a_victim_that_may_have_left_keeps_no_mode_from_beginning(site: Site) ->
     site.turns(loop, 4)
     assert undone(site)
     assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_victim_that_obeys_its_notice_in_another_mode_is_put_back_in_the_queue(
+    site: Site, mode: Mode, *, busy: bool
+) -> None:
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    assert not loop.is_leaving
+    site.kinds()
+    site.idle = busy
+    site.drive.ends(BE, JobState.FAILED)
+    site.turns(loop, 4)
+    assert site.kinds() == ["rerun"]
+    if busy:
+        site.turns(loop, POLLS)
+        assert site.kinds() == ["rerun"], "it is sent again"
+        assert loop.is_leaving
+    site.drive.requeued(BE)
+    site.turns(loop, 4)
+    assert not site.store.memory.open_orders()
+    assert not loop.is_leaving
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_its_rerun_is_sent_before_its_epilog_is_over(site: Site, mode: Mode) -> None:
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    site.kinds()
+    site.drive.completing(BE, JobState.UNKNOWN)
+    site.drive.change(BE, reason="NonZeroExitCode", exit_status=1)
+    site.turns(loop, 4)
+    assert site.kinds() == ["rerun"]
+    assert not loop.is_leaving, "what follows is awaited"
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.OBSERVE])
+def test_a_victim_that_does_not_obey_its_notice_goes_on_in_another_mode(site: Site, mode: Mode) -> None:
+    loop = site.daemon(mode)
+    site.turns(loop, 4)
+    site.kinds()
+    site.drive.at_s += GRACE_S
+    site.turns(loop, 4)
+    assert (site.kinds(), site.store.memory.open_orders(), loop.is_leaving) == ([], (), False)
 
 
 def test_a_nice_value_of_a_job_that_is_completing_keeps_no_mode_from_beginning(site: Site) -> None:

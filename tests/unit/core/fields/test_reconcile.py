@@ -178,6 +178,7 @@ def test_what_slurm_refuses_is_left_for_a_while_and_put_back_sooner() -> None:
         (Status.SENT, None, True),
         (Status.FAILED, FailureKind.UNREACHABLE, True),  # it may have arrived
         (Status.FAILED, FailureKind.DENIED, False),
+        (Status.FAILED, FailureKind.NOT_FOUND, False),
         (Status.SKIPPED, None, False),
         (Status.WOULD, None, False),
     ],
@@ -192,17 +193,18 @@ def test_a_command_that_certainly_did_not_arrive_leaves_nothing_to_put_back(
     assert (one.value == FIRST and not one.dry) is is_left
 
 
-def test_of_a_job_that_slurm_has_forgotten_nothing_is_remembered() -> None:
-    site = Site()
-    site.reconciled(want(FIRST))
-    site.learns(Status.FAILED, FailureKind.NOT_FOUND)
-    assert site.changes == {}
-
-
-def test_an_answer_to_the_command_that_puts_back_says_nothing_of_the_value_that_was_set() -> None:
+def test_a_single_answer_that_there_is_no_such_job_leaves_the_value_before_it() -> None:
     site = Site(shown=FIRST, changes={Field.THROTTLE: {ARRAY: change()}})
-    site.learns(Status.FAILED, FailureKind.DENIED, ReasonCode.SHARE_ENDED)
-    assert site.changes[Field.THROTTLE][ARRAY].value == FIRST
+    site.reconciled(want(SECOND), at=LATE)
+    site.learns(Status.FAILED, FailureKind.NOT_FOUND)
+    assert site.reconciled(at=LATE + 1) == [(OWN, FIRST)]
+
+
+@pytest.mark.parametrize("kind", [FailureKind.DENIED, FailureKind.NOT_FOUND])
+def test_an_answer_to_the_command_that_puts_back_says_nothing_of_the_value_that_was_set(kind: FailureKind) -> None:
+    site = Site(shown=FIRST, changes={Field.THROTTLE: {ARRAY: change()}})
+    site.learns(Status.FAILED, kind, ReasonCode.SHARE_ENDED)
+    assert site.reconciled(at=LATE) == [(OWN, FIRST)]
 
 
 def test_a_command_of_a_time_that_has_not_come_is_not_awaited() -> None:
