@@ -37,6 +37,7 @@ from benchmarks.broken_shard_rules import SHARD_MUTATIONS
 from benchmarks.broken_spread_rules import SPREAD_MUTATIONS
 from benchmarks.broken_trace_rules import TRACE_MUTATIONS
 from benchmarks.broken_turn_rules import TURN_MUTATIONS
+from benchmarks.broken_twin_rules import TWIN_MUTATIONS
 from benchmarks.broken_web_rules import WEB_MUTATIONS
 from benchmarks.broken_window_rules import WINDOW_MUTATIONS
 from benchmarks.broken_word_rules import WORD_MUTATIONS
@@ -850,6 +851,7 @@ MUTATIONS = (
     *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
     *SHARD_MUTATIONS,
+    *TWIN_MUTATIONS,
     *SPREAD_MUTATIONS,
     *EDGE_MUTATIONS,
     *MEMORY_MUTATIONS,

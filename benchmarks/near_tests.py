@@ -23,6 +23,7 @@ _CRONTAB, _FEDERATED = "tests/scenarios/test_crontab.py", "tests/scenarios/test_
 _LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 _SET_BACK, _AGAIN = "tests/scenarios/test_clock_set_back.py", "tests/scenarios/test_back_again.py"
+_NODE_HOURS = "tests/unit/sim/test_node_hours.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
@@ -481,12 +482,14 @@ NEAR = {
         "tests/integration/test_cli_delays.py",
     ),
     "serve": (_PATIENT,),
-    "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py"),
+    "summary": ("tests/unit/sim/test_report_summary.py", "tests/unit/sim/test_exempt.py", _NODE_HOURS),
+    "results_of_arrays": (_NODE_HOURS,),
     "slurm": (
         "tests/unit/sim/test_actions.py",
         "tests/unit/sim/test_arrays.py",
         "tests/unit/sim/test_exempt.py",
         _OUTAGES,
+        _NODE_HOURS,
     ),
     "shared_gpus": ("tests/unit/sim/test_shards.py",),
     "shards": ("tests/unit/sim/test_shard_workloads.py",),

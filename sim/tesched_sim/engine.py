@@ -579,7 +579,8 @@ class Simulation:
             start_s=slurm.first_start_s,
             end_s=slurm.end_s,
             preempted=np.array(slurm.restarts, dtype=np.int32),
-            lost_s=slurm.lost_s,
+            lost_node_s=slurm.lost_node_s,
+            held_node_s=slurm.held_node_s,
             preemptions=Preemptions.of(slurm.records, self.daemon.futile if self.daemon else set()),
             use=Use(
                 at_s=np.array([at for at, _, _, _ in self._samples]),

@@ -29,8 +29,10 @@ class Preemptions:
     #: when it ran again
     back_s: NDArray[np.float64]
     #: nodes times seconds in which the run that paid held its nodes and did no work that lasted: since its last
-    #: checkpoint, or in its grace period. What its restart takes is in `Result.lost_s`
+    #: checkpoint, or in its grace period. What its restart takes is in `Result.lost_node_s`
     lost_node_s: NDArray[np.float64]
+    #: on how many that was
+    nodes: NDArray[np.int64]
     #: the preemptor did not start on the resources that were freed
     futile: NDArray[np.bool_]
 
@@ -44,6 +46,7 @@ class Preemptions:
             left_s=np.array([one.left_s for one in records]),
             back_s=np.array([one.back_s for one in records]),
             lost_node_s=np.array([one.lost_node_s for one in records]),
+            nodes=np.array([len(one.nodes) for one in records], dtype=np.int64),
             futile=np.array([one.order_id in futile for one in records], dtype=np.bool_),
         )
 
@@ -74,8 +77,9 @@ class Result:
     end_s: NDArray[np.float64]
     #: [jobs] how often it was put back in the queue
     preempted: NDArray[np.int32]
-    #: [jobs] seconds in which it held its nodes and did no work that lasted
-    lost_s: NDArray[np.float64]
+    #: [jobs] nodes times seconds that its runs which are over held, and of those in which it did no work that lasted
+    held_node_s: NDArray[np.float64]
+    lost_node_s: NDArray[np.float64]
     preemptions: Preemptions
     use: Use
     #: events that the engine handled, and how many cycles the policy had

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tesched_sim.bound_use import BoundUse
 from tesched_sim.result import Result
 from tesched_sim.workload import Workload
 
@@ -21,18 +23,15 @@ def with_trainings_as_jobs(result: Result) -> Result:
         return result
     entry = _entries(workload)
     first = np.flatnonzero(np.concatenate([[True], entry[1:] != entry[:-1]]))
-    one = workload.first(len(workload))
+    one = workload.part(first)
+    run_s = one.run_s.copy()
     start_s, end_s = np.full(len(first), np.inf), np.full(len(first), -np.inf)
     np.minimum.at(start_s, entry, np.where(np.isnan(result.start_s), np.inf, result.start_s))
     # A training with a task that has not ended has not ended.
     np.maximum.at(end_s, entry, np.where(np.isnan(result.end_s), np.inf, result.end_s))
-    columns = ("submit_s", "run_s", "limit_s", "nodes", "demand", "te", "grace_s", "yield_s", "saves_on_notice")
-    more = ("checkpoint_s", "restart_s", "constraint", "user", "speed", "most_nodes", "expected_s", "array")
-    kept = {name: values[first] for name in (*columns, *more) if (values := getattr(one, name)) is not None}
-    kept["run_s"] = kept["run_s"].copy()
-    for row in np.flatnonzero(kept["array"] >= 0).tolist():
-        model, most = workload.trainings[kept["array"][row]], int(workload.throttle[kept["array"][row]])
-        kept["run_s"][row] = model.iterations * model.worker_s / max(most, 1)
+    for row in np.flatnonzero(array[first] >= 0).tolist():
+        model, most = workload.trainings[array[first[row]]], int(workload.throttle[array[first[row]]])
+        run_s[row] = model.iterations * model.worker_s / max(most, 1)
     preemptions = replace(
         result.preemptions,
         victim=entry[result.preemptions.victim],
@@ -41,13 +40,25 @@ def with_trainings_as_jobs(result: Result) -> Result:
     )
     return replace(
         result,
-        workload=replace(one, **kept),
+        workload=replace(one, run_s=run_s),
         start_s=np.where(np.isinf(start_s), np.nan, start_s),
         end_s=np.where(np.isinf(end_s), np.nan, end_s),
         preempted=np.bincount(entry, weights=result.preempted).astype(np.int32),
-        lost_s=np.bincount(entry, weights=result.lost_s).astype(np.float64),
+        held_node_s=np.bincount(entry, weights=result.held_node_s).astype(np.float64),
+        lost_node_s=np.bincount(entry, weights=result.lost_node_s).astype(np.float64),
         preemptions=preemptions,
+        bound=None if result.bound is None else _folded(result.bound, entry),
     )
+
+
+def _folded(bound: BoundUse, entry: NDArray[np.int64]) -> BoundUse:
+    """The bound is each task's own, so that a training is as near to it as the one that is nearest."""
+    count = int(entry[-1]) + 1 if len(entry) else 0
+    waited_s, part, held = np.zeros(count), np.full(count, -np.inf), np.zeros(count, dtype=np.bool_)
+    np.maximum.at(waited_s, entry, bound.bystander_s)
+    np.maximum.at(part, entry, bound.part)
+    np.logical_or.at(held, entry, bound.held)
+    return replace(bound, bystander_s=waited_s, part=part, held=held)
 
 
 def _entries(workload: Workload) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -132,7 +132,9 @@ class Slurm:
         self.queued_s = workload.submit_s.copy()
         self.first_start_s = np.full(count, nan)
         self.end_s = np.full(count, nan)
-        self.lost_s = np.zeros(count)
+        #: nodes times seconds of each job: held, by all its runs, and of those in which it did no work that lasted
+        self.held_node_s = np.zeros(count)
+        self.lost_node_s = np.zeros(count)
         #: one line, or TE jobs' and the others'
         self.lines = (PriorityQueue(), PriorityQueue()) if behaviour.te_first else (PriorityQueue(),)
         #: best-effort jobs that hold nodes, in order of start, and all that do
@@ -459,8 +461,10 @@ class Slurm:
         for node in self.where[row]:
             self.free[node, 0] -= self.workload.demand[row, 0]
         # As if it had started so much later.
-        self.lost_s[row] += self.now - self.suspended_s[row]
-        self.started_s[row] += self.now - self.suspended_s[row]
+        stood_s = self.now - self.suspended_s[row]
+        self._lose(row, stood_s)
+        self.held_node_s[row] += stood_s * len(self.where[row])
+        self.started_s[row] += stood_s
         self._epoch[row] += 1
         self.push(float(self.started_s[row]) + self._overhead_s(row) + self._left_s(row), Event.END, row)
 
@@ -530,7 +534,7 @@ class Slurm:
     def fail(self, row: int) -> None:
         """Let a running job end as FAILED; what it has saved stays saved."""
         kept_s = self._kept(row)
-        self.lost_s[row] += self.now - self.started_s[row] - (kept_s - self.saved_s[row]) / self.speed[row]
+        self._lose(row, self.now - float(self.started_s[row]) - (kept_s - self.saved_s[row]) / self.speed[row])
         self.saved_s[row] = max(kept_s, self.saved_s[row])
         self.failed.add(row)
         self._end(row)
@@ -557,6 +561,9 @@ class Slurm:
         self._epoch[row] += 1
         self.state[row], self.where[row] = JobPhase.RUNNING, nodes
         self.started_s[row], self.queued_s[row] = started_s, queued_s
+        # Its end counts all of it anew: what it held until it left is counted already, and then it held none.
+        self.held_node_s[row] -= (self.now - started_s) * len(nodes)
+        self._lose(row, started_s - self.now)
         self.running[row] = None
         if self.be[row]:
             self.running_be[row] = None
@@ -569,8 +576,11 @@ class Slurm:
         self.left_held.add(row)
 
     def _finish(self, row: int) -> None:
-        self.lost_s[row] += self.now - self.started_s[row] - self._left_s(row)
+        self._lose(row, self.now - float(self.started_s[row]) - self._left_s(row))
         self._end(row)
+
+    def _lose(self, row: int, seconds: float) -> None:
+        self.lost_node_s[row] += seconds * len(self.where[row])
 
     def _end(self, row: int) -> None:
         self.state[row] = JobPhase.DONE
@@ -591,7 +601,7 @@ class Slurm:
         kept_s = self._kept(row)
         lost_s = held_s - (kept_s - self.saved_s[row]) / self.speed[row]
         self.saved_s[row] = kept_s
-        self.lost_s[row] += lost_s
+        self._lose(row, lost_s)
         record = self._record_of.get(row)
         if record is not None:
             record.left_s = self.now
@@ -650,6 +660,7 @@ class Slurm:
             self.free[node] += self.held_on(row, node) if self.is_typed else demand
             if self.shared is not None:
                 self.shared.give_back(row, node, self.free)
+        self.held_node_s[row] += (self.now - self.started_s[row]) * len(self.where[row])
         self.where[row] = ()
         if self.arrays is not None:
             self._workers_change(row, -1)

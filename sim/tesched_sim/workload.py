@@ -239,8 +239,12 @@ class Workload:
 
     def first(self, count: int) -> Workload:
         """Return the first `count` jobs."""
+        return self.part(slice(count))
+
+    def part(self, rows: slice | NDArray[np.int64]) -> Workload:
+        """Return these jobs of it, in order of submission."""
         columns = ((name, getattr(self, name)) for name in (*_COLUMNS, *_OPTIONAL))
-        return replace(self, **{name: values[:count] for name, values in columns if values is not None})
+        return replace(self, **{name: values[rows] for name, values in columns if values is not None})
 
     def check(self) -> None:
         """Raise WorkloadError for the first value that is not right."""

@@ -148,8 +148,10 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
     assert result.finished.all()
     assert not held
     # What it held its nodes for is its work and what was lost of it.
-    np.testing.assert_allclose(held_s, case.workload.run_s + result.lost_s, atol=1e-6)
-    assert (result.jct_s >= case.workload.run_s + result.lost_s - 1e-6).all()
+    nodes, lost_s = case.workload.nodes, result.lost_node_s / case.workload.nodes
+    np.testing.assert_allclose(held_s, case.workload.run_s + lost_s, atol=1e-6)
+    np.testing.assert_allclose(result.held_node_s, held_s * nodes, atol=1e-6)
+    assert (result.jct_s >= case.workload.run_s + lost_s - 1e-6).all()
     assert (slurm.free == case.workload.machines.most).all()
 
 

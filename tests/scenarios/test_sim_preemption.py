@@ -24,14 +24,14 @@ def test_the_victim_saves_leaves_and_goes_on_where_it_was() -> None:
     assert ends(result) == [140, 60]
     assert preemptions(result) == [(0, 1, 20, 50, 60)]
     assert result.preemptions.lost_node_s.tolist() == [30]
-    assert result.lost_s.tolist() == [30, 0]
+    assert result.lost_node_s.tolist() == [30, 0]
     assert result.preempted.tolist() == [1, 0]
 
 
 def test_without_a_grace_period_the_te_job_starts_at_once_and_nothing_is_lost() -> None:
     result = with_fitgpp(Sketch(run=100), te(20, 10))
     assert (starts(result), ends(result)) == ([0, 20], [110, 30])
-    assert result.lost_s.tolist() == [0, 0]
+    assert result.lost_node_s.tolist() == [0, 0]
 
 
 def test_a_te_job_that_fits_starts_at_once_and_no_victim_is_notified() -> None:
@@ -61,7 +61,7 @@ def test_one_that_does_not_save_on_notice_has_its_last_checkpoint() -> None:
     # At 50 it has worked for 20 s (then its notice came, and it saves nothing then): 15 s are kept.
     result = with_fitgpp(Sketch(run=100, grace=30, saves=False, checkpoint=15, restart=4), te(20, 10))
     assert ends(result)[0] == 60 + 4 + (100 - 45)
-    assert result.lost_s[0] == 50 - 45 + 4
+    assert result.lost_node_s[0] == 50 - 45 + 4
 
 
 def test_one_that_saves_nothing_begins_anew() -> None:

@@ -254,7 +254,7 @@ class TestNodes:
     def test_its_jobs_go_back_to_the_queue_and_lose_their_work(self) -> None:
         result = simulate(Sketch(run=100), behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
         assert (starts(result), ends(result)) == ([0], [150])
-        assert result.lost_s.tolist() == [30]
+        assert result.lost_node_s.tolist() == [30]
 
     def test_no_job_starts_on_it_meanwhile(self) -> None:
         result = simulate(Sketch(at=40, run=10), behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])

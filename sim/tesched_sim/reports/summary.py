@@ -143,7 +143,7 @@ def slowdown(result: Result) -> NDArray[np.float64]:
 
 def lost_node_s(result: Result) -> NDArray[np.float64]:
     """Return [jobs] the nodes times seconds that each held without doing work that lasted."""
-    return _rounded(result.lost_s) * result.workload.nodes
+    return _rounded(result.lost_node_s)
 
 
 def delay_s(result: Result) -> NDArray[np.float64]:
@@ -154,7 +154,7 @@ def delay_s(result: Result) -> NDArray[np.float64]:
     preemptions, workload = result.preemptions, result.workload
     counts = np.isfinite(preemptions.back_s) & np.isfinite(preemptions.left_s) & workload.te[preemptions.preemptor]
     victims = preemptions.victim[counts]
-    lost_s = preemptions.lost_node_s[counts] / workload.nodes[victims]
+    lost_s = (preemptions.lost_node_s / preemptions.nodes)[counts]
     delayed_s = np.zeros(len(workload))
     np.add.at(delayed_s, victims, lost_s + (preemptions.back_s - preemptions.left_s)[counts])
     delayed_s[~result.finished | ~np.isin(np.arange(len(workload)), victims)] = np.nan
@@ -174,8 +174,8 @@ def summarise(result: Result) -> Summary:
     intervals_s = restart_intervals_s(result)
     lost = lost_node_s(result)
     finished = result.finished
-    # What an unfinished job has held is not in a result, so it counts on neither side of the share.
-    used_node_s = float((workload.run_s * workload.nodes + lost)[finished].sum())
+    # What an unfinished job holds still is not in a result, so it counts on neither side of the share.
+    used_node_s = float(_rounded(result.held_node_s)[finished].sum())
     busy_s, utilisation = _utilisation(result)
     return Summary(
         workload=workload.name,

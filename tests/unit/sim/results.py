@@ -88,7 +88,8 @@ def result(
         start_s=np.array([job.start for job in jobs]),
         end_s=np.array([job.end for job in jobs]),
         preempted=np.array([job.preempted for job in jobs], dtype=np.int32),
-        lost_s=np.array([job.lost for job in jobs]),
+        held_node_s=np.array([(job.run + job.lost) * job.nodes for job in jobs]),
+        lost_node_s=np.array([job.lost * job.nodes for job in jobs]),
         preemptions=Preemptions(
             victim=np.array([one.victim for one in noticed], dtype=np.int64),
             preemptor=np.array([one.preemptor for one in noticed], dtype=np.int64),
@@ -96,6 +97,7 @@ def result(
             left_s=np.array([one.left for one in noticed]),
             back_s=np.array([one.back for one in noticed]),
             lost_node_s=np.array([one.lost * jobs[one.victim].nodes for one in noticed]),
+            nodes=np.array([jobs[one.victim].nodes for one in noticed], dtype=np.int64),
             futile=np.array([one.futile for one in noticed], dtype=np.bool_),
         ),
         use=Use(

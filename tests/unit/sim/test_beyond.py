@@ -61,7 +61,7 @@ def test_job_that_was_moved_keeps_the_work_and_not_the_time() -> None:
     slurm.start(0, (1,))
     slurm.now = 90.0  # 45 s of work, 40 of them saved
     slurm._leave(0)
-    assert (slurm.saved_s[0], slurm.lost_s[0]) == (40.0, 10.0)
+    assert (slurm.saved_s[0], slurm.lost_node_s[0]) == (40.0, 10.0)
 
 
 def test_job_without_a_type_holds_gpus_of_its_nodes_type() -> None:

@@ -1,0 +1,31 @@
+"""The rules of what a simulated run counts, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_SLURM, _FOLDED = "sim/tesched_sim/slurm.py", "sim/tesched_sim/results_of_arrays.py"
+_SUMMARY = "sim/tesched_sim/reports/summary.py"
+
+TWIN_MUTATIONS = (
+    Mutation(
+        "simulated node-hours: lost on the nodes that were held",
+        _SLURM,
+        "self.lost_node_s[row] += seconds * len(self.where[row])",
+        "self.lost_node_s[row] += seconds * self.nodes_wanted[row]",
+    ),
+    Mutation(
+        "simulated node-hours: held by each run",
+        _SLURM,
+        "(self.now - self.started_s[row]) * len(self.where[row])",
+        "(self.now - self.started_s[row]) * self.nodes_wanted[row]",
+    ),
+    Mutation("simulated node-hours: a delay counts seconds", _SUMMARY, " / preemptions.nodes)", ")"),
+    Mutation(
+        "simulated trainings: the bound of the task that is nearest",
+        _FOLDED,
+        "np.maximum.at(part",
+        "np.minimum.at(part",
+    ),
+    Mutation("simulated trainings: the bound", _FOLDED, "_folded(result.bound, entry)", "result.bound"),
+)
