@@ -6,9 +6,27 @@ from benchmarks.mutation import Mutation
 
 _SACCT, _RECORDED = (f"sim/tesched_sim/traces/{name}.py" for name in ("sacct", "recorded"))
 _FILLED = "sim/tesched_sim/workloads/fill.py"
-_PAST = "cli/tesched_cli/recorded_past.py"
+_PAST, _LEFT_OUT = (f"cli/tesched_cli/{name}.py" for name in ("recorded_past", "left_out"))
 
 TRACE_MUTATIONS = (
+    Mutation("not run: only of those that waited", _SACCT, "if state in _WAITED:", "if True:"),
+    Mutation("not run: cancelled at once", _SACCT, "if at_once or line", "if line"),
+    Mutation("not run: since it was eligible", _SACCT, '"Eligible" if line.text("Eligible") else "Submit"', '"Submit"'),
+    Mutation("not run: one that was not eligible", _SACCT, "waited_s if waited_s >= 0 else np.nan", "waited_s"),
+    Mutation("not run: until the latest time", _SACCT, "np.nanmax([at_s, *ends, *others])", "at_s"),
+    Mutation("not run: too large for TE", _FILLED, "    if wanted > most:\n        return False\n", ""),
+    Mutation("not run: TE by its time limit", _FILLED, "one.limit_s <= p.te_run_max * MINUTE_S and ", ""),
+    Mutation("not run: classes that are drawn", _FILLED, " and p.te_share == 1 else None", " else None"),
+    Mutation("not run: one that was held", _LEFT_OUT, "if job.reason not in _FOR_RESOURCES:", "if False:"),
+    Mutation("not run: many waited unseen", _LEFT_OUT, "return 20 * sum", "return 0 * sum"),
+    Mutation("not run: few do not hide the rest", _LEFT_OUT, "return 20 * sum", "return 10**9 * sum"),
+    Mutation("not run: of how long a wait", _LEFT_OUT, "waited_s > AT_ONCE_S", "True"),
+    Mutation("not run: cancelled jobs of the store", _LEFT_OUT, "elif job.state in ENDED_FIRST:", "elif False:"),
+    Mutation("not run: waiting jobs of the store", _PAST, "states=_RUNNING | {JobState.PENDING}", "states=_RUNNING"),
+    Mutation(
+        "left out: requeued, and waits again", _LEFT_OUT, "            if job.restarts:\n", "            if False:\n"
+    ),
+    Mutation("left out: of these days", _LEFT_OUT, "elif job.last_seen >= since:", "else:"),
     Mutation(
         "trace: a limit above ten years is none",
         _SACCT,
@@ -56,6 +74,8 @@ TRACE_MUTATIONS = (
         "be=_of_class(result, ~workload.te)",
     ),
     Mutation("past: exempt jobs of the store", _PAST, "exempt=exempt if any(exempt) else None", "exempt=None"),
-    Mutation("past: jobs that run", _PAST, "_workload((*ended, *running), look", "_workload(ended, look"),
-    Mutation("past: jobs that run, of sacct", "slurm/tesched_slurm/sacct_history.py", "OOM,DL,BF,R,S", "OOM,DL,BF"),
+    Mutation("past: jobs that run", _PAST, "(*jobs.ran, *jobs.running), look", "jobs.ran, look"),
+    Mutation(
+        "past: jobs that run, of sacct", "slurm/tesched_slurm/sacct_history.py", "OOM,DL,BF,R,S,PD", "OOM,DL,BF,PD"
+    ),
 )

@@ -27,6 +27,7 @@ _NODE_HOURS = "tests/unit/sim/test_node_hours.py"
 _OUTAGES, _SILENT = "tests/unit/sim/test_misbehaving_site.py", "tests/scenarios/test_silent_node.py"
 _LONG = "tests/unit/cli/test_long_numbers.py"
 _PATIENCE, _PATIENT = "tests/scenarios/test_patience.py", "tests/scenarios/test_many_patient.py"
+_ADVISED = "tests/integration/test_cli_advise.py"
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "among_equals": ("tests/unit/policies/test_among_equals.py",),
@@ -229,6 +230,7 @@ NEAR = {
     "views": ("tests/integration/test_cli_mine.py", "tests/integration/test_cli_own_most.py"),
     "asking": ("tests/unit/daemon/test_asking.py",),
     "recorded_past": ("tests/integration/test_cli_whatif.py", "tests/integration/test_cli_held_nodes.py"),
+    "left_out": ("tests/unit/cli/test_left_out.py", "tests/integration/test_cli_held_nodes.py", _ADVISED),
     "classify": tuple(f"tests/unit/core/intake/test_{name}.py" for name in ("classify", "notices", "not_followed")),
     "class_rules": ("tests/unit/core/intake/test_notices.py", "tests/unit/daemon/doctor/test_bound.py"),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
@@ -332,7 +334,7 @@ NEAR = {
     "observer": ("tests/unit/sim/test_arrays.py", "tests/unit/sim/test_shards.py"),
     "plausibility": ("tests/unit/daemon/test_plausibility.py", "tests/unit/slurm/test_cluster_bounds.py"),
     # of policies, and of workloads
-    "fill": (*_FILL, _CRONTAB, "tests/unit/sim/test_trace_bounds.py"),
+    "fill": ("tests/unit/sim/test_not_run.py", *_FILL, _CRONTAB, "tests/unit/sim/test_trace_bounds.py"),
     "queue_heads": _FILL,
     "shadow_time": _FILL,
     "queue_boost": (
@@ -606,7 +608,7 @@ NEAR = {
     "visible": ("tests/unit/core/model/test_visible.py",),
     **dict.fromkeys(
         ("sacct", "recorded", "gpu_clusters"),
-        ("tests/unit/sim/test_traces.py", "tests/unit/sim/test_trace_bounds.py"),
+        ("tests/unit/sim/test_not_run.py", "tests/unit/sim/test_traces.py", "tests/unit/sim/test_trace_bounds.py"),
     ),
     "advice": ("tests/unit/sim/test_advice.py",),
     "sacct_history": ("tests/unit/slurm/test_sacct_history.py",),

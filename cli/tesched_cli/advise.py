@@ -36,6 +36,7 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.json_output import document, print_json
+from tesched_cli.left_out import LeftOut, NotRunJobs, hides_waits
 from tesched_cli.page_file import check_folder, check_page, write_file
 from tesched_cli.recorded_past import (
     DAYS,
@@ -72,6 +73,9 @@ class AdviseJson:
     #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
+    #: those that were not for another reason, and those that have not run
+    left_out_besides: tuple[LeftOut, ...]
+    not_run: tuple[NotRunJobs, ...]
     tried: tuple[Figures, ...]
     #: name of the one that is advised; empty: Slurm alone will do
     chosen: str
@@ -144,6 +148,8 @@ def advise(
     said = AdviseJson(
         jobs=past.jobs,
         left_out=past.left_out,
+        left_out_besides=past.besides,
+        not_run=past.not_run,
         tried=tuple(one.figures for one in tried),
         chosen=found.chosen,
         missed=found.missed,
@@ -353,10 +359,14 @@ def _words(said: AdviseJson, past: RecordedPast) -> Iterator[str]:
             "and of a trace by --set workload.te_run_max and others."
         )
     elif not said.chosen:
-        yield (
-            f"No preemption is needed: with Slurm alone TE jobs wait {duration(alone.te_wait_p95_s)} (95 %). "
-            'Leave mode = "observe".'
-        )
+        waits = f"with Slurm alone TE jobs wait {duration(alone.te_wait_p95_s)} (95 %)"
+        if hides_waits(past.not_run, int(past.workload.te.sum())):
+            yield (
+                f"Nothing is advised: {waits}, but that is of those that ran. Many others waited longer and have not "
+                "run (below), so that preemption may be needed."
+            )
+        else:
+            yield f'No preemption is needed: {waits}. Leave mode = "observe".'
     elif said.settings:
         keys = ", ".join(f"{key} = {value}" for key, value in said.settings.items())
         yield f"Advised: {said.chosen} ({keys}). --write FILE writes these keys; put the file into conf.d."
@@ -370,8 +380,7 @@ def _words(said: AdviseJson, past: RecordedPast) -> Iterator[str]:
         yield f"Of slurm.conf this matters most: {said.line}. With it {waits}."
     elif said.chosen:
         yield "None of the lines of slurm.conf that were tried changes the waits by 5 %."
-    if past.left_out:
-        yield past.why_left_out
+    yield from past.remarks()
     if late := max((one.not_finished for one in said.tried), default=0):
         yield f"{late} job(s) had not ended with one of these: the percentiles leave them out."
     yield "The daemon is taken to see each new job at once, as with the submission hook."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -30,11 +30,12 @@ from tesched_sim import traces, workloads
 from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.reports.summary import MeanAndPercentiles
 from tesched_sim.slurm_settings import Behaviour
-from tesched_sim.traces.recorded import Recorded
+from tesched_sim.traces.recorded import STEPS, Recorded
 from tesched_sim.traces.sacct import printed
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
 from tesched_cli.common import NumberRange, say, store
+from tesched_cli.left_out import LeftOut, NotRunJobs, OfStore, of_store, of_trace, remarks
 
 T = TypeVar("T")
 
@@ -125,17 +126,20 @@ class RecordedPast:
     jobs: int
     workload: Workload
     lines: Sequence[ClassOutcome]
+    #: jobs that are left out besides those that do not fit on the nodes, and those of them that have not run
+    besides: tuple[LeftOut, ...]
+    not_run: tuple[NotRunJobs, ...]
 
     @property
     def left_out(self) -> int:
         """Number of jobs that do not fit on the nodes."""
         return self.workload.left_out
 
-    @property
-    def why_left_out(self) -> str:
-        """Sentence about them; empty where there is none."""
-        text = f"{self.left_out} job(s) are left out: they do not fit on these nodes, even on empty ones."
-        return text if self.left_out else ""
+    def remarks(self) -> Iterator[str]:
+        """Yield sentences about the jobs that are not run again."""
+        if self.left_out:
+            yield f"{self.left_out} job(s) are left out: they do not fit on these nodes, even on empty ones."
+        yield from remarks(self.besides, self.not_run)
 
 
 def past_of(
@@ -184,30 +188,22 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         ended = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
-        running = read.jobs(engine, JobFilter(states=_RUNNING))
-        victims = read.as_victims(engine, [job.key for job in (*ended, *running)])
-    ended = tuple(job for job in ended if job.ran_s is not None and job.ran_s > 0)
-    if all(job.job_class is JobClass.EXEMPT for job in ended):
+        there = read.jobs(engine, JobFilter(with_gone=True, states=_RUNNING | {JobState.PENDING}))
+        victims = read.as_victims(engine, [job.key for job in (*ended, *there)])
+    jobs = OfStore.of(ended, there, since=since)
+    if all(job.job_class is JobClass.EXEMPT for job in jobs.ran):
         return None
-    running = tuple(one for one in map(_so_far, running) if one is not None)
-    workload, kept = _workload((*ended, *running), look(config))
+    workload, kept = _workload((*jobs.ran, *jobs.running), look(config))
     workload = _with_running(workload, sum(job.state in _RUNNING for job in kept))
     title = f"{len(workload)} jobs of the last {days:g} days"
-    lines = _as_it_was(kept, victims)
-    return RecordedPast(title=title, jobs=len(workload), workload=workload, lines=lines)
-
-
-def _so_far(job: JobView) -> JobView | None:
-    """The job, as if it had ended when it was seen last: without it its nodes would be free. None: it has just begun.
-
-    Of one that was requeued the present run alone.
-    """
-    if job.start_time is None or job.last_seen <= job.start_time:
-        return None
-    ran_s = job.last_seen - job.start_time
-    if job.restarts:
-        return replace(job, ran_s=ran_s, first_submit_time=job.start_time, waited_s=None)
-    return replace(job, ran_s=ran_s, waited_s=max(job.start_time - job.first_submit_time, 0.0))
+    return RecordedPast(
+        title=title,
+        jobs=len(workload),
+        workload=workload,
+        lines=_as_it_was(kept, victims),
+        besides=jobs.left_out,
+        not_run=of_store(jobs.waited),
+    )
 
 
 def _with_running(workload: Workload, count: int) -> Workload:
@@ -221,7 +217,7 @@ def past_of_sacct(config: Config, days: float, settings: Mapping[str, str], *, w
 
     `why` says why it is sacct that is read, where no option says so. Raises StartError and WorkloadError.
     """
-    recorded = printed(history_table(config, days * DAY_S))
+    recorded = printed(history_table(config, days * DAY_S), time.time())
     users = len({*recorded.users})
     if not len(recorded.run_s):
         raise WorkloadError(f"sacct shows no job that ran and ended in the last {days:g} days")
@@ -259,7 +255,16 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
     te = workload.te if workload.array is None else workload.te[workload.array < 0]
     waited_s, run_s = recorded.waited_s[found.rows], recorded.run_s[found.rows]
     lines = [_line(name, int(mine.sum()), waited_s[mine], run_s[mine]) for name, mine in (("te", te), ("be", ~te))]
-    return RecordedPast(title=f"{jobs} jobs of {of}", jobs=jobs, workload=workload, lines=lines)
+    return RecordedPast(
+        title=f"{jobs} jobs of {of}",
+        jobs=jobs,
+        workload=workload,
+        lines=lines,
+        besides=tuple(
+            LeftOut(why=why, jobs=count, such_as="") for why, count in recorded.left_out.items() if why != STEPS
+        ),
+        not_run=of_trace(recorded.not_run, found.not_run_te),
+    )
 
 
 def _nodes(snapshot: Snapshot) -> list[Node]:

@@ -17,6 +17,7 @@ from tesched_sim.workload import Workload, WorkloadError
 
 from tesched_cli.common import config_option, configuration, console, duration, json_option, progress, table
 from tesched_cli.json_output import document, print_json
+from tesched_cli.left_out import LeftOut, NotRunJobs
 from tesched_cli.recorded_past import (
     DAYS,
     ClassOutcome,
@@ -39,6 +40,9 @@ class WhatifJson:
     #: jobs that were run again, and those that were not, since they do not fit on the nodes
     jobs: int
     left_out: int
+    #: those that were not for another reason, and those that have not run
+    left_out_besides: tuple[LeftOut, ...]
+    not_run: tuple[NotRunJobs, ...]
     #: what a reader must know of the workload
     notes: tuple[str, ...]
     #: with guard.bound, by policy: how much of it was used
@@ -102,6 +106,8 @@ def whatif(
                 lines=tuple(lines),
                 jobs=past.jobs,
                 left_out=past.left_out,
+                left_out_besides=past.besides,
+                not_run=past.not_run,
                 notes=tuple(past.workload.notes),
                 bounds=bounds,
                 warnings=tuple(warnings),
@@ -193,8 +199,8 @@ def _show(lines: Sequence[ClassOutcome], past: RecordedPast) -> None:
         )
     out = console()
     out.print(shown)
-    if past.left_out:
-        out.print(past.why_left_out)
+    for line in past.remarks():
+        out.print(line)
 
 
 def _number(value: float | None) -> str:

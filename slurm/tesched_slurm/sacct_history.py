@@ -26,18 +26,18 @@ _FIELDS = (
 )
 #: sacct's names of the states of a run that ended by itself (`intake/finished_runs.py`)
 _STATES = "CD,F,TO,OOM"
-#: … and of all that hold nodes, or held them; those that run are among them with what they have run so far
-_HELD_NODES = "CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S"
+#: … and of all that hold nodes, held them, or wait; those that run are among them with what they have run so far
+_OF_ALL_JOBS = "CD,F,TO,CA,NF,PR,OOM,DL,BF,R,S,PD"
 #: Seconds that sacct may take: a large site's month is a long question to slurmdbd.
 TIMEOUT_S = 600.0
 #: Seconds that sacct is to go back at most, ten years: sacct cannot count any number of them.
 LONGEST_S = 3650 * 86_400.0
-#: Bytes that sacct may print as a table: a million jobs or so.
+#: Bytes that sacct may print as a table: some 700,000 jobs.
 MOST_TABLE = 1 << 27
 #: Columns of the table; none has text that a user may type.
 _TABLE = (
-    *("JobID", "User", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqMem"),
-    *("AllocTRES", "State"),
+    *("JobID", "User", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqMem"),
+    *("AllocTRES", "ReqTRES", "State"),
 )
 _DAY_S = 86_400.0
 
@@ -87,7 +87,7 @@ def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
 
 
 def table(commands: Commands, since_s: float) -> str | Failure:
-    """Print the jobs of the last `since_s` seconds that ended or run, as `tesched simulate --trace` reads them."""
+    """Print the jobs of the last `since_s` seconds that ended, run or wait, as `simulate --trace` reads them."""
     said = replace(commands, timeout_s=TIMEOUT_S).run(table_command(since_s), enough=MOST_TABLE)
     if isinstance(said, str) and len(said) >= MOST_TABLE:
         text = f"sacct printed more than {MOST_TABLE >> 20} MiB; fewer days have fewer jobs"
@@ -101,7 +101,7 @@ def table_command(since_s: float) -> tuple[str, ...]:
     ago = f"{since_s / _DAY_S:.0f}days" if since_s % _DAY_S == 0 else f"{since_s:.0f}seconds"
     return (
         *("sacct", "--allusers", "--allocations", "--parsable2", "--starttime", f"now-{ago}", "--endtime", "now"),
-        *("--state", _HELD_NODES, "--format", ",".join(_TABLE)),
+        *("--state", _OF_ALL_JOBS, "--format", ",".join(_TABLE)),
     )
 
 

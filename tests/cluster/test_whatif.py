@@ -95,10 +95,27 @@ def test_a_site_that_has_never_run_tesched_is_advised_by_its_accounting(
         return len(cluster.run(*words).stdout.split()) == len(ids)
 
     cluster.wait_for(accounted, "slurmdbd to have the jobs that have ended")
+    # One that holds the node, and one that waits for it, one that did, and one that was held.
+    words = ("--mem=10", "--output=/dev/null")
+    cluster.wait_state(cluster.sbatch("--exclusive", *words, wrap="sleep 600"), "RUNNING")
+    short = ("-c1", "--time=5", *words)
+    cluster.sbatch(*short, wrap="true")
+    cluster.run("scancel", *(str(cluster.sbatch(*short, *more, wrap="true")) for more in ((), ("--hold",))))
+
+    def waits() -> bool:
+        found = cluster.run("sacct", "-XnP", "-s", "CA,PD,R", "-S", "now-1hours", "-E", "now", "-o", "State").stdout
+        states = [line.split()[0] for line in found.splitlines()]
+        return (states.count("CANCELLED"), "PENDING" in states, "RUNNING" in states) == (2, True, True)
+
+    cluster.wait_for(waits, "slurmdbd to have the jobs that wait, or did")
     said = run_tesched("advise", "--days", "1", "--json", TESCHED_CONFIG=str(config))
     assert said.returncode == 0, said.stderr
-    assert "read from sacct: 2 jobs of 1 user(s), of the last 1 days" in said.stderr.splitlines()[0]
+    assert "read from sacct: 3 jobs of 1 user(s), of the last 1 days" in said.stderr.splitlines()[0]
     found = json.loads(said.stdout)
-    assert (found["jobs"], found["left_out"], found["chosen"]) == (2, 0, "")
+    assert (found["jobs"], found["left_out"], found["chosen"]) == (3, 0, "")
+    assert [(one["state"], one["job_class"], one["jobs"], one["not_for_resources"]) for one in found["not_run"]] == [
+        ("waiting", "te", 1, 0),
+        ("cancelled", "te", 2, 1),
+    ]
     # Jobs of seconds on one CPU are TE jobs, and started at once.
     assert found["tried"][0]["te_wait_p95_s"] < 60

@@ -298,3 +298,28 @@ def test_each_policy_is_tried_or_said_to_be_left_out_with_what_it_needs(folder: 
     assert {"fitgpp + gavel", "fitgpp + slaq", "fitgpp + pdors"} < {one["name"] for one in said["tried"]}
     assert not [one for one in said["notes"] if one.startswith("Left out is")]
     assert said["jobs"] == 11
+
+
+def not_run(count: int, cancelled_at: int, *, limit_min: int = 5) -> str:
+    """Trials that were cancelled while they waited for the node that a best-effort job has."""
+    lines = (
+        f"{500 + number}|tea|2000|None|{cancelled_at}|0|{limit_min}|1|1|100M|CANCELLED by 1000"
+        for number in range(count)
+    )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "cancelled_at", "hidden"), [(2, 180_000, True), (1, 180_000, False), (2, 2060, False)]
+)
+def test_it_is_not_said_that_no_preemption_is_needed_where_trials_waited_long_and_never_ran(
+    folder: Path, count: int, cancelled_at: int, hidden: bool
+) -> None:
+    ran = [
+        f"{number}|tea|{1000 + 100 * number}|{1000 + 100 * number}|x|60|5|1|4|100M|COMPLETED" for number in range(1, 20)
+    ]
+    (folder / "trace.txt").write_text(HEAD + "\n".join(ran) + "\n" + not_run(count, cancelled_at))
+    shown = advise(folder).stdout
+    assert ("No preemption is needed" in shown) is not hidden
+    assert ("have not run (below), so that preemption may be needed" in shown.replace("\n", " ")) is hidden
+    assert f"{count} TE job(s) were cancelled before they ran: after " in shown

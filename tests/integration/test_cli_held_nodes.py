@@ -143,3 +143,46 @@ def test_jobs_of_a_trace_that_still_run_are_said(folder: Path) -> None:
     )
     notes = said(folder, "whatif", "--trace", str(folder / "trace.txt"), "--policy", "fifo")["notes"]
     assert "1 job(s) still run: they run again for as long as they have run so far" in notes
+
+
+#: when the cluster is seen last
+END = TRIALS[-1][2] + 60
+
+
+def test_jobs_of_the_store_that_are_not_run_again_are_counted_by_reason(folder: Path) -> None:
+    waiting = replace(TRIAL, job_id=JobId(200), submit_time=END - 2 * DAY_S, user="eve")
+    longer = replace(waiting, job_id=JobId(201), submit_time=END - 3 * DAY_S)
+    held = replace(waiting, job_id=JobId(202), submit_time=END - 9 * DAY_S, reason="JobHeldUser", priority=0)
+    over = {"end_time": END - 10, "start_time": END - 10}  # as Slurm has it of one that never started
+    cancelled = replace(waiting, job_id=JobId(203), state=JobState.CANCELLED, submit_time=END - DAY_S, **over)
+    short = replace(cancelled, job_id=JobId(204), state=JobState.COMPLETED)
+    missed = replace(short, job_id=JobId(205), restarts=1, start_time=END - 50)
+    back = replace(waiting, job_id=JobId(206), restarts=1)
+    begun = replace(LONG[0], job_id=JobId(207), start_time=END, allocation=(NodeShare(node="n4", tres=FULL),))
+    others = (waiting, longer, held, cancelled, short, missed, back, begun)
+    recorded(folder, at_last=[*LONG[1:], *others])
+    found = said(folder, "whatif", "--policy", "fifo")
+    assert (found["jobs"], found["left_out"]) == (14, 0)
+    assert [(one["state"], one["job_class"], one["jobs"], one["waited_long"]) for one in found["not_run"]] == [
+        ("waiting", "te", 3, 2),
+        ("cancelled", "te", 1, 1),
+    ]
+    (of_waiting, of_cancelled) = found["not_run"]
+    assert (of_waiting["wait_p50_s"], of_waiting["wait_max_s"]) == (2.5 * DAY_S, 3 * DAY_S)
+    assert of_waiting["not_for_resources"] == 1
+    assert of_cancelled["wait_max_s"] == DAY_S - 10
+    reasons = {one["such_as"]: (one["jobs"], one["why"]) for one in found["left_out_besides"]}
+    assert reasons == {
+        "204": (1, "they ran for less than a second"),
+        "205": (1, "tesched did not see all of them, so how long they ran is not known"),
+        "206": (1, "they were requeued, and wait again"),
+        "207": (1, "they have just begun"),
+        "1": (1, "tesched did not see their end"),
+    }
+    config = ("--config", str(folder / "tesched.toml"))
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(main, ["whatif", *config, "--policy", "fifo"]).output
+    assert "1 job(s) are left out: they were requeued, and wait again, such as 206." in shown
+    assert (
+        "3 TE job(s) wait and have not run (1 held, at a limit, or for another job or a time): "
+        "for 2-12:00:00 (50 %), 3-00:00:00 at most." in shown
+    )

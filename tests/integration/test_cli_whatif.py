@@ -69,7 +69,8 @@ def test_policy_that_the_jobs_of_a_store_cannot_serve_is_refused_with_what_can_b
 ) -> None:
     of_trace = CliRunner(env={"COLUMNS": "300"}).invoke(main, [*command(folder), "--policy", "fitgpp+gavel"])
     assert (of_trace.exit_code, "--set workload.types=" in of_trace.output) == (2, True)
-    past = RecordedPast(title="", jobs=3, workload=read(folder / "trace.txt", seed=0, nodes="1"), lines=())
+    workload = read(folder / "trace.txt", seed=0, nodes="1")
+    past = RecordedPast(title="", jobs=3, workload=workload, lines=(), besides=(), not_run=())
     monkeypatch.setattr("tesched_cli.recorded_past._has_store", lambda _: True)
     monkeypatch.setattr("tesched_cli.recorded_past.past_of_store", lambda *_: past)
     words = ("whatif", "--config", str(folder / "tesched.toml"), "--policy")
@@ -119,7 +120,15 @@ def test_what_was_is_of_the_trace_alone_where_trainings_are_added(folder: Path) 
 
 
 def job(key: int, **fields: object) -> SimpleNamespace:
-    ours = {"key": key, "user": "ada", "job_class": JobClass.BE, "cpus": 4, "mem_mib": 100, "gpus": 0}
+    ours = {
+        "key": key,
+        "label": f"{key}",
+        "user": "ada",
+        "job_class": JobClass.BE,
+        "cpus": 4,
+        "mem_mib": 100,
+        "gpus": 0,
+    }
     times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
     more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False, "state": JobState.COMPLETED}
     return SimpleNamespace(**{**ours, **times, **more, **fields})
@@ -155,6 +164,7 @@ def test_jobs_of_the_store_that_fit_no_node_are_left_out_and_counted(
     jobs = [job(1), job(2, job_class=JobClass.TE, cpus=2), job(3, cpus=64), job(4, min_nodes=2), job(5, ran_s=None)]
     found = of_store(folder, monkeypatch, jobs, "fifo")
     assert (found["jobs"], found["left_out"]) == (2, 2)
+    assert [(one["such_as"], one["jobs"]) for one in found["left_out_besides"]] == [("5", 1)]
     assert [(line["case"], line["jobs"]) for line in found["lines"]] == [
         ("as it was", 1),
         ("as it was", 1),

@@ -13,6 +13,21 @@ from numpy.typing import NDArray
 _MOST_CPUS, _MOST_GPUS, _MOST_MIB = 2**36, 2**32, 2.0**40
 #: ten years
 LONGEST_S = 315_360_000
+#: reason for which lines are left out that are no jobs
+STEPS = "steps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRun:
+    """A job that has not run: it waits, or it was cancelled first."""
+
+    waits: bool
+    #: since it became eligible, until the trace was made or it was cancelled, seconds; nan: it never was eligible
+    waited_s: float
+    #: as of `Recorded`
+    limit_s: float
+    cpus: int
+    gpus: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,8 +66,9 @@ class Recorded:
     requested_gpus: NDArray[np.int64]
     #: column in which a user can have typed a whole record, with a separator that anybody knows; "": there is none
     open_to_users: str = ""
-    #: how many lines were left out, by reason
+    #: how many lines were left out, by reason; jobs that have not run, where the trace says why, are beside them
     left_out: Counter[str] = field(default_factory=Counter)
+    not_run: list[NotRun] = field(default_factory=list)
 
     @property
     def has_times(self) -> bool:
@@ -97,6 +113,7 @@ class Rows:
     requested_gpus: list[int] = field(default_factory=list)
     open_to_users: str = ""
     left_out: Counter[str] = field(default_factory=Counter)
+    not_run: list[NotRun] = field(default_factory=list)
 
     def add(
         self,
@@ -177,4 +194,5 @@ class Rows:
             requested_gpus=np.array(self.requested_gpus, dtype=np.int64),
             open_to_users=self.open_to_users,
             left_out=self.left_out,
+            not_run=self.not_run,
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_sim.traces.recorded import Recorded
+from tesched_sim.traces.recorded import NotRun, Recorded
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.beyond import MOST_JOBS, MOST_NODES, Beyond
@@ -106,6 +106,8 @@ class Filled:
     workload: Workload
     #: [jobs] the trace's row of each of its jobs
     rows: NDArray[np.intp]
+    #: of each of the trace's jobs that have not run, whether it is TE; None: its run time would say
+    not_run_te: tuple[bool | None, ...]
 
 
 def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: SimulatedNodes | None = None) -> Filled:
@@ -182,7 +184,8 @@ def fill(recorded: Recorded, parameters: FillModel, seed: int, machines: Simulat
     order = np.argsort(submit_s, kind="stable")
     if p.shards:
         workload = with_shards(workload, shards[order], p.shards)
-    return Filled(workload=workload, rows=rows[order])
+    not_run_te = tuple(_te_of_not_run(one, p) for one in recorded.not_run)
+    return Filled(workload=workload, rows=rows[order], not_run_te=not_run_te)
 
 
 def _asked(
@@ -208,6 +211,14 @@ def _te(
     small = np.where(gpus > 0, gpus <= p.te_gpus_max, cpus <= p.te_cpus_max)
     drawn = small & (recorded.run_s[rows] <= p.te_run_max * MINUTE_S) & (rng.random(len(rows)) < p.te_share)
     return drawn if p.te_by_size else np.where(recorded.te[rows] >= 0, recorded.te[rows] == 1, drawn)
+
+
+def _te_of_not_run(one: NotRun, p: FillModel) -> bool | None:
+    """Check by size and time limit whether a job that has not run is TE; None: they do not say."""
+    wanted, most = (one.gpus, p.te_gpus_max) if one.gpus else (one.cpus, p.te_cpus_max)
+    if wanted > most:
+        return False
+    return True if one.limit_s <= p.te_run_max * MINUTE_S and p.te_share == 1 else None
 
 
 def _chosen(recorded: Recorded, p: FillModel, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -326,7 +337,8 @@ def _kinds(machines: SimulatedNodes) -> str:
 
 
 def _notes(recorded: Recorded, p: FillModel, te: NDArray[np.bool_], left_out: int, nodes: str) -> tuple[str, ...]:
-    why_out = recorded.left_out + Counter({"they do not fit on the nodes": left_out})
+    why_out = recorded.left_out + Counter({"never ran": len(recorded.not_run)})
+    why_out += Counter({"they do not fit on the nodes": left_out})
     left = ", ".join(f"{count} ({why})" for why, count in why_out.items())
     told = (recorded.te >= 0).any() and not p.te_by_size
     who = "as the trace says" if told else f"those of at most {p.te_run_max:g} min and few GPUs"

@@ -154,7 +154,7 @@ class TestSacct:
         assert found.mem_mib.tolist() == [65536, 16 * 4096, 1000]  # in all; of each CPU; of each node
         assert found.gpus.tolist() == [2, 0, 0]
         assert found.users == ("alice", "bob", "eve")
-        assert found.left_out == {"steps": 1, "never ran": 1}
+        assert found.left_out == {"steps": 1}
 
     def test_a_missing_column_is_named(self, tmp_path: Path) -> None:
         path = written(tmp_path, SACCT.replace("ElapsedRaw", "Elapsed"))

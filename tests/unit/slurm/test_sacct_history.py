@@ -116,8 +116,8 @@ def test_table_is_of_the_command_that_the_documents_print() -> None:
     _, *words = shlex.split(printed.replace("\\\n", " "))
     assert table_command(7 * 86_400.0) == tuple(words)
     states = words[words.index("--state") + 1].split(",")
-    # Each end of a job that held nodes, and those that hold them still.
-    assert {"CD", "F", "TO", "CA", "NF", "PR", "OOM", "DL", "BF", "R", "S"} == {*states}
+    # Each end of a job, and those that hold nodes or wait.
+    assert {"CD", "F", "TO", "CA", "NF", "PR", "OOM", "DL", "BF", "R", "S", "PD"} == {*states}
     assert "now-90seconds" in table_command(90.0)
     assert f"now-{3650}days" in table_command(1e30)
 
