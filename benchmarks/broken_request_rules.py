@@ -48,6 +48,37 @@ REQUEST_MUTATIONS = (
         "capacity.total[:, 0]",
     ),
     Mutation(
+        "both defaults: all CPUs of a whole node",
+        _DEMAND,
+        "capacity.total[:, 0] if whole else np.minimum",
+        "np.minimum",
+    ),
+    Mutation(
+        "both defaults: which is named",
+        _DEMAND,
+        '"" if there.all() else counted_first',
+        '"" if True else counted_first',
+    ),
+    Mutation("both defaults: by node", _BOTH, "if by_cpu else f", "if True else f"),
+    Mutation(
+        "both defaults: named where no node is large enough",
+        _CANDIDATES,
+        'f"{text}, for {demand.counted_first}" if',
+        "text if",
+    ),
+    Mutation(
+        "both defaults: named where it may be bound to none",
+        _CANDIDATES,
+        " if by_default else _BOUND_TO_NONE",
+        " if not by_default else _BOUND_TO_NONE",
+    ),
+    Mutation(
+        "both defaults: one task on what is free",
+        _CANDIDATES,
+        "job.request.threads_per_core or by_default)",
+        "job.request.threads_per_core)",
+    ),
+    Mutation(
         "CPUs of GPUs: several nodes",
         _OF_GPUS,
         "elif request.min_nodes > 1 and not _starts",

@@ -303,6 +303,7 @@ NEAR = {
         "tests/unit/core/placement/test_never_starts.py",
         "tests/unit/core/placement/test_memory_reading.py",
         "tests/unit/core/placement/test_by_sums.py",
+        _CANDIDATES,
     ),
     "job_records": ("tests/unit/slurm/test_queue.py", "tests/unit/slurm/test_forged_records.py"),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),

@@ -85,13 +85,14 @@ def candidates_of(job: Job, view: View, capacity: Capacity) -> Candidates:
     if fixable and (possible or by_number):
         first = min((demand.nodes for demand in possible), default=1)
         fixed = tuple(demands_if_fixed(job, snapshot, capacity, first))
+    by_default = next((one.counted_first for one in demands if one.counted_first), "")
     # One task in one partition is read alike.
-    several = job.request.tasks > 1 or len(job.partitions) > 1 or bool(job.request.threads_per_core)
+    several = job.request.tasks > 1 or len(job.partitions) > 1 or bool(job.request.threads_per_core or by_default)
     alone = _by_itself(job, view, capacity) if several else ()
     if possible or fixed or first_free(alone, capacity) is not None:
         return Candidates(as_asked=possible, fixed=fixed, bound_for_s=left_s, by_itself=alone)
     if not missing and any(can_ever_be_met(one, capacity) for one in alone):
-        missing = _BOUND_TO_NONE
+        missing = f"bound to nodes, it needs {by_default}" if by_default else _BOUND_TO_NONE
     if missing:
         raise UnsupportedRequestError(missing)
     return Candidates(as_asked=(), impossible=impossible[0])
@@ -145,10 +146,11 @@ def why_impossible(demand: Demand, capacity: Capacity) -> str:
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
     if not can_ever_be_met(demand, capacity):
-        return (
+        text = (
             f"it wants {demand.nodes} node(s), and only {large_enough(demand, capacity)} of those that it may use now "
             "(partition, constraint, node list, reservation, node state) are large enough, even empty"
         )
+        return f"{text}, for {demand.counted_first}" if demand.counted_first else text
     return ""
 
 

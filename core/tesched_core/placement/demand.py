@@ -52,6 +52,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.cpus_of_gpus import NOT_EXAMINED
 from tesched_core.placement.devices_of_bound import exactly_on_each, tasks_fill_cores, with_groups_of_tasks
 from tesched_core.placement.memory_reading import (
+    counted_first,
     defaults_of,
     enough_when_empty,
     least_memory,
@@ -119,6 +120,8 @@ class Demand:
     uneven: Uneven | None = None
     #: fewest nodes that Slurm may start it on, by what it asks for
     fewest: int = 1
+    #: memory of which some node has too little, by a default that it has no other reason to have (`memory_reading.py`)
+    counted_first: str = ""
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -339,12 +342,13 @@ def _demand_in(
     if binds and settings.memory_is_shared_out and not (declined or defaults.counts_gpus):
         enough = partial(enough_when_empty, job.request, of_job, capacity=capacity)
     # As many as it may have on one node, where its tasks are spread unevenly.
-    most_cpus = np.minimum(capacity.total[:, 0], job.request.cpus)
+    most_cpus = capacity.total[:, 0] if whole else np.minimum(capacity.total[:, 0], job.request.cpus)
     allowed_uneven = allowed if enough is None else allowed & enough(most_cpus)
     best: Demand | None = None
     for nodes in range(fewest_set, tried + 1):
         of_these = with_groups_of_tasks(request, nodes, settings.release) if binds else request
         per_node, takes, holds, missing = amounts.on_each(of_these, nodes)
+        there = np.ones_like(allowed) if enough is None else enough(takes[:, 0])
         demand = Demand(
             job=job,
             nodes=nodes,
@@ -353,13 +357,14 @@ def _demand_in(
             allowed=(on_one if nodes == 1 else allowed)
             & (required if len(request.required_nodes) == nodes else np.ones_like(allowed))
             & (amounts.start_with_devices(nodes) if binds else np.ones_like(allowed))
-            & (np.ones_like(allowed) if enough is None else enough(takes[:, 0])),
+            & there,
             all_memory=all_memory,
             required=tuple(capacity.index[name] for name in request.required_nodes if name in capacity.index),
             unknown_gres=missing,
             holds=holds,
             uneven=amounts.uneven(fewest_set, tried if binds else most, allowed_uneven),
             fewest=least,
+            counted_first="" if there.all() else counted_first(job.request),
         )
         best = best or demand
         if least == most or int((demand.fits_into(capacity.total) & demand.allowed).sum()) >= nodes:

@@ -16,12 +16,19 @@ Principle
     victim has left, and not only when it is notified: else it leaves, and the job does not start there. A waiting job
     that could not end by its deadline any more Slurm ends at once (DEADLINE), and its victims would have left in vain.
 
-    A victim with a shorter grace period may leave in time where another one would not. So each is held against that
-    before a policy chooses, and is none if it leaves late on each of its nodes. The guard holds each plan against it,
-    as of several nodes the slowest victim counts for all. Where that one is too slow for some of them, the job is
-    planned anew without these nodes, if it can be bound to the others: else Slurm might start it there in time, and a
-    victim elsewhere would leave for nothing. Where that is no plan, such victims alone leave as meet each reservation.
-    An order that has waited is held against it again before one more of its victims is notified.
+    It is held against three times, as each time more is known:
+
+    a victim    (`guard/eligibility.py`) is none if it leaves late on each of its nodes. One with a shorter grace period
+                may leave in time where it would not: a policy that first took it would not find that one on the same
+                nodes, nor any for a job that has to end by a deadline, or that cannot be bound to other nodes
+    a plan      (`guard/admission.py`) is refused if its slowest victim, which counts for all of its nodes, is late for
+                one of them. Whether victims are suspended, and leave at once, is known of a plan alone, too
+    an order    (`orders/in_time.py`) ends before one more of its victims is notified: it has waited, or a reservation
+                has been made since
+
+    Where the slowest victim of a plan is too slow for some of its nodes, the job is planned anew without these, if it
+    can be bound to the others: else Slurm might start it there in time, and a victim elsewhere would leave for nothing.
+    Where that is no plan, such victims alone leave as meet each reservation.
 
 Worked example
     A reservation of n1 begins in 700 s, a TE job has a limit of 600 s, and KillWait is 30 s: it has to start there

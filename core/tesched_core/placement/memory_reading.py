@@ -144,6 +144,13 @@ def enough_when_empty(
     return found
 
 
+def counted_first(record: Request) -> str:
+    """The memory that `enough_when_empty` is about, in words."""
+    by_cpu, by_node = record.mem_per_cpu_mib, record.mem_per_node_mib or 0
+    default = f"DefMemPerCPU={by_cpu}" if by_cpu else f"DefMemPerNode={by_node}"
+    return f"memory by {default}, which Slurm counts first for a job with GPUs that names none"
+
+
 def readings(request: Request, defaults: MemoryDefaults) -> tuple[Request, ...]:
     """Return the request in each way in which its record may be read, in the partition in question.
 

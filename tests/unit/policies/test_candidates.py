@@ -67,6 +67,43 @@ def test_what_slurm_has_declined_so_is_not_tried_so_again() -> None:
     assert planned(replace(free, declined=frozenset({JobId(9)}))) == []
 
 
+#: a CPU of a job that names no memory has some by default, and so has a GPU
+BOTH_DEFAULTS = replace(SETTINGS, def_mem_per_cpu_mib=300, def_mem_per_gpu_mib=600)
+BY_DEFAULT = Request(min_nodes=1, max_nodes=1, cpus=16, mem_per_cpu_mib=300, gres_per_node=(("gpu", 1),))
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_memory_by_a_default_that_a_bound_job_would_need_is_named(tasks: int) -> None:
+    te = waiting(9, replace(BY_DEFAULT, tasks=tasks, cpus_per_task=16 // tasks))
+    nodes = [node("n1", cpus=16, mem_mib=4000, gres={"gpu": 4})]
+    full = cluster(nodes, [running(1, share("n1", 16)), te], settings=BOTH_DEFAULTS)
+    ((code, text),) = refused(full)
+    assert code is RefusalCode.UNSUPPORTED
+    assert "memory by DefMemPerCPU=300, which Slurm counts first for a job with GPUs that names none" in text
+    assert planned(full) == []
+    assert planned(replace(full, jobs={JobId(9): te})) == [("n1", ())], "Slurm starts it on what is free"
+
+
+def test_it_is_named_where_a_job_of_several_nodes_can_be_bound_to_none() -> None:
+    te = waiting(9, replace(BY_DEFAULT, min_nodes=2, max_nodes=2, tasks=3, cpus=12, cpus_per_task=4, exclusive=True))
+    nodes = [node(name, cpus=16, mem_mib=4000, gres={"gpu": 4}) for name in ("n1", "n2")]
+    full = cluster(nodes, [running(1, share("n1", 16), share("n2", 16)), te], settings=BOTH_DEFAULTS)
+    ((code, text),) = refused(full)
+    assert code is RefusalCode.IMPOSSIBLE
+    assert "large enough, even empty, for memory by DefMemPerCPU=300" in text
+    larger = [replace(one, total=replace(one.total, mem_mib=4800)) for one in nodes]
+    full = cluster(larger, [running(1, share("n1", 16), share("n2", 16)), te], settings=BOTH_DEFAULTS)
+    assert planned(full) == [("n1,n2", (1,))]
+
+
+def test_memory_by_a_default_of_nodes_is_named_where_it_is_too_much_on_any_node() -> None:
+    te = waiting(9, replace(BY_DEFAULT, mem_per_cpu_mib=None, mem_per_node_mib=5000))
+    settings = replace(SETTINGS, def_mem_per_node_mib=5000, def_mem_per_gpu_mib=600)
+    nodes = [node("n1", cpus=16, mem_mib=4000, gres={"gpu": 4})]
+    ((_, text),) = refused(cluster(nodes, [running(1, share("n1", 16)), te], settings=settings))
+    assert "memory by DefMemPerNode=5000" in text
+
+
 @pytest.mark.parametrize("names", [("p", "q"), ("q", "p")])
 def test_nodes_of_a_partition_that_is_not_modelled_for_it_are_not_called_too_small(names: tuple[str, ...]) -> None:
     """The GPU brings two CPUs in `q`, and the four tasks on each of two whole nodes want four."""

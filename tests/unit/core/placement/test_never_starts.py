@@ -166,3 +166,14 @@ def test_so_has_each_node_for_tasks_that_are_spread_unevenly(tasks: int, nodes: 
     uneven = demands_of(te, snapshot, capacity_of(snapshot))[0].uneven
     assert uneven is not None
     assert uneven.allowed.tolist() == there
+
+
+@pytest.mark.parametrize(("mem_mib", "there"), [(4000, False), (4800, True)])
+def test_a_whole_node_has_memory_for_all_of_its_cpus_however_few_its_tasks_want(mem_mib: int, there: bool) -> None:
+    spread = by_default(3, 4, 2)
+    te = replace(spread, request=replace(spread.request, exclusive=True))
+    nodes = [node(name, cpus=16, mem_mib=mem_mib, gres={"gpu": 4}) for name in ("n1", "n2")]
+    snapshot = cluster(nodes, [te], settings=BOTH_DEFAULTS)
+    uneven = demands_of(te, snapshot, capacity_of(snapshot))[0].uneven
+    assert uneven is not None
+    assert uneven.allowed.tolist() == [there, there]
