@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _LEAVING, _UNDO = "daemon/tesched_daemon/leaving.py", "daemon/tesched_daemon/undo.py"
+_UNDO_CLI = "cli/tesched_cli/undo.py"
 _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 _COLUMNS, _DETAILS = "slurm/tesched_slurm/columns.py", "slurm/tesched_slurm/details.py"
@@ -50,19 +51,23 @@ REST_MUTATIONS = (
     Mutation(
         "stop: not once one was written", _UNDO, "refused = turn.refused\n", "refused = turn.refused or refused\n"
     ),
-    Mutation("stop: no standby's", _UNDO, "sleep=sleep, only_as_leader=True", "sleep=sleep"),
+    Mutation("stop: no standby's", _UNDO, "steady=steady, only_as_leader=True", "steady=steady"),
     Mutation("stop: nor once another leads", _UNDO, "if poll == 1:", "if True:"),
     Mutation("stop: at once where another leads", _UNDO, "isinstance(refused, LedByAnotherError)", "False"),
     Mutation("stop: the lease's error", "db/tesched_db/lease.py", "StoreError, LedByAnotherError", "StoreError"),
     Mutation("stop: what a refused turn has sent", _UNDO, "return sent or (", "return not turn.trouble and (sent or "),
     Mutation("undo: what a refused turn has sent", _LOOP, "(turn, outcomes=outcomes, refused=", "(turn, refused="),
-    Mutation(
-        "undo: on after a refused turn",
-        "cli/tesched_cli/undo.py",
-        "turn.trouble and turn.refused is None",
-        "turn.trouble",
-    ),
-    Mutation("stop: what is left", _UNDO, "{_not_all(left)}: ", ""),
+    Mutation("undo: it says that it waits", _UNDO_CLI, "turn.refused is None and", "False and"),
+    Mutation("undo: what was done before the store failed", _UNDO_CLI, "        if not done.rows:", "        if True:"),
+    Mutation("undo: nothing could be done", _UNDO_CLI, "if done.trouble and done.left is None", "if False"),
+    Mutation("undo: what is left, as it was last seen", _UNDO_CLI, "if not turn.trouble:", "if True:"),
+    Mutation("undo: what was done is said without the store", _UNDO_CLI, "done.trouble or str(error)", "done.trouble"),
+    Mutation("stop: a bound on turns in vain", _UNDO, "steady() - troubled_at >= TROUBLE_S", "False"),
+    Mutation("stop: not after one of them", _UNDO, "if troubled > 1 and", "if troubled and"),
+    Mutation("stop: from the first of them", _UNDO, "troubled_at if troubled else began", "began"),
+    Mutation("stop: of those in a row", _UNDO, "troubled + 1 if turn.trouble else 0", "troubled + bool(turn.trouble)"),
+    Mutation("stop: what one in vain leaves", _UNDO, "left = left if turn.trouble else turn.left", "left = turn.left"),
+    Mutation("stop: what is left", _UNDO, "{not_all(left)}: ", ""),
     Mutation("stop: a warning where changes are left", _UNDO, "if not settled:", "if False:"),
     Mutation(
         "status: nothing is put back by none",

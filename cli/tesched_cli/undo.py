@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -20,15 +20,18 @@ from tesched_core.model.actions import (
     kind_of,
 )
 from tesched_core.model.field import Field, HoldState, Nodes
+from tesched_core.model.journal_error import JournalError
 from tesched_core.model.lead import Lead
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import changed_still
 from tesched_core.orders.undo import undo as undone
 from tesched_daemon.config import Config
+from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode
-from tesched_daemon.undo import put_all_back
+from tesched_daemon.undo import not_all, put_all_back
 from tesched_daemon.wiring import StartError, check_conf, look, opened_loop
 from tesched_db import deeds, lease
 from tesched_db import queries as read
@@ -80,6 +83,22 @@ class UndoJson:
     suspended: tuple[JobId, ...]
     #: jobs that are held: with priority/basic Slurm would start one whose nice value is put back
     held: tuple[JobId, ...]
+    #: changes and orders that are not seen to be put back; null: Slurm was not seen
+    left: int | None
+    #: what has ended it early, such as Slurm that could not be seen, or what could not be written down; "": nothing
+    trouble: str
+
+
+@dataclass(kw_only=True)
+class _Undone:
+    """What came of it so far."""
+
+    rows: list[tuple[Action, str]] = field(default_factory=list)
+    settled: bool = False
+    left: int | None = None
+    trouble: str = ""
+    stuck: list[JobId] = field(default_factory=list)
+    held: list[JobId] = field(default_factory=list)
 
 
 @click.command()
@@ -93,8 +112,9 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. Nor is
     anything done while another process holds the lease of the store, such as one on another host that has just died;
     where the clock was ahead when it wrote, this waits for as long as a lease lasts, to see whether it writes again. A
-    victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit
-    status 1 if a change could not be put back.
+    victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. While
+    Slurm or the store does not answer it is tried ten times, for about 30 s. Exit status 1 if a change could not be put
+    back, or it is not seen to be: the output says what was done and how much is left; 2 if nothing could be done.
     """
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)
@@ -111,42 +131,76 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         # Whatever the clocks say: the store refuses what is written without the lease.
         raise StartError(f"another process works on this store ({leader}): stop it, or try again then")
     if dry_run:
-        seen = look(config)
-        memory, decision = undone(memory, classified(seen, config.classes), config.guard)
-        rows = [(action, "would be put back") for action in decision.actions]
-        stuck, held = _stuck(memory, {action.job_id for action, _ in rows}), _held(memory, seen)
-        settled = not rows and not stuck and not held
+        done = _would_be(config, memory)
     else:
         check_conf(config)
-        rows, settled = [], False
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
             if leader is not None:
                 wait = f"waiting {leader.left_s:.0f} s, to see whether it writes again"
                 say(f"{leader.words}, by a clock that was ahead: {wait}", err=True)
                 outlast(loop.journal.lead, leader.left_s)
             seen_at = daemon.seen_at if daemon is not None else None
-            for turn in put_all_back(loop, unseen_s=0.0 if seen_at is None else time.time() - seen_at):
-                # Of one that the store refuses commands may have gone out, and it is made again.
-                if turn.trouble and turn.refused is None:
-                    raise StartError(turn.trouble)
-                rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
-                settled = turn.settled
-            memory = loop.journal.load()
-            stuck = _stuck(memory)
-            loop.journal.resign()
-        with writable_store(config_path) as engine:
-            became = "all is put back" if settled else "not all is put back"
-            deeds.record(engine, f"undo: {len(rows)} change(s), {became}")
-        held = [] if settled else _held_now(memory, config)
+            done = _put_back(loop, unseen_s=0.0 if seen_at is None else time.time() - seen_at)
+            try:
+                memory = loop.journal.load()
+                done.stuck = _stuck(memory)
+                loop.journal.resign()
+                with writable_store(config_path) as engine:
+                    became = "all is put back" if done.settled else "not all is put back"
+                    deeds.record(engine, f"undo: {len(done.rows)} change(s), {became}")
+            except JournalError as error:  # what has been put back is to be said all the same
+                done.trouble = done.trouble or str(error)
+        if not (done.settled or done.trouble):
+            done.held = _held_now(memory, config)
     if as_json:
-        changes = tuple(_plain(*row) for row in rows)
+        changes = tuple(_plain(*row) for row in done.rows)
         print_json(
-            UndoJson(dry_run=dry_run, settled=settled, changes=changes, suspended=tuple(stuck), held=tuple(held))
+            UndoJson(
+                dry_run=dry_run,
+                settled=done.settled,
+                changes=changes,
+                suspended=tuple(done.stuck),
+                held=tuple(done.held),
+                left=done.left,
+                trouble=done.trouble,
+            )
         )
     else:
-        _show(rows, stuck, held, settled=settled, dry_run=dry_run)
-    if not settled and not dry_run:
+        _show(done, dry_run=dry_run)
+    if not done.settled and not dry_run:
         raise SystemExit(1)
+
+
+def _would_be(config: Config, memory: Memory) -> _Undone:
+    """Find out what would be put back. Raises StartError."""
+    seen = look(config)
+    memory, decision = undone(memory, classified(seen, config.classes), config.guard)
+    rows = [(action, "would be put back") for action in decision.actions]
+    stuck, held = _stuck(memory, {action.job_id for action, _ in rows}), _held(memory, seen)
+    return _Undone(
+        rows=rows, stuck=stuck, held=held, settled=not (rows or stuck or held), left=changed_still(memory, seen)
+    )
+
+
+def _put_back(loop: Loop, unseen_s: float) -> _Undone:
+    """Put all back, to the end or for as long as that is tried. Raises StartError and JournalError if none was."""
+    done = _Undone()
+    try:
+        for turn in put_all_back(loop, unseen_s=unseen_s):
+            if turn.trouble and turn.refused is None and turn.trouble != done.trouble:
+                say(f"{turn.trouble}; trying again", err=True)
+            # Of one that the store refuses commands may have gone out.
+            done.rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
+            done.settled, done.trouble = turn.settled, turn.trouble
+            if not turn.trouble:
+                done.left = turn.left
+    except JournalError as error:
+        if not done.rows:
+            raise
+        done.trouble = str(error)
+    if done.trouble and done.left is None and not done.rows:
+        raise StartError(done.trouble)
+    return done
 
 
 def outlast(
@@ -226,23 +280,22 @@ def _plain(action: Action, became: str) -> UndoneChange:
     return UndoneChange(job_id=action.job_id, what=what, was=now, to=then, outcome=became)
 
 
-def _show(
-    rows: list[tuple[Action, str]], stuck: list[JobId], held: list[JobId], *, settled: bool, dry_run: bool
-) -> None:
+def _show(done: _Undone, *, dry_run: bool) -> None:
     out = console()
-    if rows:
+    if done.rows:
         shown = table("JOB>", "WHAT", "IS", "TO", "")
-        for action, became in rows:
+        for action, became in done.rows:
             shown.add_row(str(action.job_id), *_change(action), became)
         out.print(shown)
-    for job_id in stuck:
+    for job_id in done.stuck:
         out.print(f"job {job_id} is suspended, and others have its CPUs: it can be resumed when they have ended")
-    for job_id in held:
+    for job_id in done.held:
         out.print(
             f"job {job_id} is held, and Slurm would start it with a change of its nice value (priority/basic): "
             "try `tesched undo` again when it is released"
         )
-    if settled:
+    if done.settled:
         out.print("nothing is left that tesched has changed")
     elif not dry_run:
-        out.print("not everything could be put back; `tesched undo` may be tried again")
+        why = f": {done.trouble}" if done.trouble else ""
+        out.print(f"{not_all(done.left)}{why}")

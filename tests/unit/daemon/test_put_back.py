@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tesched_core.model.lead import Lead
 from tesched_core.model.resources import JobId
 from tesched_daemon.leaving import POLLS
 from tesched_daemon.loop import CycleResult, Loop
-from tesched_daemon.undo import put_all_back, put_all_back_at_a_stop
+from tesched_daemon.undo import TROUBLE_S, put_all_back, put_all_back_at_a_stop
 
 from tests.loop_parts import Notebook
 
@@ -149,6 +149,60 @@ def test_a_stop_goes_on_though_the_lead_cannot_be_read() -> None:
     loop.notebook.fails = {"lead"}
     with pytest.raises(JournalError, match=r"what is left is not known.*lead: disk full"):
         put_all_back_at_a_stop(loop, sleep=lambda _: None)
+
+
+@dataclass(kw_only=True)
+class Slow(Notebook):
+    """A journal whose server does not answer at all, for so many connects."""
+
+    connects_s: float
+    for_connects: int
+    at: float = 0.0
+
+    def lead(self) -> Lead:
+        if self.for_connects:
+            self.for_connects -= 1
+            self.at += self.connects_s
+            raise JournalError("cannot read the state store: timeout expired")
+        return super().lead()
+
+
+def test_a_store_that_does_not_answer_at_all_ends_a_stop_before_its_polls_are_over() -> None:
+    loop = Turns()
+    slow = loop.journal = Slow(connects_s=10.0, for_connects=1000)
+    with pytest.raises(JournalError, match=r"what is left is not known.*timeout expired"):
+        put_all_back_at_a_stop(loop, sleep=lambda _: None, steady=lambda: slow.at)
+    assert slow.at <= TROUBLE_S + 10.0
+
+
+@pytest.mark.parametrize(("connects_s", "for_connects"), [(70.0, 1), (10.0, 2), (0.1, POLLS - 2)])
+def test_a_store_that_is_back_after_a_connect_that_took_long_ends_no_stop(connects_s: float, for_connects: int) -> None:
+    loop = Turns(turn(3), turn(0))
+    slow = loop.journal = Slow(connects_s=connects_s, for_connects=for_connects)
+    put_all_back_at_a_stop(loop, sleep=lambda _: None, steady=lambda: slow.at)
+    assert next(loop.turns, None) is None
+
+
+def test_turns_that_see_the_cluster_are_given_their_time() -> None:
+    at = 0.0
+
+    def sleep(_: float) -> None:
+        nonlocal at
+        at += TROUBLE_S
+
+    unseen = turn(0, trouble="Slurm cannot be seen")
+    # Each trouble is counted from its own beginning.
+    turns = [*[turn(5)] * 4, unseen, turn(5), unseen, turn(0)]
+    *_, last = put_all_back(Turns(*turns), sleep=sleep, steady=lambda: at)
+    assert last.settled
+    assert len(list(put_all_back(Turns(turn(5), *[unseen] * POLLS), sleep=sleep, steady=lambda: at))) == 3
+
+
+def test_a_turn_with_trouble_leaves_what_the_one_before_has_left() -> None:
+    unseen = turn(0, trouble="Slurm cannot be seen")
+    turns = [turn(9), *[unseen] * (POLLS - 2), turn(8), *[unseen] * (POLLS - 1), turn(0)]
+    *_, last = put_all_back(Turns(*turns), sleep=lambda _: None)
+    assert last.settled
 
 
 def test_a_standby_that_stops_puts_nothing_back(caplog: pytest.LogCaptureFixture) -> None:
