@@ -26,7 +26,7 @@ ENDING_MUTATIONS = (
     Mutation(
         "others: requeued at the end",
         _ADVANCE,
-        "not may_leave and is_lacked(victim, order, context):",
+        "not leaves and is_lacked(victim, order, context):",
         "False:",
     ),
     Mutation("others: only if its TE job has started", _OTHERS, " and order.ending in _STARTED\n", "\n"),
@@ -46,7 +46,7 @@ ENDING_MUTATIONS = (
     ),
     Mutation("probes are bounded", _PROBES, ".take(now):", ".take(now) and False:"),
     Mutation("probes: victims keep no TE job from its own", _PROBES, "self._bucket if since is None else", ""),
-    Mutation("early rerun: one that was skipped comes next", _REQUEUE, "outcome.status is Status.SKIPPED", "False"),
+    Mutation("early rerun: one that was skipped comes next", _REQUEUE, "outcome.status is not Status.FAILED", "False"),
     Mutation("probes of victims", _PROBES, "latest[:MOST_VICTIMS]", "latest[:0]"),
     Mutation("probes: less and less often", _PROBES, "(now - since) * PAUSE", "0.0"),
     Mutation("early rerun: a failure", _EARLY, " and has_failed(job)", ""),

@@ -108,8 +108,15 @@ FIELD_MUTATIONS = (
     ),
     Mutation("field: most in a poll", _FIELD, "self.most_a_poll == inf or sum(", "True or sum("),
     Mutation("field: certainly not set", _FIELD, "if is_dry or (is_known and certainly_failed(outcome))", "if is_dry"),
-    Mutation("field: no such job", _FIELD, "outcome.failure.kind is FailureKind.NOT_FOUND", "False"),
-    Mutation("field: an answer to a command that puts back", _FIELD, " or outcome.action.reason.code in PUTS_BACK", ""),
+    Mutation(
+        "field: a change is not over by an answer",
+        _FIELD,
+        "self._keep(one, self.unsent(one, outcome), context)",
+        "self._keep(one, None if certainly_failed(outcome) else self.unsent(one, outcome), context)",
+    ),
+    Mutation(
+        "field: an answer to a command that puts back", _FIELD, " and outcome.action.reason.code not in PUTS_BACK", ""
+    ),
     Mutation(
         "nice: a boost that was not made again is in force",
         "core/tesched_core/fields/queue_boost.py",

@@ -47,10 +47,10 @@ FUTILITY_MUTATIONS = (
         "victims=before)",
     ),
     Mutation(
-        "leaving: undo lets none go that ends",
-        "core/tesched_core/orders/undo.py",
-        "if (job is not None and job.completing) or may",
-        "if may",
+        "leaving: one in its Epilog does not go on",
+        "core/tesched_core/orders/departures.py",
+        "if job is not None and job.completing:",
+        "if False:",
     ),
     Mutation(
         "leaving: one that is not seen",
@@ -76,7 +76,6 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation("leaving: its order lives", _ADVANCE, "context.is_awaited(order) or awaits_others", "awaits_others"),
     Mutation("leaving: half of its time is left", _ADVANCE, "< context.limits.order_timeout_s / 2", "< 0"),
-    Mutation("leaving: one in its Epilog does not go on", _ADVANCE, "may_leave = ends or", "may_leave ="),
     Mutation("leaving: what hangs is named", _ADVANCE, 'text += f"; {hanging}"', "pass"),
     Mutation("leaving: its nodes are the TE job's", _BINDING, "if context.is_awaited(order):", "if False:"),
     Mutation(

@@ -52,9 +52,9 @@ OUTAGE_MUTATIONS = (
     ),
     Mutation(
         "silent node: its victim is followed",
-        _ADVANCE,
-        "job.completing) or may_have_left(victim, context)",
-        "job.completing)",
+        "core/tesched_core/orders/departures.py",
+        "if any(has_not_reported(name, snapshot) for name in victim.nodes):",
+        "if False:",
     ),
     Mutation("silent node: one that has not reported", _LOST, "return has_not_reported(name, snapshot) or", "return"),
     Mutation(
@@ -90,7 +90,6 @@ OUTAGE_MUTATIONS = (
         "return bool(gone) or _long_enough",
         "return _long_enough",
     ),
-    Mutation("silent node: undo, too", "core/tesched_core/orders/undo.py", " or may_have_left(victim, context)", ""),
     Mutation(
         "clock: what has happened in the future shows one that was set back",
         "core/tesched_core/step.py",

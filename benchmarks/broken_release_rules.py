@@ -9,7 +9,7 @@ _TASKS = "slurm/tesched_slurm/waiting_tasks.py"
 _ACTUATOR, _LOOP = "slurm/tesched_slurm/commands_actuator.py", "daemon/tesched_daemon/loop.py"
 _CLIENTS = "slurm/tesched_slurm/clients.py"
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
-_DEPARTURES = "core/tesched_core/orders/departures.py"
+_DEPARTURES, _UNDO = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/undo.py"
 
 RELEASE_MUTATIONS = (
     Mutation("arrays: by their list", _TASKS, 'return f"{job.job_id}_[{job.array_tasks}]"', "return str(job.job_id)"),
@@ -86,6 +86,15 @@ RELEASE_MUTATIONS = (
     ),
     Mutation("task: is waited for", _FUTILITY, "    if its_own is not None and its_own.by_itself:", "    if False:"),
     Mutation("task: a start does not make it forget", _FUTILITY, "and not one.by_itself)):", ")):"),
+    Mutation("undo: a rerun is owed until the job waits", _UNDO, "if is_owed or victim", "if victim"),
+    Mutation("undo: it is sent again", _UNDO, "return look_for_return(victim, job, order, context)", "return victim"),
+    Mutation("undo: nothing is owed by a record in doubt", _UNDO, " and victim.job_id not in context.absent", ""),
+    Mutation("undo: a grace period", _DEPARTURES, "abs(snapshot.taken_at - victim.noticed_at) <", "0 >"),
+    Mutation("undo: not of another time", _DEPARTURES, "abs(snapshot.taken_at - victim.noticed_at) <", "0 <"),
+    Mutation(
+        "undo: a requeue without an answer", _DEPARTURES, "abs(snapshot.taken_at - victim.requeue_sent_at) <=", "0 >"
+    ),
+    Mutation("undo: which is not awaited for long", _DEPARTURES, "<= RESEND_AFTER_S", "<= 9e9"),
     Mutation("held: by too many requeues", _DEPARTURES, "if not job.pending or not job.held or not", "if True or not"),
     Mutation("held: by others is no loss", _DEPARTURES, " or not _MOST_REQUEUES.search(job.reason)", ""),
 )

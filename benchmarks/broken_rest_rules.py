@@ -30,8 +30,12 @@ REST_MUTATIONS = (
         "leaving: not what another's hook holds", _LEAVING, "if one.at == NEVER and job_id", "if False and job_id"
     ),
     Mutation("leaving: a job in doubt", _LEAVING, "return bool(job.doubt) or", "return"),
-    Mutation("leaving: a victim that leaves", _LEAVING, "return completes or", "return"),
-    Mutation("leaving: one that may have left", _LEAVING, "victim.noticed_at is not None and any(", "False and any("),
+    Mutation("leaving: a victim that leaves, or may leave", _LEAVING, "return may_go(victim, last)", "return False"),
+    Mutation(
+        "leaving: one that has left", _LEAVING, "last.settings.release) is not None:", "last.settings.release) is None:"
+    ),
+    Mutation("leaving: an early rerun", _LEAVING, "return victim.requeue_sent_at is not None", "return True"),
+    Mutation("leaving: it is sent once", _LEAVING, "return victim.requeue_sent_at is not None", "return False"),
     Mutation("leaving: a turn in any case", _LEAVING, "before is Mode.ENFORCE", "False"),
     Mutation("leaving: an open order of the mode before", _LEAVING, "(was_enforce and has_open)", "False"),
     Mutation("leaving: by the mode that wrote last", _LEAVING, "last.mode == Mode.ENFORCE or", ""),

@@ -230,7 +230,7 @@ MUTATIONS = (
     Mutation(
         "who leaves after all has paid",
         "core/tesched_core/orders/advance.py",
-        "return victim if may_leave else",
+        "return victim if leaves else",
         "return",
     ),
     Mutation(
@@ -594,8 +594,8 @@ MUTATIONS = (
     Mutation(
         "ending: a forgotten one is lost",
         "core/tesched_core/orders/advance.py",
-        "            return lost(victim, why=why, order=order, context=context)\n        if job.restarts",
-        "            return victim\n        if job.restarts",
+        "            return lost(victim, why=why, order=order, context=context)\n        if owes_rerun",
+        "            return victim\n        if owes_rerun",
     ),
     Mutation(
         "ending: dependents are mended",
@@ -664,8 +664,8 @@ MUTATIONS = (
     Mutation(
         "undo: a victim left held",
         "core/tesched_core/orders/undo.py",
-        "return leave(victim, departure, order, context)",
-        "pass",
+        "        return after\n",
+        "        pass\n",
     ),
     Mutation(
         "undo: an order ends when all is seen to be back",

@@ -26,7 +26,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.undo import changed_still
+from tesched_core.orders.undo import changed_still, under_notice
 from tesched_core.orders.undo import undo as undone
 from tesched_daemon.config import Config
 from tesched_daemon.loop import Loop
@@ -83,6 +83,8 @@ class UndoJson:
     suspended: tuple[JobId, ...]
     #: jobs that are held: with priority/basic Slurm would start one whose nice value is put back
     held: tuple[JobId, ...]
+    #: victims that have had their notice and may leave yet: the next daemon, or undo, puts them back in the queue then
+    leaving: tuple[JobId, ...]
     #: changes and orders that are not seen to be put back; null: Slurm was not seen
     left: int | None
     #: what has ended it early, such as Slurm that could not be seen, or what could not be written down; "": nothing
@@ -99,6 +101,7 @@ class _Undone:
     trouble: str = ""
     stuck: list[JobId] = field(default_factory=list)
     held: list[JobId] = field(default_factory=list)
+    leaving: tuple[JobId, ...] = ()
 
 
 @click.command()
@@ -112,7 +115,8 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     and has missed its next poll by more than 15 s: end its process first, or it may go on changing priorities. Nor is
     anything done while another process holds the lease of the store, such as one on another host that has just died;
     where the clock was ahead when it wrote, this waits for as long as a lease lasts, to see whether it writes again. A
-    victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. While
+    victim that has left waits in the queue with its own priority; a suspended one goes on, if its CPUs are free. One
+    that has had its notice is awaited for 5 s; what it does after that is followed by the next daemon, or undo. While
     Slurm or the store does not answer it is tried ten times, for about 30 s. Exit status 1 if a change could not be put
     back, or it is not seen to be: the output says what was done and how much is left; 2 if nothing could be done.
     """
@@ -143,7 +147,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
             done = _put_back(loop, unseen_s=0.0 if seen_at is None else time.time() - seen_at)
             try:
                 memory = loop.journal.load()
-                done.stuck = _stuck(memory)
+                done.stuck, done.leaving = _stuck(memory), under_notice(memory)
                 loop.journal.resign()
                 with writable_store(config_path) as engine:
                     became = "all is put back" if done.settled else "not all is put back"
@@ -161,6 +165,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
                 changes=changes,
                 suspended=tuple(done.stuck),
                 held=tuple(done.held),
+                leaving=done.leaving,
                 left=done.left,
                 trouble=done.trouble,
             )
@@ -177,9 +182,9 @@ def _would_be(config: Config, memory: Memory) -> _Undone:
     memory, decision = undone(memory, classified(seen, config.classes), config.guard)
     rows = [(action, "would be put back") for action in decision.actions]
     stuck, held = _stuck(memory, {action.job_id for action, _ in rows}), _held(memory, seen)
-    return _Undone(
-        rows=rows, stuck=stuck, held=held, settled=not (rows or stuck or held), left=changed_still(memory, seen)
-    )
+    leaving, left = under_notice(memory), changed_still(memory, seen)
+    settled = not (rows or stuck or held or leaving)
+    return _Undone(rows=rows, stuck=stuck, held=held, leaving=leaving, settled=settled, left=left)
 
 
 def _put_back(loop: Loop, unseen_s: float) -> _Undone:
@@ -293,6 +298,11 @@ def _show(done: _Undone, *, dry_run: bool) -> None:
         out.print(
             f"job {job_id} is held, and Slurm would start it with a change of its nice value (priority/basic): "
             "try `tesched undo` again when it is released"
+        )
+    for job_id in done.leaving:
+        out.print(
+            f"job {job_id} has had its notice, and may leave yet: it is put back in the queue if it does, by the next "
+            "daemon or the next `tesched undo`, and else goes on"
         )
     if done.settled:
         out.print("nothing is left that tesched has changed")

@@ -16,6 +16,7 @@ from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetField, St
 from tesched_core.model.field import Field
 from tesched_core.model.journal_error import JournalError, LedByAnotherError
 from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo as undone
 from tesched_daemon.loop import CycleResult, Loop
 from tesched_daemon.undo import put_all_back
 from tesched_db import deeds
@@ -24,6 +25,7 @@ from tesched_testcluster.harness.empty_store import empty_store
 from tesched_testcluster.harness.store_examples import configured_store
 
 from tests.loop_parts import Notebook
+from tests.scenarios.driver import BE, one_node
 
 FULL = JournalError("disk full")
 REASON = Reason(code=ReasonCode.ORDER_ENDED, text="because")
@@ -116,6 +118,21 @@ def test_it_says_what_was_done_and_what_is_left_where_trouble_ends_it(
     said = run(config, monkeypatch, SEEN, last)
     assert said.exit_code == 1
     assert f"3 change(s) and order(s) are left; `tesched undo` tries it again: {why}" in " ".join(said.stdout.split())
+
+
+def test_a_victim_that_may_leave_yet_is_named_and_what_becomes_of_it(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    memory, _ = undone(drive.memory, drive.snapshot(1), drive.limits)
+    monkeypatch.setattr(Notebook, "load", lambda _: memory)
+    said = run(config, monkeypatch, SEEN, json=True)
+    assert (said.exit_code, json.loads(said.stdout)["leaving"]) == (1, [BE])
+    said = run(config, monkeypatch, SEEN)
+    assert f"job {BE} has had its notice, and may leave yet: it is put back in the queue if it does" in " ".join(
+        said.stdout.split()
+    )
 
 
 @pytest.mark.parametrize("last", [UNSEEN, FULL])

@@ -51,9 +51,10 @@ def may_go(victim: Victim, snapshot: Snapshot) -> bool:
         return False
     if any(has_not_reported(name, snapshot) for name in victim.nodes):
         return True
+    # What is of a time that has not come is not awaited until then: a clock was set back while no daemon ran.
     if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
-        return snapshot.taken_at <= victim.requeue_sent_at + RESEND_AFTER_S
-    return snapshot.taken_at < victim.noticed_at + victim.grace_period_s
+        return abs(snapshot.taken_at - victim.requeue_sent_at) <= RESEND_AFTER_S
+    return abs(snapshot.taken_at - victim.noticed_at) < victim.grace_period_s
 
 
 def held_for_good(job: Job) -> str:
