@@ -8,6 +8,8 @@ _EARLY, _LOOP = "daemon/tesched_daemon/early.py", "daemon/tesched_daemon/loop.py
 _WAKEUP, _SERVICE = "daemon/tesched_daemon/wakeup.py", "daemon/tesched_daemon/service.py"
 _READS, _OBSERVER = "slurm/tesched_slurm/single_reads.py", "slurm/tesched_slurm/resting_observer.py"
 _KNOWLEDGE = "daemon/tesched_daemon/knowledge.py"
+_FIT = "daemon/tesched_daemon/early_fit.py"
+_DOCTOR = "daemon/tesched_daemon/doctor/early_turns.py"
 _CHECKS = "daemon/tesched_daemon/config_checks.py"
 _CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
@@ -15,7 +17,7 @@ EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
-    Mutation("early: at any time between polls", _EARLY, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),
+    Mutation("early: at any time between polls", _FIT, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),
     Mutation("early: ends before the last poll", _EARLY, "jobs_at=_jobs_at(last), jobs=jobs", "jobs=jobs"),
     Mutation(
         "early: ends as long before it",
@@ -25,9 +27,18 @@ EARLY_MUTATIONS = (
     ),
     Mutation("early: a site that gets none hears of it", _CHECKS, "if config.loop.early_turn and ", "if False and "),
     Mutation("early: nor of a default", _CHECKS, '"loop.early_turn" in loaded.tree.origins and ', ""),
+    Mutation("early: nor where they come", _FIT, "if not all(entry.policy.serves_te", "if all(entry.policy.serves_te"),
+    Mutation("early: seldom is said, too", _FIT, "and pace.poll_interval_s >= FRESH_S:", "and False:"),
+    Mutation("early: not of those that ends do not keep", _FIT, "limits.wait_for_free_s > 0 and", ""),
     Mutation(
-        "early: nor where they come", _CHECKS, "if not all(entry.policy.serves_te", "if all(entry.policy.serves_te"
+        "early: without pokes there are none", _FIT, "if not (pace.socket or pace.watch_state_folder or", "if not ("
     ),
+    Mutation("early: one that is off is said", _FIT, "if not pace.early_turn:", "if False:"),
+    Mutation("early: so is a client", _FIT, "if not reads_jobs:", "if False:"),
+    Mutation("early: the doctor says it of long polls", _DOCTOR, "if takes_s <= FROM_S:", "if takes_s < 0:"),
+    Mutation("early: by the client in use", _DOCTOR, 'not cycles[0].client.startswith("pyslurm")', "True"),
+    Mutation("early: so does status", _EARLY, "if self._poll_s <= FROM_S:", "if False:"),
+    Mutation("early: as the daemon goes by them", _LOOP, ", self._early.hindered(self)", ""),
     Mutation("early: by default", "daemon/tesched_daemon/settings.py", "turn: bool = True", "turn: bool = False"),
     Mutation("early: where the site wants it", _EARLY, "and rules.pace.early_turn", "and True"),
     Mutation("early: not under limits on TE jobs", _EARLY, " or rules.limits.te.is_set)", ")"),

@@ -41,7 +41,16 @@ FILL_MUTATIONS = (
     ),
     Mutation("fill: who fits nowhere is no first", _HEADS, "wanted.place(total) is None", "False"),
     Mutation("fill: of an array all tasks", _HEADS, "tasks_in(job) if job.array_tasks else 1", "1"),
-    Mutation("fill: of an array those that may run", _HEADS, "min(tasks, job.array_throttle or tasks)", "tasks"),
+    Mutation(
+        "fill: of an array those that may run", _HEADS, "tasks=min(wanted.tasks, may_start)", "tasks=wanted.tasks"
+    ),
+    Mutation("fill: tasks that run count", _HEADS, "- sum(one.on_nodes and not one.finished for one in tasks)", ""),
+    Mutation("fill: tasks that have ended do not", _HEADS, "one.on_nodes and not one.finished for", "one.on_nodes for"),
+    Mutation("fill: records share a throttle", _HEADS, "throttles.take(job, placed)", "pass"),
+    Mutation("fill: no more are brought forward", _FILL, "queue.throttles.left(job) == 0 or", ""),
+    Mutation("fill: nor several", _FILL, "queue.throttles.take(job, 1)", "pass"),
+    Mutation("fill: trials that want the same are weighed once", _HEADS, "{kind_of(job, ", "{(job.job_id, "),
+    Mutation("fill: few kinds of trials are weighed", _HEADS, "if number < MOST_KINDS else", "if True else"),
     Mutation("fill: what starts now ends", _HEADS, "for one in self.starts]", "for one in ()]"),
     Mutation("fill: what is not weighed keeps its nodes", _FILL, "among &= ~one.allowed", "pass"),
     Mutation("fill: a start that is not known", _SHADOW, "if needed > 0 else self.now", "if needed > 0 else inf"),
@@ -54,7 +63,7 @@ FILL_MUTATIONS = (
         "demand.per_node",
     ),
     Mutation("fill: of many first jobs some are weighed", _FILL, "one in heads[MOST_WEIGHED:]", "one in ()"),
-    Mutation("fill: no more tasks than wait", _HEADS, "np.clip(most - before, 0, fit)", "fit"),
+    Mutation("fill: no more tasks than wait", _HEADS, "np.clip(wanted.tasks - before, 0, fit)", "fit"),
     Mutation(
         "fill: tasks that wait together are one record",
         "sim/tesched_sim/observer.py",

@@ -282,8 +282,8 @@ MUTATIONS = (
     Mutation(
         "fill: resources of one job are not another's",
         "policies/tesched_policies/fill.py",
-        "            wanted.take(nodes, free)\n            forward",
-        "            forward",
+        "            wanted.take(nodes, free)\n            queue",
+        "            queue",
     ),
     Mutation(
         "forwarded: put back when he has not started in time",

@@ -444,7 +444,14 @@ NEAR = {
         "tests/integration/test_early_turn.py",
         "tests/integration/test_early_turn_left.py",
         "tests/integration/test_early_order.py",
+        "tests/integration/test_early_fit.py",
     ),
+    "early_fit": (
+        "tests/integration/test_early_fit.py",
+        "tests/integration/test_early_turn.py",
+        "tests/unit/daemon/test_config_checks.py",
+    ),
+    "early_turns": ("tests/integration/test_early_fit.py",),
     "other_objects": ("tests/unit/core/model/test_other_objects.py",),
     "knowledge": (
         "tests/integration/test_early_turn_left.py",
@@ -454,6 +461,7 @@ NEAR = {
     "single_reads": ("tests/unit/slurm/test_single_reads.py",),
     "loop": (
         "tests/integration/test_early_turn.py",
+        "tests/integration/test_early_fit.py",
         "tests/integration/test_early_turn_left.py",
         "tests/unit/daemon/test_new_jobs.py",
         "tests/unit/daemon/test_rate_limited.py",

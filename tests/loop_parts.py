@@ -116,6 +116,7 @@ class Notebook:
     #: of the last report
     mode: str = ""
     leaving: str = ""
+    new_jobs: str = ""
 
     def _check(self, call: str) -> None:
         if call in self.fails:
@@ -148,6 +149,7 @@ class Notebook:
         self._check("intend")
         self._check_held(snapshot)
         self.memory, self.mode, self.leaving = memory, report.mode, report.leaving
+        self.new_jobs = report.new_jobs
 
     def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         self._check("intend")

@@ -7,7 +7,7 @@ by `tesched config check` and `tesched doctor`.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.early_fit import Hindrance, advice, hindrances, said
 from tesched_daemon.file_systems import served_by
 from tesched_daemon.hook_fit import MARKS_ALONE, keys_of
 from tesched_daemon.job_reports.address import address_of, is_loopback
@@ -193,12 +194,12 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             advice="let loop.backoff_max_s be no shorter than that",
         )
     # Of a default no site is warned: it has nothing to set otherwise.
-    if config.loop.early_turn and "loop.early_turn" in loaded.tree.origins and (why := [*_no_early_turn(config)]):
+    if config.loop.early_turn and "loop.early_turn" in loaded.tree.origins and (found := _no_early_turn(config)):
         yield Remark(
             file=loaded.tree.blamed("loop.early_turn"),
             key="loop.early_turn",
-            text=f"no early turn comes, because of {', '.join(why)}: new TE jobs wait for polls",
-            advice="set it to false",
+            text=f"{said(found)}: new TE jobs wait for polls",
+            advice=f"set it to false, or set {advice(found)}",
         )
     yield from _served_store(loaded)
     if not is_loopback(config.metrics.listen):
@@ -232,13 +233,13 @@ def _served_store(loaded: Loaded) -> Iterator[Remark]:
         )
 
 
-def _no_early_turn(config: Config) -> Iterator[str]:
-    """Yield the settings with each of which no early turn ever comes (`early.py`, `rest.py`)."""
-    if config.mode is Mode.OBSERVE:
-        yield f'mode = "{config.mode}"'
-    yield from keys_of(config.guard)
-    yield from ['guard.lever = "plugin"'] if config.guard.lever is YieldBy.PLUGIN else []
-    if not all(entry.policy.serves_te for entry in config.policy.entries()):
-        yield "policy.be"
-    if config.slurm.client is ClientChoice.PYSLURM:
-        yield 'slurm.client = "pyslurm"'
+def _no_early_turn(config: Config) -> Sequence[Hindrance]:
+    """Return the settings with each of which no early turn ever comes."""
+    found = hindrances(
+        mode=config.mode,
+        limits=config.guard,
+        policies=config.policy.entries(),
+        pace=config.loop,
+        reads_jobs=config.slurm.client is not ClientChoice.PYSLURM,
+    )
+    return [*found]

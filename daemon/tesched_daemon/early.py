@@ -48,9 +48,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.clock_jump import ClockReadings, jumped_s
-from tesched_core.orders.turnover import WINDOW_S
 from tesched_core.ports import SingleReads
 
+from tesched_daemon.early_fit import FRESH_S, hindrances, said
 from tesched_daemon.rest import all_is_due, waiting_te
 from tesched_daemon.set_aside import blank
 from tesched_daemon.settings import Mode, Rules
@@ -69,9 +69,6 @@ PART = 0.5
 READS = 70
 #: Ids in a row that Slurm does not know, behind which no job is searched for: a submission that failed may use one up.
 GAPS = 2
-#: Seconds since the beginning of the poll that showed which jobs have ended, in which that may be judged: as long again
-#: as the time in which ends count. A site that polls each 30 s, and whose polls take long, is within it at all times.
-FRESH_S = 2 * WINDOW_S
 
 _UNCERTAIN = "the record of its node differs from the jobs that are known there"
 _LATE = Failure(kind=FailureKind.UNREACHABLE, message="an early turn would take as long as a poll")
@@ -126,6 +123,19 @@ class EarlyTurns:
             and self._poll_s > FROM_S
             and not (self._too_many or self._too_slow)
         )
+
+    def hindered(self, rules: Rules) -> str:
+        """Return why there are none, by the settings, though polls take so long; empty: there are, or need not be."""
+        if self._poll_s <= FROM_S:
+            return ""
+        found = hindrances(
+            mode=rules.mode,
+            limits=rules.limits,
+            policies=rules.policies,
+            pace=rules.pace,
+            reads_jobs=self.reads is not None,
+        )
+        return said([*found])
 
     def may_come(
         self, rules: Rules, memory: Memory, last: Snapshot, before: ClockReadings | None, now: ClockReadings

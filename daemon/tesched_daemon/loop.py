@@ -610,7 +610,7 @@ class Loop:
         failure: Failure | None = None,
         seen: Snapshot | None = None,
     ) -> CycleReport:
-        doubts = list(unread(seen)) if seen is not None else []
+        doubts, finder = list(unread(seen)) if seen is not None else [], self.new_jobs
         return CycleReport(
             at=at,
             mode=self.mode,
@@ -628,7 +628,7 @@ class Loop:
             admission_trouble=self.admission.failure if self.admission else "",
             metrics_trouble=self.metrics_trouble(),
             idle_trouble=self.knowledge.idle.trouble if self.knowledge.idle else "",
-            new_jobs=self.new_jobs.said(self.pace) if self.new_jobs is not None else "",
+            new_jobs="; ".join(filter(None, (finder.said(self.pace), self._early.hindered(self)))) if finder else "",
             enforcement=self._enforcement(seen),
             leaving=self._leaving.said,
         )

@@ -33,7 +33,8 @@ Worked example
 
 Parameters
     none. At most `MOST` jobs are brought forward in one cycle. Of the first jobs the shadows of at most `MOST_WEIGHED`
-    are considered; nodes of further ones are left alone.
+    are considered; nodes of further ones are left alone. So it is with TE jobs of more than `MOST_KINDS` different
+    requests (`queue_heads.py`).
 
 Source
     tesched's own. EASY: Lifka, JSSPP 1995. Expected run times instead of limits: Tsafrir, Etsion, Feitelson,
@@ -84,7 +85,8 @@ class Fill(Policy[None]):
         refusals: list[Refusal] = []
         for row in _in_order(view, queue.going, free):
             wanted = of_row(waiting, row)
-            if wanted.place(free) is None:
+            job = view.snapshot.jobs[wanted.job_id]
+            if queue.throttles.left(job) == 0 or wanted.place(free) is None:
                 continue
             first = _first_for(wanted, queue.heads)
             before = before or _with_shadows(view, queue, free)
@@ -93,6 +95,7 @@ class Fill(Policy[None]):
                 refusals.append(_would_delay(wanted, first))
                 continue
             wanted.take(nodes, free)
+            queue.throttles.take(job, 1)
             forward.append(_forward(view, row, first, nodes))
             if len(forward) == MOST:
                 break

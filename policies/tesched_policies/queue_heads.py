@@ -18,11 +18,15 @@ from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Ends, Waiting
 from tesched_core.model.request import tasks_in
 from tesched_core.model.resources import JobId
+from tesched_core.placement.alike import kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.reserved import unreserved_capacity
 from tesched_core.placement.shadow_time import EndsInTurn, Shadow
 from tesched_core.policy import View
+
+#: So many different requests of TE jobs are weighed.
+MOST_KINDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,6 +100,30 @@ class Head:
     allowed: NDArray[np.bool_]
 
 
+class Throttles:
+    """Tasks of arrays that may yet start by their throttles, of which those that run are a part."""
+
+    def __init__(self, view: View) -> None:
+        """Begin with those that run."""
+        self._view = view
+        self._left: dict[JobId, int] = {}
+
+    def left(self, job: Job) -> int | None:
+        """Return how many tasks of the job's array may start; None: it has no throttle."""
+        array = job.array_job_id
+        if array is None or not job.array_throttle:
+            return None
+        if array not in self._left:
+            tasks = self._view.columns.tasks.get(array, ())
+            self._left[array] = max(job.array_throttle - sum(one.on_nodes and not one.finished for one in tasks), 0)
+        return self._left[array]
+
+    def take(self, job: Job, tasks: int) -> None:
+        """Let so many start."""
+        if (left := self.left(job)) is not None and job.array_job_id is not None:
+            self._left[job.array_job_id] = left - tasks
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHeads:
     """What will become of the queue by itself."""
@@ -105,6 +133,7 @@ class QueueHeads:
     #: what starts now, that and others
     starts: Sequence[Start]
     heads: Sequence[Head]
+    throttles: Throttles
 
     def ends(self, view: View) -> Ends:
         """Return the ends of jobs on their nodes: those that run, those that start now, and those that orders serve."""
@@ -128,6 +157,7 @@ def queue_of(view: View, free: NDArray[np.int64]) -> QueueHeads:
     """Return the queue: jobs that start by themselves, and the heads. Takes from `free` what starts."""
     waiting, total = view.columns.waiting, view.capacity.total
     going: set[int] = set()
+    throttles = Throttles(view)
     starts: list[Start] = []
     heads: list[Head] = []
     boosted = view.memory.raised(By.QUEUE)
@@ -138,13 +168,17 @@ def queue_of(view: View, free: NDArray[np.int64]) -> QueueHeads:
         helped = job_id in boosted
         if not (helped or (clear.any() if row is None else is_clear[waiting.kind[row]])):
             continue
-        wanted = _of_job(view.snapshot.jobs[job_id], view) if row is None else of_row(waiting, row)
+        job = view.snapshot.jobs[job_id]
+        wanted = _of_job(job, view) if row is None else of_row(waiting, row)
         if wanted is None or not (helped or (wanted.allowed & clear).any()):
             continue
+        if (may_start := throttles.left(job)) is not None:
+            wanted = replace(wanted, tasks=min(wanted.tasks, may_start))
         if wanted.is_weighed and wanted.place(total) is None:
             continue  # it starts nowhere, whatever ends
         placed, places = _places(wanted, free, None if helped else clear)
         starts += places
+        throttles.take(job, placed)
         if placed == wanted.tasks:
             going |= set() if row is None else {row}
             continue
@@ -154,15 +188,20 @@ def queue_of(view: View, free: NDArray[np.int64]) -> QueueHeads:
         is_clear = _any(waiting.allowed & clear)
         if not (boosted or clear.any()):
             break
-    return QueueHeads(going=frozenset(going), starts=starts, heads=heads)
+    return QueueHeads(going=frozenset(going), starts=starts, heads=heads, throttles=throttles)
 
 
 def trials_of(view: View) -> Iterator[WantedNodes]:
-    """Yield what the TE jobs want that come before every BE job, and for which nothing is reserved."""
+    """Yield what the TE jobs want that come before every BE job, and for which nothing is reserved.
+
+    Of those that want the same in the same places one stands for all; of more than `MOST_KINDS` any part of their nodes
+    is wanted.
+    """
     known = {job.job_id for job in view.waiting} | {order.preemptor for order in view.reserving}
     new = (job for job in view.columns.trials if job.job_id not in known and starts_by_itself(job, view.now, 0))
-    for job in (*view.ahead, *new):
-        wanted = _of_job(job, view)
+    kinds = {kind_of(job, view.snapshot, view.capacity): job for job in (*view.ahead, *new)}
+    for number, job in enumerate(kinds.values()):
+        wanted = _of_job(job, view) if number < MOST_KINDS else _unweighed(job, view)
         if wanted is not None:
             yield wanted
 
@@ -197,44 +236,58 @@ def _in_line(waiting: Waiting) -> Iterator[tuple[int | None, JobId]]:
 
 def _places(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> tuple[int, list[Start]]:
     """Take from `free` what it takes, or as many of its tasks as fit; return how many do, and where."""
-    placed, found = 0, list[Start]()
-    while wanted.is_weighed and placed < wanted.tasks:
+    if not wanted.is_weighed or not wanted.tasks:
+        return 0, []
+    if wanted.tasks == 1:
         nodes = wanted.place(free, among)
-        if nodes is None:
-            break
-        if wanted.nodes == 1 and wanted.tasks > 1:
-            start = _on_one_each(wanted, free, among, wanted.tasks - placed)
-            times = int(start.tasks.sum())
-        else:
-            times = min(int(wanted.times(free, nodes).min()), wanted.tasks - placed)
-            start = Start(wanted, nodes, np.full(len(nodes), times))
-        free[list(start.nodes)] -= start.takes
-        placed += times
-        found.append(start)
-    return placed, found
+        start = Start(wanted, nodes or (), np.ones(len(nodes or ()), dtype=np.int64))
+    else:
+        start = (_on_one_each if wanted.nodes == 1 else _on_several_each)(wanted, free, among)
+    free[list(start.nodes)] -= start.takes
+    placed = int(start.tasks.sum()) // wanted.nodes
+    return placed, [start] if placed else []
 
 
-def _on_one_each(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None, most: int) -> Start:
-    """Return the start of as many tasks of one node each as fit, at most so many, node by node."""
-    may = wanted.allowed if among is None else wanted.allowed & among
-    nodes = np.flatnonzero(may)
-    fit = wanted.times(free, tuple(nodes.tolist()))
-    before = np.cumsum(np.minimum(fit, most)) - np.minimum(fit, most)
-    tasks = np.clip(most - before, 0, fit)
+def _on_one_each(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> Start:
+    """Return the start of as many tasks of one node each as fit, node by node."""
+    nodes, fit = _fitting(wanted, free, among)
+    before = np.cumsum(fit) - fit
+    tasks = np.clip(wanted.tasks - before, 0, fit)
     has = tasks > 0
     return Start(wanted, tuple(nodes[has].tolist()), tasks[has])
 
 
+def _on_several_each(wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None) -> Start:
+    """Return the start of as many tasks of several nodes each as fit, each on the first nodes that it fits on."""
+    nodes, fit = _fitting(wanted, free, among)
+    left, next_place = fit.copy(), wanted.nodes
+    # Each round fills a node at least, or places the last task.
+    here, to_place = np.arange(min(wanted.nodes, len(nodes))), wanted.tasks
+    while len(here) == wanted.nodes and to_place:
+        count = min(int(left[here].min()), to_place)
+        left[here] -= count
+        to_place -= count
+        here = here[left[here] > 0]
+        more = min(next_place + wanted.nodes - len(here), len(nodes))
+        here = np.concatenate([here, np.arange(next_place, more)])
+        next_place = more
+    tasks = fit - left
+    has = tasks > 0
+    return Start(wanted, tuple(nodes[has].tolist()), tasks[has])
+
+
+def _fitting(
+    wanted: WantedNodes, free: NDArray[np.int64], among: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the nodes on which a task fits into what is free, and how many do there, no more than it has."""
+    nodes = np.flatnonzero(wanted.allowed if among is None else wanted.allowed & among)
+    fit = wanted.times(free, tuple(nodes.tolist()))
+    return nodes[fit > 0], fit[fit > 0]
+
+
 def _of_job(job: Job, view: View) -> WantedNodes | None:
     """Return the job's demand; None if no node has such resources."""
-    capacity = view.capacity
-    unknown = WantedNodes(
-        job_id=job.job_id,
-        nodes=1,
-        each=np.zeros(len(capacity.resources), dtype=np.int64),
-        allowed=_of_partitions(job, view),
-        is_weighed=False,
-    )
+    capacity, unknown = view.capacity, _unweighed(job, view)
     if job.doubt or job.partly_read:
         return unknown
     try:
@@ -246,23 +299,26 @@ def _of_job(job: Job, view: View) -> WantedNodes | None:
     if job.het_job_id is not None or len(demand.required) not in {0, demand.nodes}:
         return replace(unknown, allowed=demand.allowed)
     each = demand.takes if demand.takes.strides[0] else demand.per_node
-    tasks = tasks_in(job) if job.array_tasks else 1
     return WantedNodes(
         job_id=job.job_id,
         nodes=demand.nodes,
         each=each,
         allowed=demand.allowed,
-        tasks=min(tasks, job.array_throttle or tasks),
+        tasks=tasks_in(job) if job.array_tasks else 1,
         run_s=_run_s(job, view),
     )
 
 
-def _of_partitions(job: Job, view: View) -> NDArray[np.bool_]:
+def _unweighed(job: Job, view: View) -> WantedNodes:
+    """Return that it wants any part of the nodes of its partitions."""
     masks = [view.capacity.partitions[name] for name in job.partitions if name in view.capacity.partitions]
-    found = np.zeros(len(view.capacity.names), dtype=np.bool_)
-    for mask in masks:
-        found |= mask
-    return found
+    return WantedNodes(
+        job_id=job.job_id,
+        nodes=1,
+        each=np.zeros(len(view.capacity.resources), dtype=np.int64),
+        allowed=np.logical_or.reduce(masks, axis=0) if masks else np.zeros(len(view.capacity.names), dtype=np.bool_),
+        is_weighed=False,
+    )
 
 
 def _run_s(job: Job, view: View) -> float:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.cluster import Job, JobState, Partition, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -114,6 +114,30 @@ class TestAnArray:
     def test_no_more_than_may_run_at_once(self) -> None:
         tasks = first(Request(cpus=4, mem_per_node_mib=1), array_job_id=JobId(2), array_tasks="0-9", array_throttle=1)
         assert brought(drive(holder(), tasks, queued(3, 32), queued(4, 12), j2=60, j3=60, j4=60)) == [4]
+
+    def test_tasks_that_run_count_as_well(self) -> None:
+        # One of two that may run holds 16 CPUs: one more starts, on 4 of the 16 that are free; once that runs, none.
+        rest = first(Request(cpus=4, mem_per_node_mib=1), array_job_id=JobId(2), array_tasks="2-9", array_throttle=2)
+        task = replace(holder(), array_job_id=JobId(2), array_task_id=0, array_throttle=2)
+        waits = (queued(3, 32), queued(4, 12), queued(5, 16))
+        assert brought(drive(task, rest, *waits, j2=60, j3=60, j4=60, j5=60)) == [4]
+        other = replace(holder(4, job_id=6), array_job_id=JobId(2), array_task_id=1, array_throttle=2)
+        assert brought(drive(task, other, rest, *waits, j2=60, j3=60, j4=60, j5=60)) == [4]
+        ended = replace(task, state=JobState.COMPLETED, flags=frozenset({"COMPLETING"}))
+        assert brought(drive(ended, rest, *waits, j2=60, j3=60, j4=60, j5=60)) == []
+
+    def test_its_records_share_what_may_run(self) -> None:
+        # A task that was requeued has a record of its own, and starts; the others are kept, and delay no job.
+        array: dict[str, Any] = {"array_job_id": JobId(2), "array_throttle": 1}
+        task = replace(queued(6, 4, priority=2000), array_task_id=3, **array)
+        rest = first(Request(cpus=4, mem_per_node_mib=1), array_tasks="4-9", **array)
+        assert brought(drive(holder(), task, rest, queued(3, 32), queued(4, 12), j2=60, j3=60, j4=60, j6=60)) == [4]
+        kept = replace(task, priority=1)
+        running = replace(holder(), array_task_id=0, **array)
+        more = replace(kept, job_id=JobId(7))
+        waits = (kept, more, queued(3, 32))
+        assert brought(drive(running, *waits, j3=60, j6=60, j7=60)) == [], "nor is one brought forward"
+        assert brought(drive(holder(), *waits, j3=60, j6=60, j7=60)) == [6], "nor two"
 
     def test_a_task_that_does_not_fit_any_more_is_first(self) -> None:
         # Two start now and end in 60 s; the third could start then, and 4 CPUs are to spare.

@@ -12,10 +12,14 @@ import pytest
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.policy import View
 from tesched_policies import queue_heads
 from tesched_policies.fill import MOST_WEIGHED
-from tesched_policies.queue_heads import WantedNodes
+from tesched_policies.patient import Patient
+from tesched_policies.queue_heads import MOST_KINDS, WantedNodes
 
+from tests.builders import traits, waiting
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_fill import brought, drive, holder, queued
 from tests.scenarios.test_fill_heads import LONG_S, first
@@ -41,6 +45,65 @@ def test_tasks_of_an_array_are_placed_together(monkeypatch: pytest.MonkeyPatch, 
     driver = drive(*jobs, nodes=2, j2=60, j3=60)
     driver.cycle(0)
     assert 1 <= len(calls) < 10
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7])
+def test_however_many_nodes_it_is_weighed_once(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    calls: list[int] = []
+    times = WantedNodes.times
+
+    def counted(wanted: WantedNodes, free: NDArray[np.int64], where: tuple[int, ...]) -> Any:
+        calls.append(1)
+        return times(wanted, free, where)
+
+    monkeypatch.setattr(WantedNodes, "times", counted)
+    monkeypatch.setattr(WantedNodes, "place", lambda *_: pytest.fail("a task is placed by itself"))
+    free = np.full((700, 1), 4)
+    wanted = WantedNodes(
+        job_id=JobId(1), nodes=nodes, each=np.array([3]), allowed=np.ones(700, dtype=np.bool_), tasks=20_000
+    )
+    assert queue_heads._places(wanted, free, None)[0] == 700 // nodes
+    assert len(calls) == 1
+
+
+def trials(count: int, *, alike: bool) -> Driver:
+    """Return a cluster in which so many TE jobs wait on n1 for resources to be released, and a BE job on n2."""
+    names = ("n1", "n2")
+    holders = [holder(24, ends_in=60, name=name, job_id=50 + number) for number, name in enumerate(names)]
+    waits = [
+        waiting(
+            1000 + number,
+            Request(cpus=32, mem_per_node_mib=1 if alike else 1 + number, required_nodes=("n1",)),
+            priority=50,
+        )
+        for number in range(count)
+    ]
+    drives = drive(*holders, queued(2, 32), queued(3, 8), *waits, nodes=2, policy=Patient(), j2=60, j3=60)
+    drives.start = drives.start.with_traits(
+        {**drives.start.traits, **{one.job_id: traits(JobClass.TE) for one in waits}}
+    )
+    return drives
+
+
+def test_of_many_trials_those_that_want_the_same_are_weighed_once_and_few_different_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weighed: list[JobId] = []
+    of_job = queue_heads._of_job
+
+    def counted(job: Job, view: View) -> WantedNodes | None:
+        weighed.append(job.job_id)
+        return of_job(job, view)
+
+    monkeypatch.setattr(queue_heads, "_of_job", counted)
+    assert brought(trials(3 * MOST_KINDS, alike=True)) == [3]
+    assert len([one for one in weighed if one >= 1000]) == 1
+    weighed.clear()
+    assert brought(trials(MOST_KINDS, alike=False)) == [3]
+    assert len([one for one in weighed if one >= 1000]) == MOST_KINDS
+    weighed.clear()
+    assert brought(trials(MOST_KINDS + 1, alike=False)) == [], "any part of its partition's nodes may be wanted"
+    assert len([one for one in weighed if one >= 1000]) == MOST_KINDS
 
 
 def one_by_one(wanted: WantedNodes, free: NDArray[np.int64]) -> int:

@@ -34,6 +34,7 @@ from tesched_daemon.config_readers import unreadable
 from tesched_daemon.doctor import reach
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
+from tesched_daemon.doctor.early_turns import early_turns
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.plugin_fit import user_name
 
@@ -141,6 +142,7 @@ def _store(config: Config) -> Iterator[Finding]:
         if path is not None:
             yield _free_space(path)
         yield _daemon(config, engine)
+        yield from early_turns(config, read.status(engine).cycles)
         yield from _reach(config, engine)
         yield from _refused(engine)
         yield from _unread_limits(engine)
