@@ -78,4 +78,23 @@ TRACE_MUTATIONS = (
     Mutation(
         "past: jobs that run, of sacct", "slurm/tesched_slurm/sacct_history.py", "OOM,DL,BF,R,S,PD", "OOM,DL,BF,PD"
     ),
+    Mutation(
+        "needed: what a preemption threw away",
+        "cli/tesched_cli/needed_runs.py",
+        "ran_s - sum(_lost_s(victim, job) for victim in victims)",
+        "ran_s",
+    ),
+    Mutation(
+        "needed: one that has saved its work lost its grace period alone",
+        "cli/tesched_cli/needed_runs.py",
+        "if victim.notice_signal and victim.noticed_at",
+        "if False and victim.noticed_at",
+    ),
+    Mutation(
+        "needed: no longer than the time limit",
+        "cli/tesched_cli/needed_runs.py",
+        "if job.restarts and job.time_limit_s is not None:",
+        "if False:",
+    ),
+    Mutation("site: KillWait", "cli/tesched_cli/this_site.py", "kill_wait_s=float(slurm.kill_wait_s),", ""),
 )

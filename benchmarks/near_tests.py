@@ -37,6 +37,8 @@ NEAR = {
     "own_file": ("tests/unit/daemon/test_own_file.py", "tests/unit/daemon/test_idle_file.py"),
     "idle_file": ("tests/unit/daemon/test_idle_file.py",),
     "ranges": ("tests/integration/test_config_edges.py",),
+    "needed_runs": ("tests/unit/cli/test_needed_runs.py",),
+    "this_site": ("tests/integration/test_cli_whatif.py",),
     "config_checks": ("tests/unit/daemon/test_config_checks.py", "tests/unit/daemon/test_file_systems.py"),
     "reach": ("tests/unit/daemon/doctor/test_reach.py",),
     "config_readers": ("tests/unit/daemon/test_config_checks.py",),

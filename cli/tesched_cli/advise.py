@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
-from tesched_daemon.config import Config
-from tesched_daemon.wiring import look
 from tesched_policies.registry import NO_POLICY
 from tesched_sim import advice
 from tesched_sim.advice import Candidate, Figures, LeastAndMost, Trial, Tried
@@ -21,7 +19,6 @@ from tesched_sim.experiment import ADDED, OFF, ExperimentSetting, check_needs
 from tesched_sim.pool import each_done
 from tesched_sim.reports.page import page
 from tesched_sim.reports.plots import MATPLOTLIB
-from tesched_sim.slurm_settings import RequeuedTo
 from tesched_sim.workload import Workload, WorkloadError
 
 from tesched_cli.common import (
@@ -44,13 +41,11 @@ from tesched_cli.recorded_past import (
     Source,
     parted,
     past_of,
-    setting_of,
     source_options,
 )
 from tesched_cli.simulating import processes_option
+from tesched_cli.this_site import on_this_site, setting_of
 
-#: a job that is requeued goes to the end of the queue from this release on
-_TO_THE_END = (26, 5)
 #: part by which a figure has to differ for a line of slurm.conf to matter
 _MATTERS = 0.05
 #: figures from which on they are shown without a decimal
@@ -137,8 +132,10 @@ def advise(
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
     past = past_of(config_path, config, source, days=days, settings=of_workload)
+    # Polls of every second over a month would take a day to simulate: the daemon is poked at each event.
+    poked = replace(setting, site=replace(setting.site, poll_s=0.0))
     # What is set besides also holds against this site's slurm.conf.
-    setting = _on_this_site(setting, config).with_values(of_setting)
+    setting = on_this_site(poked, past.slurm).with_values(of_setting)
     every, lacking = _can_run(setting, past.workload, of_store=source.is_store)
     trials = [Trial(candidate=one, setting=setting, workload=past.workload) for one in every]
     tried = _performed(trials, processes, "configurations")
@@ -169,21 +166,6 @@ def advise(
         say(f"{write} is not written: no key is to be changed", err=True)
     if html is not None:
         write_file(html, page([one.case for one in tried], baseline=tried[0].case.policy))
-
-
-def _on_this_site(setting: ExperimentSetting, config: Config) -> ExperimentSetting:
-    """The simulated Slurm with what this site's slurm.conf says, and a daemon that is poked at each event."""
-    slurm = look(config).settings
-    release = tuple(int(part) for part in slurm.release.split(".")[:2] if part.isdecimal())
-    site = replace(
-        setting.site,
-        kill_wait_s=float(slurm.kill_wait_s),
-        requeue_delay_s=float(slurm.requeue_delay_s),
-        requeued_to=RequeuedTo.TAIL if release >= _TO_THE_END else RequeuedTo.PLACE,
-        # Polls of every second over a month would take a day to simulate.
-        poll_s=0.0,
-    )
-    return replace(setting, site=site)
 
 
 def _can_run(

@@ -18,7 +18,7 @@ import numpy as np
 from click.core import ParameterSource
 from numpy.typing import NDArray
 from tesched_core.intake.delays import delay_by
-from tesched_core.model.cluster import FINISHED, JobState, Node
+from tesched_core.model.cluster import FINISHED, JobState, Node, SlurmSettings
 from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
@@ -27,15 +27,14 @@ from tesched_db import queries as read
 from tesched_db.engine import parse_url
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
-from tesched_sim.experiment import ExperimentSetting
 from tesched_sim.reports.summary import MeanAndPercentiles
-from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.traces.recorded import STEPS, Recorded
 from tesched_sim.traces.sacct import printed
 from tesched_sim.workload import SimulatedNodes, Workload, WorkloadError, fitting
 
 from tesched_cli.common import NumberRange, say, store
 from tesched_cli.left_out import LeftOut, NotRunJobs, OfStore, of_store, of_trace, remarks
+from tesched_cli.needed_runs import needed_s
 
 T = TypeVar("T")
 
@@ -129,6 +128,8 @@ class RecordedPast:
     #: jobs that are left out besides those that do not fit on the nodes, and those of them that have not run
     besides: tuple[LeftOut, ...]
     not_run: tuple[NotRunJobs, ...]
+    #: the site's slurm.conf
+    slurm: SlurmSettings = SlurmSettings()
 
     @property
     def left_out(self) -> int:
@@ -193,7 +194,8 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
     jobs = OfStore.of(ended, there, since=since)
     if all(job.job_class is JobClass.EXEMPT for job in jobs.ran):
         return None
-    workload, kept = _workload((*jobs.ran, *jobs.running), look(config))
+    seen = look(config)
+    workload, kept = _workload((*jobs.ran, *jobs.running), victims, seen)
     workload = _with_running(workload, sum(job.state in _RUNNING for job in kept))
     title = f"{len(workload)} jobs of the last {days:g} days"
     return RecordedPast(
@@ -203,6 +205,7 @@ def past_of_store(config_path: Path, config: Config, days: float) -> RecordedPas
         lines=_as_it_was(kept, victims),
         besides=jobs.left_out,
         not_run=of_store(jobs.waited),
+        slurm=seen.settings,
     )
 
 
@@ -242,7 +245,8 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
 
     Of equal nodes there are as many as are up, each like most of them, except for what is set.
     """
-    nodes = _nodes(look(config))
+    seen = look(config)
+    nodes = _nodes(seen)
     known, machines = dict(settings), None
     if _OF_NODES & settings.keys():
         known = _alike(nodes) | known
@@ -254,7 +258,10 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
     # Workers of trainings that were added are no jobs of the trace.
     te = workload.te if workload.array is None else workload.te[workload.array < 0]
     waited_s, run_s = recorded.waited_s[found.rows], recorded.run_s[found.rows]
-    lines = [_line(name, int(mine.sum()), waited_s[mine], run_s[mine]) for name, mine in (("te", te), ("be", ~te))]
+    lines = [
+        _line(name, int(mine.sum()), waited_s[mine], (1 + waited_s / run_s)[mine])
+        for name, mine in (("te", te), ("be", ~te))
+    ]
     return RecordedPast(
         title=f"{jobs} jobs of {of}",
         jobs=jobs,
@@ -264,6 +271,7 @@ def _past(recorded: Recorded, config: Config, settings: Mapping[str, str], *, of
             LeftOut(why=why, jobs=count, such_as="") for why, count in recorded.left_out.items() if why != STEPS
         ),
         not_run=of_trace(recorded.not_run, found.not_run_te),
+        slurm=seen.settings,
     )
 
 
@@ -305,12 +313,9 @@ def parted(sets: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     return of_setting, of_workload
 
 
-def setting_of(config: Config) -> ExperimentSetting:
-    behaviour = Behaviour.slurm(poll_s=config.loop.poll_interval_s)
-    return replace(ExperimentSetting(), site=behaviour, policy=config.policy, guard=config.guard)
-
-
-def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Sequence[JobView]]:
+def _workload(
+    jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]], snapshot: Snapshot
+) -> tuple[Workload, Sequence[JobView]]:
     """Put the jobs on the cluster's nodes, and return those that are; what does not fit on them now is left out."""
     machines = _machines(_nodes(snapshot))
     many = np.array([max(job.min_nodes, 1) for job in jobs], dtype=np.int64)
@@ -323,7 +328,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Se
     kept = [job for job, fit in zip(jobs, fits, strict=True) if fit]
     first = min(job.first_submit_time for job in kept)
     users = {name: row for row, name in enumerate(dict.fromkeys(job.user for job in kept))}
-    ran_s = np.array([job.ran_s or 0.0 for job in kept])
+    run_s = np.array([needed_s(job, victims.get(job.key, ())) for job in kept])
     exempt = [job.job_class is JobClass.EXEMPT for job in kept]
     notes = [
         "jobs, run times, classes and grace periods are the state store's; nodes are those that are up now",
@@ -337,8 +342,8 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, Se
         "the last days",
         machines,
         submit_s=[job.first_submit_time - first for job in kept],
-        run_s=ran_s,
-        limit_s=np.maximum([np.inf if job.time_limit_s is None else job.time_limit_s for job in kept], ran_s),
+        run_s=run_s,
+        limit_s=np.maximum([np.inf if job.time_limit_s is None else job.time_limit_s for job in kept], run_s),
         nodes=many[fits],
         demand=demand[fits],
         te=[job.job_class is JobClass.TE for job in kept],
@@ -360,8 +365,9 @@ def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]])
         known = [job for job in mine if job.waited_s is not None]
         waited_s = np.array([job.waited_s for job in known], dtype=np.float64)
         ran_s = np.array([job.ran_s for job in known], dtype=np.float64)
+        run_s = np.array([needed_s(job, victims.get(job.key, ())) for job in known], dtype=np.float64)
         preempted = sum(job.preemptions > 0 for job in mine)
-        line = _line(job_class.value, len(mine), waited_s, ran_s, preempted)
+        line = _line(job_class.value, len(mine), waited_s, (waited_s + ran_s) / run_s, preempted)
         delays_s = [
             sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key] if not victim.of_own_user)
             for job in mine
@@ -373,10 +379,14 @@ def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]])
 
 
 def _line(
-    job_class: str, jobs: int, waited_s: NDArray[np.float64], ran_s: NDArray[np.float64], preempted: int | None = None
+    job_class: str,
+    jobs: int,
+    waited_s: NDArray[np.float64],
+    slowdown: NDArray[np.float64],
+    preempted: int | None = None,
 ) -> ClassOutcome:
     known = np.isfinite(waited_s)
-    waits, slow = MeanAndPercentiles.of(waited_s[known]), MeanAndPercentiles.of(1 + waited_s[known] / ran_s[known])
+    waits, slow = MeanAndPercentiles.of(waited_s[known]), MeanAndPercentiles.of(slowdown[known])
     return ClassOutcome(
         case="as it was",
         job_class=job_class,

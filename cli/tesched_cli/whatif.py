@@ -25,10 +25,10 @@ from tesched_cli.recorded_past import (
     Source,
     parted,
     past_of,
-    setting_of,
     source_options,
 )
 from tesched_cli.simulating import contenders_in
+from tesched_cli.this_site import on_this_site, setting_of
 
 
 @document("whatif")
@@ -91,6 +91,8 @@ def whatif(
     of_setting, of_workload = parted(sets)
     setting = setting_of(config).with_values(of_setting)
     past = past_of(config_path, config, source, days=days, settings=of_workload)
+    # What is set besides also holds against this site's slurm.conf.
+    setting = on_this_site(setting, past.slurm).with_values(of_setting)
     for contender in contenders:
         _check_needs(contender, setting, past.workload, of_store=source.is_store)
     lines, bounds = [*past.lines], dict[str, BoundSummary]()
@@ -199,8 +201,10 @@ def _show(lines: Sequence[ClassOutcome], past: RecordedPast) -> None:
         )
     out = console()
     out.print(shown)
-    for line in past.remarks():
-        out.print(line)
+    for note in past.workload.notes:
+        out.print(note, style="dim")
+    for remark in past.remarks():
+        out.print(remark)
 
 
 def _number(value: float | None) -> str:

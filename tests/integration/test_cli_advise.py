@@ -39,7 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
     seen = Snapshot.of(0.0, nodes=[node], settings=SlurmSettings(release="22.05.8"))
     monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: seen)
-    monkeypatch.setattr("tesched_cli.advise.look", lambda _config: seen)
     return tmp_path
 
 
@@ -254,7 +253,7 @@ def test_each_configuration_has_one_line_of_100_columns(folder: Path) -> None:
 
 
 def test_file_that_cannot_be_written_is_said_before_the_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tesched_cli.advise.look", lambda _config: pytest.fail("it went on"))
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: pytest.fail("it went on"))
     done = advise(folder, "--write", str(folder / "none" / "advised.toml"))
     assert done.exit_code == 2
     assert f"there is no folder {folder}/none" in done.output

@@ -67,8 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n[loop]\npoll_interval_s = 30\n'
     )
     seen = Snapshot.of(BEGIN, nodes=NODES, partitions=[MAIN])
-    for module in ("recorded_past", "advise"):
-        monkeypatch.setattr(f"tesched_cli.{module}.look", lambda _config: seen)
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: seen)
     monkeypatch.setattr("tesched_cli.recorded_past.time.time", lambda: BEGIN + 4 * 3600)
     return tmp_path
 

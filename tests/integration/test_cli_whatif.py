@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_cli.recorded_past import RecordedPast
-from tesched_core.model.cluster import JobState, Node
+from tesched_core.model.cluster import JobState, Node, SlurmSettings
 from tesched_core.model.resources import Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_sim.workloads import read
@@ -22,6 +22,7 @@ TRACE = """JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqM
 2|tea|1600|4600|4660|60|5|1|4|100M|COMPLETED
 3|tea|1700|4660|4720|60|5|1|4|100M|COMPLETED
 """
+NODE = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
 
 
 @pytest.fixture
@@ -31,8 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tesched.toml").write_text(
         f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n[guard.bound]\nslowdown = 2\nte_time_limit_s = 600\n'
     )
-    node = Node(name="n1", state="IDLE", total=Tres(cpus=4, mem_mib=4096))
-    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: Snapshot.of(0.0, nodes=[node]))
+    monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config: Snapshot.of(0.0, nodes=[NODE]))
     return tmp_path
 
 
@@ -56,6 +56,28 @@ def test_it_says_what_came_of_the_bound_and_why_it_cannot_be_kept(folder: Path) 
     (warning,) = json.loads(whatif(folder, "--json", *short).stdout)["warnings"]
     assert warning.startswith("fitgpp: guard.bound.te_time_limit_s is 60 s, and 2 TE job(s)")
     assert f"warning: {warning}" in whatif(folder, *short).stdout
+
+
+def test_a_victim_holds_its_nodes_for_as_long_as_this_sites_slurm_conf_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+    for kill_wait_s in (30, 600):
+        settings = SlurmSettings(release="22.05.8", kill_wait_s=kill_wait_s)
+        seen = Snapshot.of(0.0, nodes=[NODE], settings=settings)
+        monkeypatch.setattr("tesched_cli.recorded_past.look", lambda _config, seen=seen: seen)
+        found = json.loads(whatif(folder, "--json", "--policy=native", "--set", "guard.bound=none").stdout)
+        (te,) = (line for line in found["lines"] if (line["case"], line["job_class"]) == ("native", "te"))
+        waits.append(te["wait_p95_s"])
+    assert waits[0] < 300 < waits[1]
+
+
+def test_what_the_jobs_notes_say_is_shown(folder: Path) -> None:
+    (folder / "trace.txt").write_text(TRACE + "7|eve|1100|4800|Unknown|100|5|1|1|100M|RUNNING\n")
+    notes = json.loads(whatif(folder, "--json").stdout)["notes"]
+    assert any(note.startswith("1 job(s) still run") for note in notes)
+    shown = whatif(folder).stdout
+    assert all(note in shown for note in notes)
 
 
 def test_without_a_bound_it_says_nothing_of_it(folder: Path) -> None:
