@@ -152,7 +152,7 @@ def job(key: int, **fields: object) -> SimpleNamespace:
         "gpus": 0,
     }
     times = {"first_submit_time": 100.0, "ran_s": 60.0, "waited_s": 5.0, "time_limit_s": 600, "grace_period_s": 0}
-    more = {"min_nodes": 1, "preemptions": 0, "gets_notice": False, "state": JobState.COMPLETED}
+    more = {"min_nodes": 1, "preemptions": 0, "restarts": 0, "gets_notice": False, "state": JobState.COMPLETED}
     return SimpleNamespace(**{**ours, **times, **more, **fields})
 
 
