@@ -245,7 +245,7 @@ def _of_job(job: Job, view: View) -> WantedNodes | None:
         return None
     if job.het_job_id is not None or len(demand.required) not in {0, demand.nodes}:
         return replace(unknown, allowed=demand.allowed)
-    each = demand.takes if demand.takes.strides[0] else demand.per_node
+    each = np.maximum(demand.takes, 0) if demand.takes.strides[0] else demand.per_node
     tasks = tasks_in(job) if job.array_tasks else 1
     return WantedNodes(
         job_id=job.job_id,
