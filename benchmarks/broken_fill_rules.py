@@ -59,7 +59,7 @@ FILL_MUTATIONS = (
     Mutation(
         "fill: all that a trial takes of a node",
         _HEADS,
-        "demand.takes if demand.takes.strides[0] else demand.per_node",
+        "np.maximum(demand.takes, 0) if demand.takes.strides[0] else demand.per_node",
         "demand.per_node",
     ),
     Mutation("fill: of many first jobs some are weighed", _FILL, "one in heads[MOST_WEIGHED:]", "one in ()"),

@@ -9,6 +9,12 @@ _OBSERVER, _WORKLOADS = "sim/tesched_sim/observer.py", "sim/tesched_sim/workload
 
 SHARD_MUTATIONS = (
     Mutation(
+        "shards: a job that wants no GPU waits for none",
+        "core/tesched_core/placement/demand.py",
+        "takes[:, columns], -ALONE)",
+        "takes[:, columns], 0)",
+    ),
+    Mutation(
         "simulated shards: the first GPU with enough",
         _GPUS,
         "enumerate(left) if there >= shards",

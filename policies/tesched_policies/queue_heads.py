@@ -298,7 +298,7 @@ def _of_job(job: Job, view: View) -> WantedNodes | None:
         return None
     if job.het_job_id is not None or len(demand.required) not in {0, demand.nodes}:
         return replace(unknown, allowed=demand.allowed)
-    each = demand.takes if demand.takes.strides[0] else demand.per_node
+    each = np.maximum(demand.takes, 0) if demand.takes.strides[0] else demand.per_node
     return WantedNodes(
         job_id=job.job_id,
         nodes=demand.nodes,

@@ -435,6 +435,8 @@ class _Amounts:
             takes, holds = np.maximum(takes, least_free), takes if holds is None else holds
         if not self.whole:
             takes = with_one_gpus_shards(takes, capacity, certain=self.binds)
+        if capacity.shards_each is not None:
+            takes, holds = _without_unwanted_gpus(takes, capacity), takes if holds is None else holds
         if self.all_where_free:
             takes = np.where(np.all(capacity.free >= takes, axis=1, keepdims=True), self._with_all_memory(takes), takes)
         missing = [name for name, count in wanted[0].gres if count and name not in capacity.resources]
@@ -531,6 +533,17 @@ def _held(takes: NDArray[np.int64], capacity: Capacity, *, whole: bool) -> NDArr
         for row in np.flatnonzero(capacity.shards_each).tolist():
             layout.with_shards(holds[row], int(capacity.shards_each[row]), capacity.total[row])
     return holds
+
+
+def _without_unwanted_gpus(takes: NDArray[np.int64], capacity: Capacity) -> NDArray[np.int64]:
+    """What must be free for a job, which waits for no GPU where it wants none.
+
+    Each job's shards count as GPUs of their own: more of these may be held than there are, and fewer than none free.
+    """
+    columns = [column for column, name in enumerate(capacity.resources) if name.partition(":")[0] == "gpu"]
+    found = takes.copy()
+    found[:, columns] = np.where(takes[:, columns] > 0, takes[:, columns], -ALONE)
+    return found
 
 
 def share_of(demand: Demand, rows: Sequence[int]) -> NDArray[np.int64]:

@@ -142,7 +142,7 @@ class TestPartitions:
         assert victims(cluster([node("n1")], [sharing, mine], partitions=parts)) == [(("n1",), [])]
 
     @pytest.mark.parametrize(
-        ("limits", "request_", "served"),
+        ("limits", "wanted", "served"),
         [
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1000), True),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001), False),
@@ -157,9 +157,9 @@ class TestPartitions:
         ],
     )
     def test_more_memory_than_the_partition_gives(
-        self, limits: dict[str, int], request_: Request, *, served: bool
+        self, limits: dict[str, int], wanted: Request, *, served: bool
     ) -> None:
-        snapshot = cluster([node("n1")], [waiting(9, request_)], partitions=[self.partition("p", "n1", **limits)])
+        snapshot = cluster([node("n1")], [waiting(9, wanted)], partitions=[self.partition("p", "n1", **limits)])
         assert bool(victims(snapshot)) is served
 
     def test_defaults_for_each_gpu_are_the_partitions_or_the_sites(self) -> None:
@@ -309,6 +309,21 @@ class TestShards:
         more = running(2, share("n1", 1, 0, {"shard": 1}))
         assert victims(cluster(self.nodes, [job, more, pair])) == [(("n1",), [2])]
         assert victims(cluster(self.nodes, [waiting(9, Request(gres_per_node=(("shard", 3),)))])) == []
+
+    @pytest.mark.parametrize(
+        ("sharing", "wanted", "leave"),
+        [
+            (6, Request(gres_per_node=(("shard", 1),), mem_per_node_mib=1), []),
+            (8, Request(gres_per_node=(("shard", 1),), mem_per_node_mib=1), [1]),
+            (8, Request(cpus=24, tasks=24, mem_per_node_mib=1), []),
+            (8, Request(cpus=25, tasks=25, mem_per_node_mib=1), [1]),
+        ],
+    )
+    def test_gpus_of_which_more_jobs_have_shards_than_there_are_hinder_none_that_wants_no_gpu(
+        self, sharing: int, wanted: Request, leave: list[int]
+    ) -> None:
+        jobs = [running(job, share("n1", 1, 0, {"shard": 1})) for job in range(1, sharing + 1)]
+        assert victims(cluster(self.nodes, [*jobs, waiting(9, wanted)])) == [(("n1",), leave)]
 
     def test_a_shard_takes_no_gpu_of_a_type_that_only_other_nodes_have(self) -> None:
         nodes = (*self.nodes, node("n2", gres={"gpu:a100": 4}))
