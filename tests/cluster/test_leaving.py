@@ -1,4 +1,4 @@
-"""A daemon that is restarted in mode shadow puts back what was changed, though slurmctld was away or a victim waited."""
+"""A daemon that is restarted in mode shadow puts back what was changed: slurmctld was away, or a victim was there."""
 
 from __future__ import annotations
 
