@@ -1,4 +1,4 @@
-"""A daemon that is restarted in mode shadow while slurmctld is away puts back, once it is there, what was changed."""
+"""A daemon that is restarted in mode shadow puts back what was changed: slurmctld was away, or a victim was there."""
 
 from __future__ import annotations
 
@@ -60,3 +60,28 @@ def test_changes_are_put_back_though_slurmctld_was_down_at_the_restart_in_shadow
         second.kill()
         second.wait()
         print(log.read_text())  # noqa: T201 - pytest shows it with a failure
+
+
+@pytest.mark.gate
+def test_a_victim_that_obeys_its_notice_after_undo_is_put_back_in_the_queue_in_mode_shadow(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    whole, obeys = ("--exclusive", "-N1"), cluster.shared / "obeys"
+    saves = f"trap 'while [ ! -e {obeys} ]; do sleep 0.1; done; exit 1' USR1; while :; do sleep 0.1; done"
+    victim = cluster.sbatch("--requeue", "-Jbe", "--comment=grace=3000;signal=B:USR1", *whole, wrap=saves)
+    cluster.wait_state(victim, "RUNNING")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as first:
+        trial = cluster.sbatch("-Jte", *whole, wrap="sleep 1000")
+        cluster.wait_for(lambda: f"notify job {victim}: sent" in first.log.read_text(), "the notice")
+    said = first.ask("undo", "--json")
+    assert said.returncode == 1, said.stdout + said.stderr
+    assert (json.loads(said.stdout)["leaving"], json.loads(said.stdout)["left"]) == ([victim], 1)
+    assert cluster.job(trial)["Nice"] == "0"
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, mode="shadow") as second:
+        second.await_polls(cluster)
+        assert second.json("status")["daemon"]["leaving"] == "", "mode shadow has begun"
+        obeys.touch()
+        cluster.wait_for(lambda: cluster.job(victim)["Restarts"] == "1", "the victim to be put back in the queue")
+    said = second.ask("undo")
+    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "nothing is left that tesched has changed")
