@@ -105,9 +105,12 @@ EARLY_MUTATIONS = (
     Mutation(
         "early: nor where nothing is known of it",
         _EARLY,
-        "node.held is None or node.held != known.get(name, nothing)",
-        "node.held is not None and node.held != known.get(name, nothing)",
+        "if held is None or (held.cpus, held.mem_mib) !=",
+        "if held is None:\n        return True\n    if (held.cpus, held.mem_mib) !=",
     ),
+    Mutation("early: by memory, too", _EARLY, "sum(p.mem_mib for p in parts)", "held.mem_mib"),
+    Mutation("early: and by GRES", _EARLY, "return tuple(sorted(gres.items())) == held.gres", "return True"),
+    Mutation("early: of all jobs there", _EARLY, "gres.get(name, 0) + count", "count"),
     Mutation("early: no bystanders", _LOOP, '"", counts_bystanders=False)', '"", counts_bystanders=True)'),
     Mutation(
         "early: not while anything is due", _EARLY, "and not all_is_due(memory, last,", "and True or (memory, last,"

@@ -267,19 +267,29 @@ def _lasting(job: Job) -> Job:
 
 def without_uncertain(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with each job blank that is on a node whose record does not add up with the jobs there."""
-    known: dict[str, Tres] = {}
-    nothing = Tres()
+    parts: dict[str, list[Tres]] = {}
     holders = [job for job in snapshot.jobs.values() if job.allocation]
     for job in holders:
         for share in job.allocation:
-            known[share.node] = known.get(share.node, nothing) + share.tres
-    off = {name for name, node in snapshot.nodes.items() if node.held is None or node.held != known.get(name, nothing)}
+            parts.setdefault(share.node, []).append(share.tres)
+    off = {name for name, node in snapshot.nodes.items() if not _adds_up(node.held, parts.get(name, ()))}
     aside = {
         job.job_id: _UNCERTAIN
         for job in holders
         if any(share.node in off or share.node not in snapshot.nodes for share in job.allocation)
     }
     return blank(snapshot, aside) if aside else snapshot
+
+
+def _adds_up(held: Tres | None, parts: Sequence[Tres]) -> bool:
+    """Check whether these are what is held, without a sum of each two: there may be tens of thousands."""
+    if held is None or (held.cpus, held.mem_mib) != (sum(p.cpus for p in parts), sum(p.mem_mib for p in parts)):
+        return False
+    gres: dict[str, int] = {}
+    for one in parts:
+        for name, count in one.gres:
+            gres[name] = gres.get(name, 0) + count
+    return tuple(sorted(gres.items())) == held.gres
 
 
 def named(memory: Memory, decision: Decision) -> set[JobId]:

@@ -12,8 +12,9 @@ from tesched_core.model.field import Field
 from tesched_core.model.lead import Lead
 from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.rate_limit import RateLimit
-from tesched_core.model.resources import JobId, Tres
-from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW, READS
+from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.early import FRESH_S, FROM_S, MOST_NEW, READS, without_uncertain
 from tesched_daemon.settings import Mode
 
 from tests.early_parts import (
@@ -109,6 +110,28 @@ def test_where_no_node_adds_up_nothing_is_done(held: Tres | None) -> None:
     loop = polled(site)
     site.nodes = {name: node(name, held) for name in site.nodes}
     assert left_to_the_poll(loop, site)
+
+
+HALF = Tres(cpus=4, mem_mib=4000, gres=with_bare_names([("gpu:a100", 2), ("tmpfs", 1)]))
+
+
+@pytest.mark.parametrize(
+    ("held", "adds_up"),
+    [
+        (HALF + HALF, True),
+        (replace(HALF + HALF, cpus=4), False),
+        (replace(HALF + HALF, mem_mib=4000), False),
+        (replace(HALF + HALF, gres=HALF.gres), False),
+        (None, False),
+    ],
+)
+def test_all_jobs_of_a_node_together_add_up_with_it_or_none_is_certain(held: Tres | None, *, adds_up: bool) -> None:
+    two = [
+        replace(VICTIM, job_id=JobId(number), allocation=(NodeShare(node="n1", tres=HALF),)) for number in range(1, 3)
+    ]
+    seen = Snapshot.of(1000.0, jobs=two, nodes=[node("n1", held), node("n2", Tres())])
+    assert (without_uncertain(seen) is seen) is adds_up
+    assert without_uncertain(replace(seen, nodes={"n2": node("n2", Tres())})) is not seen
 
 
 def test_no_victim_leaves_where_a_job_has_ended_since_the_poll() -> None:
