@@ -15,6 +15,7 @@ _CLEAR = "slurm/tesched_slurm/clear_of_limits.py"
 
 EARLY_MUTATIONS = (
     Mutation("early: where polls take long", _EARLY, "self._poll_s > FROM_S", "self._poll_s > 0"),
+    Mutation("early: a poll that counts as long", _EARLY, "max(took_s, self.least_poll_s)", "took_s"),
     Mutation("early: ends by a young poll", _EARLY, "limits.wait_for_free_s <= 0 or now", "True or now"),
     Mutation("early: however long it took", _EARLY, "now - jobs_at <= FRESH_S", "now - jobs_at - 40 <= FRESH_S"),
     Mutation("early: at any time between polls", _FIT, "FRESH_S = 2 * WINDOW_S", "FRESH_S = WINDOW_S / 3"),

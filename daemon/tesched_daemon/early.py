@@ -81,6 +81,8 @@ class EarlyTurns:
     #: None: there are none
     reads: SingleReads | None = None
     stopwatch: Callable[[], float]
+    #: a whole poll counts as taking so many seconds at least
+    least_poll_s: float = 0.0
     #: how long the last whole poll took, and the last one, seconds
     _poll_s: float = field(default=0.0, init=False)
     _took_s: float = field(default=0.0, init=False)
@@ -101,7 +103,7 @@ class EarlyTurns:
     def polled(self, seen: Snapshot, took_s: float, *, whole: bool) -> None:
         """Take in a poll, how long it took, and whether all was read."""
         self._took_s, self._too_many, self._too_slow, self._in_trouble = took_s, False, False, False
-        self._poll_s = took_s if whole else self._poll_s
+        self._poll_s = max(took_s, self.least_poll_s) if whole else self._poll_s
         if self.reads is not None:
             self._highest = max(self._highest, max(seen.jobs, default=0))
 

@@ -150,6 +150,8 @@ class Loop:
     watcher: Watcher | None = None
     #: None: a new TE job waits for a poll, however long that takes
     single_reads: SingleReads | None = None
+    #: seconds that each whole poll counts as taking, at least, for early turns: a small cluster's takes none of them
+    least_poll_s: float = 0.0
     #: what finds new jobs between two polls; None: polls and pokes alone
     new_jobs: JobFinder | None = None
     clock: Callable[[], float] = time.time
@@ -188,7 +190,7 @@ class Loop:
         """Make ready for early turns."""
         # As all parts do, it goes by the stopwatch that the loop has by then.
         watch = lambda: self.stopwatch()  # noqa: E731, PLW0108
-        self._early = EarlyTurns(reads=self.single_reads, stopwatch=watch)
+        self._early = EarlyTurns(reads=self.single_reads, stopwatch=watch, least_poll_s=self.least_poll_s)
 
     def turn(self, *, asked: bool = False) -> CycleResult:
         """Make one turn. Never raises for what Slurm, a job or the journal do.

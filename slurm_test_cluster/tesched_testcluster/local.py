@@ -335,7 +335,7 @@ class LocalCluster(Cluster):
         if made.returncode:
             raise ClusterError(f"mariadb-install-db ended with status {made.returncode}: {made.stderr.strip()}")
         self._launch({"mariadbd": local_accounting.start_command(self.folder, placement)})
-        self._await_command(local_accounting.ping_command(self.folder), "MariaDB", patience)
+        self._await_command(local_accounting.ping_command(placement), "MariaDB", patience)
         self._launch({"slurmdbd": ("slurmdbd",)})
         self._await_command(("sacctmgr", "-n", "list", "cluster"), "slurmdbd", patience)
         for call in sacctmgr_commands(self.definition):

@@ -63,9 +63,22 @@ def start_sql(placement: Placement) -> str:
     )
 
 
-def ping_command(folder: Path) -> tuple[str, ...]:
-    """Return what succeeds once MariaDB answers."""
-    return "mariadb", "--no-defaults", f"--socket={_socket(folder)}", "--user=root", "--execute=SELECT 1"
+def ping_command(placement: Placement) -> tuple[str, ...]:
+    """Return what succeeds once slurmdbd can use its database: by its own address, user and right to make tables.
+
+    slurmdbd waits for a connection, and ends for good at a table that it can't make.
+    """
+    return (
+        "mariadb",
+        "--no-defaults",
+        "--protocol=tcp",
+        f"--host={placement.storage_host}",
+        f"--port={placement.storage_port}",
+        f"--user={placement.storage_user}",
+        f"--password={placement.storage_password or ''}",
+        "--execute=CREATE OR REPLACE TABLE ping (id INT) ENGINE=InnoDB; DROP TABLE ping",
+        "slurm_acct_db",
+    )
 
 
 def _data(folder: Path) -> Path:

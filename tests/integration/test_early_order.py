@@ -166,3 +166,14 @@ def test_without_a_new_trial_that_waits_nothing_else_is_read(
     monkeypatch.setattr(site, "site", lambda *_: pytest.fail("the nodes are read"))
     assert left_to_the_poll(loop, site)
     assert site.reads == [4, 5, 6]
+
+
+@pytest.mark.parametrize(("least_s", "comes"), [(0.0, False), (60.0, True)])
+def test_a_quick_poll_counts_as_long_where_a_harness_says_so(least_s: float, comes: bool) -> None:
+    site = Site(poll_s=0.0)
+    loop = replace(polled(site), least_poll_s=least_s, _last=None)
+    new = site.jobs.pop(NEW.job_id)
+    assert not loop.turn().trouble
+    site.time += 1
+    site.jobs[NEW.job_id] = new
+    assert noticed(loop, site) is comes

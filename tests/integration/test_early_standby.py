@@ -33,12 +33,15 @@ def second_of(store: Engine) -> Callable[[Site], Loop]:
     """Give what makes the loop of a standby beside the first daemon on a site."""
 
     def made(site: Site) -> Loop:
-        loop = replace(polled(Site()), journal=journal(store, "login2"))
-        loop.observer = loop.actuator = site
-        loop.clock = loop.stopwatch = lambda: site.time
-        loop.single_reads = loop._early.reads = site
-        loop._memory = loop._last = None
-        return loop
+        watch: Callable[[], float] = lambda: site.time  # noqa: E731
+        parts = {"observer": site, "actuator": site, "single_reads": site, "clock": watch, "stopwatch": watch}
+        return replace(
+            polled(Site()),
+            journal=journal(store, "login2"),
+            _memory=None,
+            _last=None,
+            **parts,  # type: ignore[arg-type]
+        )
 
     return made
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,6 @@ def turns(loop: Loop, *, early: bool) -> Iterator[CycleResult]:
     yield loop.turn()
     made = None
     while early and made is None:
-        # Only a whole poll that took long is followed by early turns.
-        loop._early._poll_s = SLOW_S  # noqa: SLF001
         made = loop.early_turn()
         time.sleep(EARLY_EVERY_S)
     if made is not None:
@@ -79,9 +78,10 @@ def main(config_path: str, crash_before: int, blow: signal.Signals, *, early: bo
     log_lines.set_up()
     migrate.upgrade(config.store.url)
     steps = count(1)
-    with opened_loop(config) as loop:
-        loop.journal = Counted(loop.journal, steps, crash_before, blow)
-        loop.actuator = Counted(loop.actuator, steps, crash_before, blow)
+    with opened_loop(config) as opened:
+        counted = [Counted(port, steps, crash_before, blow) for port in (opened.journal, opened.actuator)]
+        # Only a whole poll that took long is followed by early turns.
+        loop = replace(opened, journal=counted[0], actuator=counted[1], least_poll_s=SLOW_S)
         for turn in turns(loop, early=early):
             for outcome in turn.outcomes:
                 log.info("%s job %s: %s", kind_of(outcome.action), outcome.action.job_id, outcome.status)

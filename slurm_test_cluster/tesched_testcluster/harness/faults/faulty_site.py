@@ -125,6 +125,7 @@ class Site:
             mode=Mode.ENFORCE,
             pace=Pace(poll_interval_s=2.0, backoff_max_s=8.0),
             single_reads=daemon,
+            least_poll_s=SLOW_S,
             clock=self.clock.time,
             stopwatch=self.clock.monotonic,
         )
@@ -152,7 +153,6 @@ class Site:
     def early_turn(self, name: str, faults: Sequence[Fault] = ()) -> None:
         """Let a daemon make an early turn, as before a poll that takes long; these faults happen in it or later on."""
         daemon = self.daemons.get(name) or self.start(name)
-        daemon.loop._early._poll_s = SLOW_S  # noqa: SLF001 - as if the last one had taken so long
 
         def call() -> None:
             if daemon.loop.early_turn() is not None:
