@@ -6,9 +6,19 @@ from benchmarks.mutation import Mutation
 
 _SACCT, _RECORDED = (f"sim/tesched_sim/traces/{name}.py" for name in ("sacct", "recorded"))
 _FILLED = "sim/tesched_sim/workloads/fill.py"
+_ENGINE = "sim/tesched_sim/engine.py"
 _PAST, _LEFT_OUT = (f"cli/tesched_cli/{name}.py" for name in ("recorded_past", "left_out"))
 
 TRACE_MUTATIONS = (
+    Mutation("rests: it has seen what happened", _ENGINE, "return seen and not waits", "return not waits"),
+    Mutation("rests: not while a TE job waits", _ENGINE, "waits = slurm.te_pending or ", "waits = "),
+    Mutation("rests: no longer than until then", _ENGINE, "self._rest(min(at, until_s))", "self._rest(at)"),
+    Mutation(
+        "rests: samples as before",
+        _ENGINE,
+        "            if self._next_sample <= self._next_poll:",
+        "            if False:",
+    ),
     Mutation("not run: only of those that waited", _SACCT, "if state in _WAITED:", "if True:"),
     Mutation("not run: cancelled at once", _SACCT, "if at_once or line", "if line"),
     Mutation("not run: since it was eligible", _SACCT, '"Eligible" if line.text("Eligible") else "Submit"', '"Submit"'),

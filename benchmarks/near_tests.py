@@ -421,6 +421,7 @@ NEAR = {
     "store_file": ("tests/integration/test_store_lost.py",),
     "hopeless": ("tests/unit/sim/test_hopeless.py", "tests/properties/test_hopeless.py"),
     "engine": (
+        "tests/properties/test_resting_daemon.py",
         "tests/integration/test_store_lost.py",
         "tests/integration/test_store_cut_off.py",
         "tests/integration/test_db_store.py",

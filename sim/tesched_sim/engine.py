@@ -167,6 +167,15 @@ class Daemon:
         """Check whether it was to poll again by now."""
         return self.slurm.now >= self._again_s
 
+    def rests(self) -> bool:
+        """Check whether its polls do nothing until something happens: it has seen all that did, and nothing waits."""
+        slurm = self.slurm
+        seen = not (self._touched or self._stirred) and slurm.submitted == self._submitted_seen
+        waits = slurm.te_pending or self.memory.open_orders() or any(self.memory.changes.values())
+        # A policy that manages BE jobs, a bound and marks go by time; so do faults.
+        by_time = self.manages_be or self.limits.bound.is_set or self.limits.lever is YieldBy.PLUGIN
+        return seen and not waits and not by_time and self.faults is None and not self.watchers
+
     def due(self) -> bool:
         """Check for a change since its last cycle: for a policy that plans at every event."""
         if self._touched or (self._stirred and self._suspended):
@@ -486,7 +495,9 @@ class Simulation:
             if poll_s and self._next_poll < at:
                 if at == inf and not self._busy():
                     break
-                at = self._next_poll
+                if at < inf and self.daemon is not None and self.daemon.rests():
+                    self._rest(min(at, until_s))
+                at = min(at, self._next_poll)
             if at > until_s:
                 slurm.now = until_s
                 return
@@ -515,6 +526,14 @@ class Simulation:
             if self.progress is not None and slurm.done - self._told >= 1000:
                 self._told = slurm.done
                 self.progress(slurm.done, count)
+
+    def _rest(self, until_s: float) -> None:
+        """Let the daemon's polls before this time pass: each would do nothing."""
+        while self._next_poll < until_s:
+            if self._next_sample <= self._next_poll:
+                self.slurm.now = self._next_poll
+                self._sample()
+            self._next_poll += self._poll_s
 
     def _busy(self) -> bool:
         """Check whether a poll of the daemon may still change something: a job runs, or a TE job waits."""
