@@ -84,7 +84,7 @@ TRACE_MUTATIONS = (
         "be=_of_class(result, ~workload.te)",
     ),
     Mutation("past: exempt jobs of the store", _PAST, "exempt=exempt if any(exempt) else None", "exempt=None"),
-    Mutation("past: jobs that run", _PAST, "(*jobs.ran, *jobs.running), look", "jobs.ran, look"),
+    Mutation("past: jobs that run", _PAST, "(*jobs.ran, *jobs.running), victims", "jobs.ran, victims"),
     Mutation(
         "past: jobs that run, of sacct", "slurm/tesched_slurm/sacct_history.py", "OOM,DL,BF,R,S,PD", "OOM,DL,BF,PD"
     ),
